@@ -75,6 +75,7 @@ const char* verb(Task task) {
     case Task::embed_images: return "embed images";
     case Task::attention: return "show attention";
     case Task::transcribe: return "transcribe sound";
+    case Task::caption: return "caption images";
   }
   HEED_ASSERT(false, "unknown task");
 }
@@ -87,6 +88,8 @@ std::vector<Task> tasks_of(const Model& model) {
     if (encoder->head() == EncoderHead::none) return {Task::embed_images};
     return {Task::classify_images, Task::embed_images};
   }
+  if (model.input().kind == InputKind::pixels && dynamic_cast<const EncoderDecoderModel*>(&model) != nullptr)
+    return {Task::caption};
   if (model.input().kind == InputKind::spectrogram &&
       dynamic_cast<const EncoderDecoderModel*>(&model) != nullptr)
     return {Task::transcribe};
@@ -169,7 +172,7 @@ LoadedModel load(const std::string& name, const LoadOptions& options) {
   state->model = head ? load_model(state->directory, options.dtype, located.adapters)
                       : load_model_body(state->directory, options.dtype, located.adapters);
   LoadedModel loaded(state);
-  if (loaded.can(Task::generate) || loaded.can(Task::translate))
+  if (loaded.can(Task::generate) || loaded.can(Task::translate) || loaded.can(Task::caption))
     loaded.generation_ = load_generation_options(state->directory);
   return loaded;
 }
@@ -319,6 +322,18 @@ Transcript LoadedModel::transcribe(const std::string& file, const TranscribeOpti
   const SoundProcessor& processor = state_->sound_processor();
   return heed::transcribe(encoder_decoder(), tokenizer(), state_->speech_settings(), processor,
                           SoundReader(file, {.rate = processor.rate()}), options);
+}
+
+std::string LoadedModel::caption(const std::string& file) const {
+  CaptionOptions options;
+  options.generation = generation_;
+  return caption(std::span(&file, 1), options).front().front().text;
+}
+
+std::vector<std::vector<Caption>> LoadedModel::caption(std::span<const std::string> files,
+                                                       const CaptionOptions& options) const {
+  require(Task::caption);
+  return caption_images(encoder_decoder(), tokenizer(), state_->image_processor(), files, options);
 }
 
 std::vector<TaggedText> LoadedModel::tag(const std::string& text) const {

@@ -49,6 +49,7 @@ void add_pull(CLI::App& app, const Globals& globals);
 void add_tag(CLI::App& app, const Globals& globals);
 void add_tokenize(CLI::App& app, const Globals& globals);
 void add_train(CLI::App& app, const Globals& globals);
+void add_caption(CLI::App& app, const Globals& globals);
 void add_transcribe(CLI::App& app, const Globals& globals);
 void add_translate(CLI::App& app, const Globals& globals);
 

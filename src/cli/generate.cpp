@@ -46,21 +46,6 @@ struct GenerateSession {
 
 using Completions = std::vector<std::vector<Completion>>;
 
-// With one line of output per result, line ends within a text are written as \n.
-std::string escape_newlines(const std::string& text) {
-  std::string line;
-  for (const char c : text) {
-    if (c == '\n') {
-      line += "\\n";
-    } else if (c == '\r') {
-      line += "\\r";
-    } else {
-      line += c;
-    }
-  }
-  return line;
-}
-
 void print_completions(const GenerateSession& session, std::size_t index, const std::string& prompt,
                        const std::vector<Completion>& completions) {
   std::vector<Hypothesis> hypotheses;

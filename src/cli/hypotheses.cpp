@@ -59,6 +59,20 @@ void print_text(const Written& all) {
 
 }  // namespace
 
+std::string escape_newlines(const std::string& text) {
+  std::string line;
+  for (const char c : text) {
+    if (c == '\n') {
+      line += "\\n";
+    } else if (c == '\r') {
+      line += "\\r";
+    } else {
+      line += c;
+    }
+  }
+  return line;
+}
+
 void print_hypotheses(bool json, std::size_t index, const std::vector<Hypothesis>& hypotheses,
                       const std::vector<std::optional<std::string>>& texts, const GenerationOptions& options,
                       const std::vector<std::string>& full_texts) {

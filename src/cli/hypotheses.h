@@ -1,4 +1,4 @@
-// The output of generate and translate for each input.
+// The output of generate, translate and caption for each input.
 #pragma once
 
 #include <cstddef>
@@ -9,6 +9,9 @@
 #include "heed/generate/search.h"
 
 namespace heed::cli {
+
+/// A text with its line ends written as \n, for output of one line a result.
+std::string escape_newlines(const std::string& text);
 
 /// Prints one input's results. As JSON: the best as an object on one line, which lists all of them if several
 /// were requested; `full_texts`, if given, are written too. As text: the best on one line, or `INDEX ||| TEXT

@@ -37,6 +37,7 @@ std::vector<std::string> commands_for(Task task) {
     case Task::embed: return {"embed"};
     case Task::embed_images: return {"embed --image"};
     case Task::attention: return {};  // with the other analyses
+    case Task::caption: return {"caption"};
     case Task::transcribe: return {"transcribe", "translate --input"};
   }
   HEED_ASSERT(false, "unknown task");

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "generate/split_text.h"
+#include "generate/whole_length.h"
 #include "heed/error.h"
 #include "heed/models/model.h"
 #include "heed/text/unicode.h"
@@ -13,9 +14,6 @@
 namespace heed {
 
 namespace {
-
-/// The maximum length of a translation for a model without a maximum position.
-constexpr std::int64_t kUnlimitedLength = 512;
 
 /// The parts of all lines, concatenated, and the line that each belongs to.
 struct Sources {
@@ -178,10 +176,7 @@ std::vector<Translation> translate(const EncoderDecoderModel& model, const Token
   }
   GenerationOptions generation = options.generation;
   SearchHooks hooks{.capture = options.capture, .stop = options.task.stop};
-  if (!generation.max_new_tokens && !generation.max_length) {
-    hooks.longest = model.max_positions();
-    generation.max_length = hooks.longest.value_or(kUnlimitedLength);
-  }
+  generate::allow_whole_length(model, generation, hooks);
   Sources sources = Preparation(model, tokenizer, options).prepare(texts);
   for (std::size_t line = 0; line < texts.size(); ++line) {
     for (std::size_t part = sources.first_part[line]; part < sources.first_part[line + 1]; ++part) {

@@ -115,6 +115,30 @@ TEST(LoadedModel, LabelsImageFiles) {
   EXPECT_ERROR(model.classify_image("none.png"), "none.png: not found");
 }
 
+// The text of transformers 5.24 (vit-gpt2/captions.json).
+TEST(LoadedModel, CaptionsImageFiles) {
+  LoadedModel model = load(fixture("vit-gpt2"));
+  EXPECT_THAT(model.tasks(), ElementsAre(Task::caption));
+  EXPECT_EQ(model.kind(), "a vision-encoder-decoder image model");
+  const std::string drawing = fixture("image/pictures/alpha.png");
+  model.generation().max_new_tokens = 4;
+  EXPECT_EQ(model.caption(drawing), "she�n6");
+  model.generation().num_beams = 3;
+  CaptionOptions options;
+  options.generation = model.generation();
+  options.generation.num_return_sequences = 2;
+  const std::vector<std::string> files{drawing, drawing};
+  const auto captions = model.caption(files, options);
+  ASSERT_EQ(captions.size(), 2u);
+  ASSERT_EQ(captions[0].size(), 2u);
+  EXPECT_EQ(captions[0][0].text, model.caption(drawing));
+  EXPECT_EQ(captions[0][1].hypothesis.ids, captions[1][1].hypothesis.ids);
+  EXPECT_ERROR(model.caption("none.png"), "none.png: not found");
+  EXPECT_ERROR(model.translate("a text"),
+               "a vision-encoder-decoder image model cannot translate (it can caption images)");
+  EXPECT_ERROR(model.classify_image(drawing), "cannot classify images (it can caption images)");
+}
+
 // Scores and cosines of transformers 5.24.
 TEST(LoadedModel, ComparesImagesWithTexts) {
   const TemporaryFolder folder;
@@ -204,6 +228,8 @@ TEST(LoadedModel, SaysWhatAModelCanDo) {
   EXPECT_ERROR(image.embed({"text"}), "cannot embed texts (it can embed images)");
   EXPECT_ERROR(load(fixture("whisper")).embed({"text"}), "cannot embed texts (it can transcribe sound)");
   EXPECT_ERROR(load(fixture("moonshine")).embed({"text"}), "(it takes tensors: see Model::forward)");
+  EXPECT_ERROR(load(fixture("vit")).caption("photo.jpg"),
+               "a vit image model cannot caption images (it can classify images, embed images)");
   EXPECT_ERROR(load("en-fx"), "did you mean en-fr?");
   EXPECT_ERROR(load("en-fr", {.adapters = {{"en-fr"}}}), "expected an adapter");
 }

@@ -21,6 +21,7 @@
 #include "heed/generate/translate.h"
 #include "heed/inspect/record.h"
 #include "heed/tasks/answer.h"
+#include "heed/tasks/caption.h"
 #include "heed/tasks/classify.h"
 #include "heed/tasks/fill.h"
 #include "heed/tasks/tag.h"
@@ -49,7 +50,8 @@ enum class Task : std::uint8_t {
   embed,
   embed_images,
   attention,
-  transcribe
+  transcribe,
+  caption
 };
 
 /// Returns what the task does, after "can": `translate`, `continue text`, `fill masks`, ...
@@ -120,7 +122,7 @@ class LoadedModel {
   std::vector<Task> tasks() const;  ///< tasks_of(model()), of an encoder without its head: embed, attention
   bool can(Task task) const;
 
-  /// The settings of generate() and translate(): at first those of the model's files.
+  /// The settings of generate(), translate() and caption(): at first those of the model's files.
   GenerationOptions& generation() { return generation_; }
   const GenerationOptions& generation() const { return generation_; }
   /// Chooses the languages of a model that translates between several, as it spells them (fr, fra_Latn,
@@ -170,6 +172,14 @@ class LoadedModel {
   /// The transcript of a sound file: WAV, FLAC, Ogg or MP3 of any length (heed/sound/sound.h). The rules and
   /// options are those of heed/tasks/transcribe.h.
   Transcript transcribe(const std::string& file, const TranscribeOptions& options = {}) const;
+
+  /// What an encoder-decoder writes of an image file: a caption, or the text that the image shows. The
+  /// settings are generation(); without a length, the caption may have as many tokens as the model has
+  /// positions.
+  std::string caption(const std::string& file) const;
+  /// With every option, as generate(): caption_images() (heed/tasks/caption.h).
+  std::vector<std::vector<Caption>> caption(std::span<const std::string> files,
+                                            const CaptionOptions& options) const;
 
   /// The entities of a text (heed/tasks/tag.h).
   std::vector<TaggedText> tag(const std::string& text) const;

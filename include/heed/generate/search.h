@@ -118,12 +118,12 @@ std::vector<std::vector<Hypothesis>> search_sources(const EncoderDecoderModel& m
                                                     const GenerationOptions& options,
                                                     std::int64_t batch_tokens, const SearchHooks& hooks = {});
 
-/// Transcribes audio with a model that has an audio frontend. `features` is f32 [B, bins, frames]. Every row
-/// is decoded from the same prompt (if empty, from decoder_start_token_id), in batches of at most
-/// `batch_tokens` frames (counted once per beam). Options about the source's tokens
-/// (encoder_no_repeat_ngram_size, encoder_repetition_penalty) have no effect. Throws Error for features of
-/// another shape, a prompt that leaves no position or has ids outside the vocabulary, and options out of
-/// range.
+/// Transcribes audio or captions images with a model that takes these. `features` is f32 [B, bins, frames],
+/// [B, samples] or [B, channels, height, width]. Every row is decoded from the same prompt (if empty, from
+/// decoder_start_token_id), in batches of at most `batch_tokens` of the last axis (counted once per beam).
+/// Options about the source's tokens (encoder_no_repeat_ngram_size, encoder_repetition_penalty) have no
+/// effect. Throws Error for features of another shape, a prompt that leaves no position or has ids outside
+/// the vocabulary, and options out of range.
 std::vector<std::vector<Hypothesis>> search_features(const EncoderDecoderModel& model, const Tensor& features,
                                                      const std::vector<std::int64_t>& decoder_prompt,
                                                      const GenerationOptions& options,
