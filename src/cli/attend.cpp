@@ -145,15 +145,18 @@ bool attention_is_finite(const AttentionRecord& record) {
          !(record.logits.defined() && first_non_finite(record.logits));
 }
 
-// Whether the maps are laid over the image: files of numbers and the page have whole maps.
-bool draws_over_image(const AttendArguments& arguments, const AttendInput& input, const Globals& globals) {
+// Whether the maps are laid over the image: files of numbers and the page have whole maps. Those of a decoder
+// are of its text.
+bool draws_over_image(const AttendArguments& arguments, const AttendInput& input,
+                      const std::vector<AttentionKind>& kinds, const Globals& globals) {
   const bool figure =
       arguments.output.empty() ? !globals.json : writes(arguments, ".svg") || writes(arguments, ".png");
-  return figure && arguments.ranges.all() && input.tensors.contains("pixel_values");
+  return figure && arguments.ranges.all() && input.tensors.contains("pixel_values") &&
+         !(kinds.size() == 1 && kinds.front().name == "decoder");
 }
 
 AttentionPicture attend(const AttendArguments& arguments, AttendInput input, const AttendSource& source) {
-  const MapChoice choice = choice_of(arguments);
+  MapChoice choice = choice_of(arguments);
   const bool page = writes(arguments, ".html");
   RecordOptions options{chosen_kinds(arguments, source.model)};
   const std::vector<std::string> measures = measures_of(arguments, options.kinds);
@@ -177,6 +180,11 @@ AttentionPicture attend(const AttendArguments& arguments, AttendInput input, con
   }
   AttentionRecord record = record_attention(source.model, input.tensors, options);
   check_layers(choice, record);
+  const bool over_image = draws_over_image(arguments, input, options.kinds, source.globals);
+  if (over_image && !options.kinds.front().is_self()) {  // a map for each word is enough
+    choice.mean_of_heads = choice.mean_of_heads || arguments.heads.empty();
+    if (arguments.layers.empty()) choice.layers = {record.layers.back().layer};
+  }
   warn_of_non_finite(source.model, attention_is_finite(record), source.globals);
   add_missing_tokens(input, record, source.model.input());
   for (const AttentionKind& kind : options.kinds) {
@@ -194,8 +202,7 @@ AttentionPicture attend(const AttendArguments& arguments, AttendInput input, con
   if (ablates(arguments, record, choice, source.model))
     add_ablations(picture, record, choice.heads, input, source, arguments.ablate.has_value());
   if (!arguments.ranges.all()) cut_picture(arguments.ranges, picture);
-  if (draws_over_image(arguments, input, source.globals))
-    return picture_over_image(std::move(picture), input, source, arguments.patch);
+  if (over_image) return picture_over_image(std::move(picture), input, source, arguments.patch);
   if (!arguments.patch.empty())
     throw UsageError(
         "--patch: expected an image, in the terminal or in .svg or .png without --queries and --keys");
@@ -297,7 +304,9 @@ void add_attend(CLI::App& app, const Globals& globals) {
   auto a = std::make_shared<AttendArguments>();
   command->add_option("text", a->texts,
                       "Texts, or image files for an image model; without any, the lines of stdin");
-  command->add_option("--target", a->target, "A given translation of the text, instead of the model's own")
+  command
+      ->add_option("--target", a->target,
+                   "A given translation of the text or caption of the image, instead of the model's own")
       ->type_name("TEXT")
       ->group("Input");
   command->add_option("--pair", a->pair, "Second text of a pair, for an encoder")
@@ -321,13 +330,16 @@ void add_attend(CLI::App& app, const Globals& globals) {
                    "it, else self; on a page, all)")
       ->type_name("cross|encoder|decoder|self")
       ->group("Output");
-  command->add_option("--layers", a->layers, "Layers to show, e.g. 0,3 (default: all)")
+  command
+      ->add_option("--layers", a->layers,
+                   "Layers to show, e.g. 0,3 (default: all; of a caption over its image, the last)")
       ->type_name("LIST|all")
       ->group("Output");
   command
-      ->add_option(
-          "--heads", a->heads,
-          "Heads to show, e.g. 0,3, or their mean or largest (default: all in files, mean in the terminal)")
+      ->add_option("--heads", a->heads,
+                   "Heads to show, e.g. 0,3, or their mean or largest (default: all in files, mean in the "
+                   "terminal and of a "
+                   "caption over its image)")
       ->type_name("LIST|all|mean|max")
       ->group("Output");
   command
@@ -402,7 +414,8 @@ void add_attend(CLI::App& app, const Globals& globals) {
       "  heed attend --model gpt2 --queries 900: --keys :64 --output last.png < long.txt\n"
       "  heed attend --model bert-base-uncased \"Tea is a [MASK].\" --show gradient\n"
       "  heed attend --model ./vit photo.jpg --show rollout\n"
-      "  heed attend --model ./dinov2 photo.jpg --layers 11 --heads all --output photo.svg");
+      "  heed attend --model ./dinov2 photo.jpg --layers 11 --heads all --output photo.svg\n"
+      "  heed attend --model ./vit-gpt2-image-captioning photo.jpg --output words.png");
   command->callback([a, &globals] { run(*a, globals); });
 }
 

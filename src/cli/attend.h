@@ -33,6 +33,7 @@ struct AttendInput {
   std::vector<std::int64_t> following = {};
   std::optional<std::int64_t> mask_position = std::nullopt;  ///< of the first mask token
   InputImage image = {};                                     ///< what the model sees of an image file
+  std::vector<QueryGroup> words = {};                        ///< of an image's caption
 };
 
 /// Where tokens and the options for a model's own translation come from.
@@ -49,6 +50,10 @@ AttendInput text_input(const AttendText& text, const AttendSource& source);
 
 /// Decodes an image file and preprocesses it as the model's preprocessor_config.json says.
 AttendInput image_input(const std::string& file, const AttendSource& source);
+
+/// The same with the caption that the model writes of it, or with the given one.
+AttendInput caption_input(const AttendText& text, const EncoderDecoderModel& model,
+                          const AttendSource& source);
 
 /// Reads the tensors that the model takes (`pixel_values`, `input_features`, `input_ids`, …; one row) from a
 /// safetensors file.

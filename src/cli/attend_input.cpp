@@ -124,6 +124,7 @@ AttendInput text_input(const AttendText& text, const AttendSource& source) {
   if (encoder && model.input().kind != InputKind::tokens)
     throw UsageError("--input: missing (" + model.family() + " takes tensors, not text)");
   const auto* both = dynamic_cast<const EncoderDecoderModel*>(&model);
+  if (both != nullptr && model.input().kind == InputKind::pixels) return caption_input(text, *both, source);
   if (both != nullptr) return encoder_decoder_input(text, *both, source);
   if (text.target) throw UsageError("--target: expected an encoder-decoder, got " + kind_of(model));
   const auto* decoder = dynamic_cast<const DecoderModel*>(&model);
@@ -189,13 +190,15 @@ std::optional<PatchGrid> patch_grid(const InputSpec& input, const TensorMap& ten
 
 void add_missing_tokens(AttendInput& input, const AttentionRecord& record, const InputSpec& spec) {
   for (const RecordedLayer& layer : record.layers) {
-    if (input.tokens.contains(layer.kind)) continue;
+    AttentionTokens& tokens = input.tokens[layer.kind];
+    if (!tokens.keys.empty()) continue;
     const std::int64_t keys = layer.all_keys;
     const auto grid = patch_grid(spec, input.tensors, keys);
-    const std::vector<std::string> labels = grid ? part_labels(*grid) : numbered_positions(keys);
+    tokens.keys = grid ? part_labels(*grid) : numbered_positions(keys);
+    if (!tokens.queries.empty()) continue;
     const auto fed = input.tokens.find("decoder");
     const bool cross = layer.kind == "cross" && fed != input.tokens.end();
-    input.tokens[layer.kind] = {cross ? fed->second.queries : labels, labels};
+    tokens.queries = cross ? fed->second.queries : tokens.keys;
   }
 }
 
@@ -252,6 +255,7 @@ void check_ranges(const AttendRanges& ranges, const AttendInput& input,
     const auto tokens = input.tokens.find(kind.name);
     if (tokens == input.tokens.end()) continue;  // of images and sounds, the model knows
     check_range("--queries", ranges.queries, chosen.queries, kind.name, tokens->second.queries.size());
+    if (tokens->second.keys.empty()) continue;
     check_range("--keys", ranges.keys, chosen.keys, kind.name, tokens->second.keys.size());
   }
 }

@@ -93,6 +93,18 @@ std::int64_t best_token(const Tensor& logits, std::int64_t position) {
   return argmax(reshape(row.contiguous(), {row.numel()}), 0).to_vector<std::int64_t>().front();
 }
 
+// Over the image, what each word of its caption attends to; without words, each token.
+AttentionPicture picture_of_words(AttentionPicture picture, const AttendInput& input,
+                                  const std::string& patch) {
+  if (!patch.empty())
+    throw UsageError("--patch: expected attention of the encoder (--kind encoder), got that of the caption");
+  std::vector<QueryGroup> words = input.words;
+  const std::vector<std::string>& tokens = picture.tokens.find("cross")->second.queries;
+  for (std::int64_t i = 0; input.words.empty() && i < std::ssize(tokens); ++i)
+    words.push_back({tokens[static_cast<std::size_t>(i)], i, i + 1});
+  return words_over_image(picture, words);
+}
+
 }  // namespace
 
 std::string name_of(std::int64_t token, const AttendSource& source) {
@@ -167,15 +179,17 @@ void add_page_facts(AttentionPicture& picture, const AttentionRecord& record, co
         kind != "encoder" || dynamic_cast<const EncoderDecoderModel*>(&source.model) == nullptr;
     if (tokens && decodes && record.logits.size(1) == positions)
       picture.candidates[kind] = candidates_of(record.logits, source);
-    if (kind == "encoder")
+    if (kind == "encoder" || (kind == "cross" && !input.words.empty()))
       picture.image = image_of(input, source, static_cast<std::int64_t>(labels.keys.size()));
   }
 }
 
 AttentionPicture picture_over_image(AttentionPicture picture, const AttendInput& input,
                                     const AttendSource& source, const std::string& patch) {
-  const std::int64_t keys = std::ssize(picture.tokens.begin()->second.keys);
-  picture.image = image_of(input, source, keys);
+  const auto encoder = picture.tokens.find("encoder");
+  const auto& [kind, tokens] = encoder != picture.tokens.end() ? *encoder : *picture.tokens.begin();
+  picture.image = image_of(input, source, std::ssize(tokens.keys));
+  if (kind == "cross") return picture_of_words(std::move(picture), input, patch);
   const InputImage& image = picture.image;
   std::optional<std::int64_t> query;
   if (!patch.empty()) {

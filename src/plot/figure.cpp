@@ -35,12 +35,15 @@ std::string low_number(const MeasureScale& scale) {
   return scale.negative ? fmt::format("{:.2g}", -scale.largest) : "0";
 }
 
-/// In few characters where panels are too narrow for the whole.
+/// In few characters where panels are too narrow for the whole; of words, all in the same form.
 std::string caption_of(const Section& section, const AttentionMap& map, const Canvas& canvas) {
-  const std::string whole = head_title(map);
-  const bool fits =
-      section.panels_across == 1 || canvas.width_of(whole, kCaption) <= section.panel_width() + kPanelGap;
-  return fits ? whole : short_title(map);
+  const auto fits = [&](const std::string& text) {
+    return section.panels_across == 1 || canvas.width_of(text, kCaption) <= section.panel_width() + kPanelGap;
+  };
+  if (map.word.empty()) return fits(head_title(map)) ? head_title(map) : short_title(map);
+  std::string text = section.words_of_one_head ? visible(map.word) : short_title(map);
+  for (int width = 40; width > 1 && !fits(text); --width) text = shorten(text, width);
+  return text;
 }
 
 /// If cells are smaller than their labels, only every n-th is labeled.
@@ -142,8 +145,14 @@ void Figure::draw_legend(const MeasureScale& scale, double top, Canvas& canvas) 
 
 /// The kind, and the measure unless the figure has weights alone.
 std::string Figure::section_title(const Section& section) const {
-  if (scales_.size() == 1 && section.measure == "weights") return kind_title(section.kind);
-  return kind_title(section.kind) + ", " + measure_title(section.measure);
+  std::string title = kind_title(section.kind);
+  if (section.words_of_one_head) {
+    AttentionMap map = *section.panels.front().front();
+    map.word = {};
+    title += ", " + head_title(map);
+  }
+  if (scales_.size() == 1 && section.measure == "weights") return title;
+  return title + ", " + measure_title(section.measure);
 }
 
 std::string Figure::legend_text(const MeasureScale& scale) const {

@@ -135,6 +135,11 @@ std::string kind_title(const std::string& kind) {
 }
 
 std::string head_title(const AttentionMap& map) {
+  if (!map.word.empty()) {
+    AttentionMap head = map;
+    head.word = {};
+    return visible(map.word) + ", " + head_title(head);
+  }
   if (map.measure == "rollout") return fmt::format("rollout to layer {}", map.layer);
   if (map.head == AttentionMap::kMeanOfHeads) return fmt::format("layer {}, mean of heads", map.layer);
   if (map.head == AttentionMap::kMaxOfHeads) return fmt::format("layer {}, largest of heads", map.layer);
@@ -142,6 +147,11 @@ std::string head_title(const AttentionMap& map) {
 }
 
 std::string short_title(const AttentionMap& map) {
+  if (!map.word.empty()) {
+    AttentionMap head = map;
+    head.word = {};
+    return visible(map.word) + " " + short_title(head);
+  }
   if (map.measure == "rollout") return fmt::format("to {}", map.layer);
   if (map.head == AttentionMap::kMeanOfHeads) return fmt::format("{} mean", map.layer);
   if (map.head == AttentionMap::kMaxOfHeads) return fmt::format("{} max", map.layer);

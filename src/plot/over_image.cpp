@@ -52,6 +52,34 @@ AttentionPicture over_image(const AttentionPicture& picture, std::optional<std::
   return over;
 }
 
+AttentionPicture words_over_image(const AttentionPicture& picture, const std::vector<QueryGroup>& words) {
+  plot::check_picture(picture);
+  AttentionPicture over;
+  over.title = picture.title;
+  over.image = picture.image;
+  over.over_image = true;
+  for (const AttentionMap& map : picture.maps) {
+    for (const QueryGroup& word : words) {
+      if (word.first < 0 || word.end > map.queries || word.first >= word.end) {
+        throw Error("attention picture: expected words of the " + std::to_string(map.queries) +
+                    " queries, got " + std::to_string(word.first) + " to " + std::to_string(word.end));
+      }
+      AttentionPicture one;
+      one.image = picture.image;
+      AttentionMap& rows = one.maps.emplace_back(map);
+      rows.queries = word.end - word.first;
+      rows.weights.assign(map.weights.begin() + word.first * map.keys,
+                          map.weights.begin() + word.end * map.keys);
+      one.tokens[map.kind] = {numbers(rows.queries), numbers(map.keys)};
+      one = over_image(one, std::nullopt);
+      one.maps.front().word = word.label;
+      over.maps.push_back(std::move(one.maps.front()));
+      over.tokens[map.kind] = std::move(one.tokens[map.kind]);
+    }
+  }
+  return over;
+}
+
 namespace plot {
 
 Rgb mean_color(const InputImage& image, std::int64_t row, std::int64_t column) {

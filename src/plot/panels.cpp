@@ -40,7 +40,22 @@ double cell_for(std::size_t across, std::size_t keys, double largest, double wid
   return std::clamp(std::floor(panel / static_cast<double>(keys)), 3.0, largest);
 }
 
+/// The words of each head side by side; those of the next begin a row.
+void place_words(Section& section, const std::vector<const AttentionMap*>& maps) {
+  constexpr std::size_t kWordsAcross = 5;
+  const AttentionMap* before = nullptr;
+  section.words_of_one_head = true;
+  for (const AttentionMap* map : maps) {
+    const bool next = before == nullptr || before->layer != map->layer || before->head != map->head;
+    section.words_of_one_head = section.words_of_one_head && (before == nullptr || !next);
+    if (next || section.panels.back().size() == kWordsAcross) section.panels.emplace_back();
+    section.panels.back().push_back(map);
+    before = map;
+  }
+}
+
 void place_panels(Section& section, const std::vector<const AttentionMap*>& maps, double width) {
+  if (!maps.front()->word.empty()) return place_words(section, maps);
   std::vector<std::int64_t> layers, heads;
   for (const AttentionMap* map : maps) {
     index_of(layers, map->layer);

@@ -25,6 +25,7 @@ struct Section {
   std::vector<std::vector<const AttentionMap*>> panels;       // null for a missing head
   double cell = 0, font = 0, left = 0, above = 0, right = 0;  // space for the labels beside the panels
   std::size_t panels_across = 0;
+  bool words_of_one_head = false;  // the panels are words', which alone are their captions
 
   double panel_width() const { return cell * static_cast<double>(columns.size()); }
   double panel_height() const { return cell * static_cast<double>(rows.size()); }

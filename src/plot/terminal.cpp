@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 #include <string_view>
 
 #include "heed/error.h"
@@ -67,15 +68,26 @@ class TerminalWriter {
 
   std::string write() {
     if (!picture_.title.empty()) out_ += plot::visible(picture_.title) + "\n\n";
-    for (const AttentionMap& map : picture_.maps) write_map(map);
+    const std::vector<AttentionMap>& maps = picture_.maps;
+    for (std::size_t first = 0, end = 0; first < maps.size(); first = end) {
+      for (end = first + 1; end < maps.size() && share_head(maps[first], maps[end]);) ++end;
+      write_map(std::span(maps).subspan(first, end - first));
+    }
     for (const plot::MeasureScale& scale : scales_) legend(scale);
     if (scales_.size() > 1 && !picture_.over_image) out_ += "rows: queries, columns: keys\n";
     return out_;
   }
 
  private:
-  void write_map(const AttentionMap& map) {
-    if (picture_.over_image) return write_over_image(map);
+  /// Whether two maps are those of words, of one head.
+  static bool share_head(const AttentionMap& a, const AttentionMap& b) {
+    return !a.word.empty() && !b.word.empty() && a.measure == b.measure && a.layer == b.layer &&
+           a.head == b.head;
+  }
+
+  void write_map(std::span<const AttentionMap> maps) {
+    if (picture_.over_image) return write_over_image(maps);
+    const AttentionMap& map = maps.front();
     const Layout layout = lay_out(plot::tokens_of(picture_, map), style_.width);
     out_ += plot::kind_title(map.kind) + ", " + plot::head_title(map);
     if (map.measure != "weights" && map.measure != "rollout") out_ += ", " + plot::measure_title(map.measure);
@@ -88,24 +100,47 @@ class TerminalWriter {
     }
   }
 
-  /// Two columns a part, which most terminals show as a square.
-  void write_over_image(const AttentionMap& map) {
-    out_ += plot::head_title(map);
-    if (map.measure != "weights" && map.measure != "rollout") out_ += ", " + plot::measure_title(map.measure);
+  /// Words are side by side, as many as fit, below what they are the words of.
+  void write_over_image(std::span<const AttentionMap> maps) {
+    AttentionMap head = maps.front();
+    head.word = {};
+    out_ += plot::head_title(head);
+    if (head.measure != "weights" && head.measure != "rollout")
+      out_ += ", " + plot::measure_title(head.measure);
     out_ += "\n";
-    const float largest = plot::largest_of(scales_, map.measure);
-    for (std::int64_t row = 0; row < map.queries; ++row) {
-      for (std::int64_t column = 0; column < map.keys; ++column) {
-        const float share = map.weights[static_cast<std::size_t>(row * map.keys + column)] / largest;
-        if (style_.color && std::isfinite(share)) {
-          block(plot::lit(plot::mean_color(picture_.image, row, column), static_cast<double>(share)), 2);
-        } else {
-          cell(share, 2);
-        }
+    constexpr int kGap = 2;
+    const int width = 2 * static_cast<int>(head.keys);
+    const auto across = static_cast<std::size_t>(std::max(1, (style_.width + kGap) / (width + kGap)));
+    for (std::size_t first = 0; first < maps.size(); first += across) {
+      const auto beside = maps.subspan(first, std::min(across, maps.size() - first));
+      for (const AttentionMap& map : beside) {
+        const std::string word = map.word.empty() ? "" : plot::shorten(plot::visible(map.word), width);
+        const bool last = &map == &beside.back();
+        out_ += last ? word + (word.empty() ? "" : "\n") : plot::pad_right(word, width + kGap);
       }
-      out_ += style_.color ? "\x1b[0m\n" : "\n";
+      for (std::int64_t row = 0; row < head.queries; ++row) {
+        for (const AttentionMap& map : beside) {
+          if (&map != &beside.front()) out_ += std::string(kGap, ' ');
+          row_over_image(map, row);
+        }
+        out_ += "\n";
+      }
+      out_ += "\n";
     }
-    out_ += "\n";
+  }
+
+  /// Two columns a part, which most terminals show as a square.
+  void row_over_image(const AttentionMap& map, std::int64_t row) {
+    const float largest = plot::largest_of(scales_, map.measure);
+    for (std::int64_t column = 0; column < map.keys; ++column) {
+      const float share = map.weights[static_cast<std::size_t>(row * map.keys + column)] / largest;
+      if (style_.color && std::isfinite(share)) {
+        block(plot::lit(plot::mean_color(picture_.image, row, column), static_cast<double>(share)), 2);
+      } else {
+        cell(share, 2);
+      }
+    }
+    if (style_.color) out_ += "\x1b[0m";
   }
 
   void block(plot::Rgb color, std::size_t width) {

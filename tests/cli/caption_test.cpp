@@ -109,5 +109,59 @@ TEST(Caption, OfWrongModelsSaysWhy) {
   expect_error(2, {"caption", kPhotograph}, "--model");
 }
 
+// Weights are those of transformers 5.24 for this file and caption: t he _c at s.
+TEST(AttendCaption, ShowsWhatEachWordAttendsTo) {
+  const Folder folder;
+  const Words command{"attend", "--model", kCaptioner, kPhotograph, "--target", "the cats", "--quiet"};
+  const auto with = [&](Words words) {
+    words.insert(words.begin(), command.begin(), command.end());
+    return words;
+  };
+  const Json picture = Json::parse(output_of(with({"--json"})));
+  EXPECT_EQ(picture.at("title"), "photo.jpg → the cats");
+  EXPECT_EQ(picture.at("tokens").at("cross").at("queries"), Json({"t", "he", "Ġc", "at", "s"}));
+  EXPECT_EQ(picture.at("tokens").at("cross").at("keys")[0], "[CLS]");
+  EXPECT_EQ(picture.at("tokens").at("cross").at("keys")[16], "3,3");
+  const Json heads = Json::parse(output_of(with({"--json", "--layers", "1", "--heads", "2"})));
+  const std::vector<double> first{0.0047572, 0.0097966, 0.0019243}, last{0.0149523, 0.0254254, 0.0112486};
+  for (std::size_t i = 0; i < first.size(); ++i) {
+    EXPECT_NEAR(heads.at("maps")[0].at("weights")[0][i], first[i], 1e-5);
+    EXPECT_NEAR(heads.at("maps")[0].at("weights")[4][i], last[i], 1e-5);
+  }
+
+  output_of(with({"--output", folder.path() / "words.svg"}));
+  const std::string svg = slurp(folder.path() / "words.svg");
+  EXPECT_THAT(svg, HasSubstr(">cross-attention, layer 1, mean of heads</text>"));
+  EXPECT_THAT(svg, HasSubstr(">the</text>"));
+  EXPECT_THAT(svg, HasSubstr(">cats</text>"));
+  EXPECT_THAT(svg, HasSubstr("<title>3,1: 0.283</title>"));  // the
+  EXPECT_THAT(svg, HasSubstr("<title>2,3: 0.162</title>"));  // cats
+  EXPECT_THAT(output_of(command), HasSubstr("layer 1, mean of heads\nthe       cats\n"));
+  EXPECT_THAT(output_of(with({"--layers", "all"})), HasSubstr("layer 0, mean of heads\nthe "));
+  EXPECT_THAT(output_of(with({"--kind", "encoder", "--layers", "0"})),
+              HasSubstr("what the class token attends to"));
+  EXPECT_THAT(output_of(with({"--kind", "decoder", "--layers", "0"})), HasSubstr("decoder self-attention"));
+  for (const char* file : {"words.png", "words.html", "words.npy"}) {
+    const Words written = with({"--kind", "cross", "--output", folder.path() / file});
+    output_of(written);
+    EXPECT_GT(fs::file_size(folder.path() / file), 1000u) << file;
+  }
+  expect_error(2, with({"--patch", "1,1"}), "--patch: expected attention of the encoder (--kind encoder)");
+  expect_error(2, with({"--pair", "a"}), "--pair: expected an encoder");
+}
+
+TEST(AttendCaption, WritesTheCaptionItself) {
+  const Words words{"attend", "--model", kCaptioner, kDrawing, "--max-new-tokens", "4"};
+  const std::string shown = output_of(words);
+  EXPECT_THAT(shown, HasSubstr("alpha.png → she�n6\n"));
+  EXPECT_THAT(shown, HasSubstr("layer 1, mean of heads\nshe�n6\n"));
+  expect_error(1, {"attend", "--model", kCaptioner, "none.png"}, "none.png: not found");
+  const Folder folder;
+  const std::string copy = folder.path() / "model";
+  fs::copy(kCaptioner, copy);
+  fs::remove(copy + "/tokenizer.json");
+  expect_error(1, {"attend", "--model", copy, kDrawing}, "tokenizer");
+}
+
 }  // namespace
 }  // namespace heed::cli_test

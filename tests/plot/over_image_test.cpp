@@ -77,6 +77,54 @@ TEST(OverImage, TheFigureHoldsTheImageOnceAndAPartForEachPatch) {
   EXPECT_EQ(attention_png(over_image(both, 4)).substr(1, 3), "PNG");
 }
 
+// Cross-attention of a caption: tokens 0 and 4, of which the latter attends to the patch (0, 2) alone, are a
+// word, and so is token 4.
+AttentionPicture two_words() {
+  AttentionPicture picture = patches();
+  picture.tokens["cross"] = picture.tokens["encoder"];
+  picture.tokens.erase("encoder");
+  AttentionMap& map = picture.maps.front();
+  map.kind = "cross";
+  std::copy_n(map.weights.begin(), 7, map.weights.begin() + 21);  // token 3 as token 0
+  return words_over_image(picture, {{"a cat", 3, 5}, {"<sat>", 4, 5}});
+}
+
+TEST(WordsOverImage, AWordHasTheMeanOfItsTokens) {
+  const AttentionPicture picture = two_words();
+  ASSERT_EQ(picture.maps.size(), 2u);
+  EXPECT_EQ(picture.maps[0].word, "a cat");
+  EXPECT_THAT(picture.maps[0].weights,
+              testing::Pointwise(testing::FloatEq(), {0.05f, 0.1f, 0.65f, 0.2f, 0.25f, 0.3f}));
+  EXPECT_THAT(picture.maps[1].weights, ElementsAre(0, 0, 1, 0, 0, 0));
+  EXPECT_ERROR(words_over_image(patches(), {{"a", 6, 8}}), "words of the 7 queries, got 6 to 8");
+  EXPECT_ERROR(words_over_image(patches(), {{"a", 2, 2}}), "got 2 to 2");
+}
+
+TEST(WordsOverImage, AreThePanelsOfAFigure) {
+  AttentionPicture picture = two_words();
+  const std::string one = attention_svg(picture);
+  EXPECT_THAT(one, HasSubstr(">cross-attention, layer 0, head 0</text>"));
+  EXPECT_THAT(one, HasSubstr(">a cat</text>"));
+  EXPECT_THAT(one, HasSubstr(">&lt;sat&gt;</text>"));
+  for (AttentionMap map : two_words().maps) {
+    map.head = 1;
+    picture.maps.push_back(map);
+  }
+  const std::string two = attention_svg(picture);
+  EXPECT_THAT(two, HasSubstr(">cross-attention</text>"));
+  EXPECT_THAT(two, HasSubstr(">a cat 0.1</text>"));
+  EXPECT_EQ(attention_png(picture).substr(1, 3), "PNG");
+}
+
+TEST(WordsOverImage, AreSideBySideInTheTerminal) {
+  const AttentionPicture picture = two_words();
+  EXPECT_THAT(attention_terminal(picture),
+              HasSubstr("layer 0, head 0\na cat   <sat>\n  . *       @ \n: : -         \n"));
+  AttentionPicture many = picture;
+  for (int i = 0; i < 4; ++i) many.maps.push_back(picture.maps[1]);
+  EXPECT_THAT(attention_terminal(many, {.width = 40}), HasSubstr("\n\n<sat>\n    @ \n"));
+}
+
 TEST(OverImage, TheTerminalShowsBlocksOfItsColors) {
   const AttentionPicture token = over_image(patches(), 4);
   const std::string plain = attention_terminal(token);

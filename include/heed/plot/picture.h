@@ -25,6 +25,7 @@ struct AttentionMap {
   std::int64_t queries = 0, keys = 0;
   std::vector<float> weights;       // [queries, keys], row-major; NaN for a missing weight
   std::string measure = "weights";  // `weights`, `norms`, `rollout` or `gradient`
+  std::string word = {};            // over an image: what attends
 
   static constexpr std::int64_t kMeanOfHeads = -1, kMaxOfHeads = -2;
 };
@@ -86,6 +87,16 @@ struct AttentionPicture {
 /// the weights; the terminal draws its colors, bright for large weights. Maps of other keys are left out.
 /// Throws Error if none is left, or for a query that does not exist.
 AttentionPicture over_image(const AttentionPicture& picture, std::optional<std::int64_t> query);
+
+/// Queries that are shown as one, such as the tokens of a word.
+struct QueryGroup {
+  std::string label;
+  std::int64_t first = 0, end = 0;  // the first query, and that after the last
+};
+
+/// The same with each map once for every word, the mean of what its tokens attend to: of a model that writes
+/// captions, its cross-attention. Throws Error for queries that do not exist.
+AttentionPicture words_over_image(const AttentionPicture& picture, const std::vector<QueryGroup>& words);
 
 /// The colors of weights; each runs from nearly white to dark in equal steps of lightness. Values below 0,
 /// which gradients have, are orange (blue in `red`).

@@ -21,6 +21,8 @@ class MapPanel {
   get kind() { return this.data.kinds.find(kind => kind.kind === this.viewer.kind.kind); }
   get room() { return this.part("stage").clientWidth; }
   get step() { return Math.min(this.viewer.state.step, this.kind.queries.length - 1); }
+  /// The query over the image: the followed one, else that of the class token or, of a text, of the step.
+  get overImage() { return this.query >= 0 ? this.query : this.kind.kind === "cross" ? this.step : 0; }
   /// What is followed, as far as it is here.
   get query() { return this.viewer.state.query < this.kind.queries.length ? this.viewer.state.query : -1; }
   get key() { return this.viewer.state.key < this.kind.keys.length ? this.viewer.state.key : -1; }
@@ -123,7 +125,7 @@ class MapPanel {
     if (state.view === "matrix") this.matrix.mark(kind, query, key);
     if (state.view === "lines") this.strands.draw(kind, await this.lineLayers(shades.onDark), shades, query, key, this.step, state.strongest);
     if (state.view === "neurons") drawNeurons(this.part("neurons"), kind, await this.data.vectors(kind, state.layer, state.head), query, key, shades);
-    if (state.view === "picture") this.overlay.draw(kind, values, full, query, key, this.data.image, this.room, this.part("which").textContent, shades);
+    if (state.view === "picture") this.overlay.draw(kind, values, full, this.overImage, key, this.data.image, this.room, this.part("which").textContent, shades);
     this.readout();
     if (this.viewer.options.aside) this.drawAside();
   }
@@ -202,7 +204,7 @@ class MapPanel {
 
   /// Downloads the map as a figure on light paper, SVG or PNG.
   async save(format) {
-    const { state, lineHeads } = this.viewer, { kind } = this, ofPicture = state.view === "picture", query = Math.max(0, this.query);
+    const { state, lineHeads } = this.viewer, { kind } = this, ofPicture = state.view === "picture", query = this.overImage;
     const figure = mapFigure({
       view: state.view, kind, values: this.values, full: this.full, shades: new Shades(this.viewer.data, true), layers: state.view === "lines" ? await this.lineLayers(false) : [],
       title: this.part("which").textContent + (ofPicture ? ", query " + kind.queries[query] : ""), picture: this.overlay.canvas,

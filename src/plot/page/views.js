@@ -204,7 +204,7 @@ class Overlay {
     this.canvas = box.querySelector(".overlay");
     this.of = box.querySelector(".of");
   }
-  /// `about`: {picture: the image, rows, columns, first: index of the key of its first part}; without a query, that of the first.
+  /// `about`: {picture: the image, rows, columns, first: index of the key of its first part}.
   draw(kind, values, full, query, key, about, room, title, shades) {
     this.about = about;
     const image = about.picture, scale = Math.min(520, room - 20) / image.width;
@@ -215,7 +215,7 @@ class Overlay {
     // As in figures (over_image.h): the image is pale, and a color covers it with the root of its weight.
     context.fillStyle = shades.onDark ? "rgba(0,0,0,0.55)" : "rgba(255,255,255,0.55)";
     context.fillRect(0, 0, width, height);
-    const across = width / about.columns, down = height / about.rows, q = Math.max(0, query);
+    const across = width / about.columns, down = height / about.rows, q = query;
     for (let i = 0; i < about.rows * about.columns; ++i) {
       const share = Math.max(-1, Math.min(1, values[q * columns + i + about.first] / full));
       context.fillStyle = shades.css(share);

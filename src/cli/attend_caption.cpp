@@ -1,0 +1,74 @@
+// What heed attend feeds a model that writes captions: an image, and its caption, by words.
+#include "cli/attend.h"
+#include "cli/generation_arguments.h"
+#include "cli/model_commands.h"
+#include "core/trimmed.h"
+#include "heed/image/processor.h"
+#include "heed/ops/loss.h"
+#include "heed/tasks/caption.h"
+#include "inspect/token_input.h"
+
+namespace heed::cli {
+namespace {
+
+constexpr std::string_view kNoCharacter = "\xEF\xBF\xBD";  // of bytes that are no whole character yet
+
+// The words of a text with their tokens; those that add no text, such as an end token, belong to none.
+std::vector<QueryGroup> words_of(const std::vector<std::int64_t>& ids, const Tokenizer& tokenizer) {
+  std::vector<QueryGroup> words;
+  std::string before;
+  std::int64_t begin = 0;  // of the tokens whose text is not known yet
+  for (std::int64_t end = 1; end <= std::ssize(ids); ++end) {
+    const std::string text = tokenizer.decode(std::span(ids).first(static_cast<std::size_t>(end)));
+    if (text == before) {
+      if (begin == end - 1) begin = end;
+      continue;
+    }
+    if (text.ends_with(kNoCharacter) && end < std::ssize(ids)) continue;
+    const std::string added = text.substr(std::min(before.size(), text.size()));
+    const bool starts = words.empty() || added.starts_with(' ') || added.starts_with('\n');
+    if (starts) words.push_back({"", begin, end});
+    words.back().label += starts && added.size() > 1 && added.front() == ' ' ? added.substr(1) : added;
+    words.back().end = end;
+    before = text;
+    begin = end;
+  }
+  return words;
+}
+
+std::vector<std::int64_t> caption_ids(const AttendText& text, const EncoderDecoderModel& model,
+                                      const AttendSource& source) {
+  if (text.target) return source.tokenizer->encode_target(*text.target).ids;
+  CaptionOptions options;
+  options.generation = load_generation_options(source.directory);
+  if (text.max_new_tokens) options.generation.max_new_tokens = text.max_new_tokens;
+  choose_seed(options.generation, source.globals);
+  const std::vector<std::string> files{text.text};
+  return caption_images(model, *source.tokenizer, load_image_processor(source.directory), files, options)
+      .front()
+      .front()
+      .hypothesis.ids;
+}
+
+}  // namespace
+
+AttendInput caption_input(const AttendText& text, const EncoderDecoderModel& model,
+                          const AttendSource& source) {
+  if (text.pair) throw UsageError("--pair: expected an encoder, got " + kind_of(model));
+  if (source.tokenizer == nullptr)
+    static_cast<void>(load_tokenizer(source.directory));  // says what is missing
+  AttendInput input = image_input(text.text, source);
+  const std::vector<std::int64_t> caption = caption_ids(text, model, source);
+  if (caption.empty()) throw UsageError("--target: expected a text with at least one word, got none");
+  const auto fed = model.decoder_inputs(inspect::one_row(caption), CrossEntropyOptions().ignore_index)
+                       .to_vector<std::int64_t>();
+  input.tensors["decoder_input_ids"] = inspect::one_row(fed);
+  input.title += " → " + std::string(trimmed(source.tokenizer->decode(caption)));
+  input.tokens = inspect::encoder_decoder_tokens({}, {}, inspect::token_names(source.tokenizer, fed));
+  input.tokens["cross"].queries = inspect::token_names(source.tokenizer, caption);
+  input.following = caption;
+  input.words = words_of(caption, *source.tokenizer);
+  return input;
+}
+
+}  // namespace heed::cli
