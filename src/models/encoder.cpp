@@ -299,7 +299,7 @@ EncoderConfig EncoderConfig::parse_common(const Config& json, bool decodes) {
   EncoderConfig c;
   const std::vector<std::string> architectures = json.strings("architectures");
   if (!architectures.empty()) c.architecture = architectures.front();
-  c.head = head_of(json, c.architecture);
+  c.head = decodes ? EncoderHead::masked_lm : head_of(json, c.architecture);
   if (c.architecture.empty()) c.architecture = "a model without architectures in its config.json";
   c.labels = label_names(json);
   c.problem = label_problem(json);

@@ -55,8 +55,8 @@ struct EncoderConfig {
   std::optional<std::int64_t> trained_positions;  // of training, where there is no limit
 
   /// Reads head, labels and problem from `architectures`, `id2label` and `problem_type`, and checks what
-  /// makes every encoder: that it is no decoder (or with `decodes`, that it is one with cross-attention) and
-  /// that its positions are absolute.
+  /// makes every encoder: that it is no decoder (or with `decodes`, that it is one with cross-attention,
+  /// whose head is that of masked_lm) and that its positions are absolute.
   static EncoderConfig parse_common(const Config& json, bool decodes = false);
 };
 

@@ -194,6 +194,9 @@ TEST(ModelConfig, WhatMakesNoModelIsRefusedByName) {
     EXPECT_THAT(error, testing::HasSubstr(c.message));
   }
   EXPECT_EQ(refusal_of("variants/llama-padding", "rms_norm_eps", "0"), "no error");
+  EXPECT_EQ(refusal_of("variants/vit-bert", "decoder.architectures", R"(["BertLMHeadModel"])"), "no error");
+  EXPECT_EQ(refusal_of("variants/vit-bert", "encoder.architectures", R"(["ViTForImageClassification"])"),
+            "no error");
 }
 
 }  // namespace

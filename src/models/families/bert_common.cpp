@@ -92,7 +92,6 @@ std::unique_ptr<Model> build_bert_model(const EncoderConfig& c, const EncoderHea
 
 TextHalf bert_text_half(EncoderConfig c, const char* architecture,
                         std::function<EncoderHeads(const EncoderConfig&, const std::string& prefix)> heads) {
-  c.head = EncoderHead::masked_lm;
   c.architecture = architecture;
   const auto take = [c, heads](const std::string& prefix, std::int64_t d_memory, WeightBuilder& w) {
     const EncoderHeads own = heads(c, prefix);
