@@ -58,7 +58,8 @@ std::vector<std::vector<Caption>> caption_images(const EncoderDecoderModel& mode
   generate::allow_whole_length(model, generation, all);
   std::vector<std::vector<Caption>> captions(files.size());
   const InputSpec input = model.input();
-  const auto search_batch = [&](std::span<const std::size_t> chosen, const Tensor& pixels) {
+  const auto search_batch = [&](std::span<const std::size_t> chosen, const ModelInput& images) {
+    const Tensor& pixels = images.values;
     SearchHooks hooks = all;
     for (const std::size_t index : chosen) hooks.sample_ids.push_back(options.task.first_index + index);
     std::map<std::pair<std::size_t, std::size_t>, CaptionStream> streams;  // by row and sequence
