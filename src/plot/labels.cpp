@@ -136,6 +136,7 @@ std::string kind_title(const std::string& kind) {
 
 std::string head_title(const AttentionMap& map) {
   if (map.measure == "rollout") return fmt::format("rollout to layer {}", map.layer);
+  if (map.head == AttentionMap::kAlignmentHeads) return "mean of the alignment heads";
   if (map.head == AttentionMap::kMeanOfHeads) return fmt::format("layer {}, mean of heads", map.layer);
   if (map.head == AttentionMap::kMaxOfHeads) return fmt::format("layer {}, largest of heads", map.layer);
   return fmt::format("layer {}, head {}", map.layer, map.head);
@@ -143,6 +144,7 @@ std::string head_title(const AttentionMap& map) {
 
 std::string short_title(const AttentionMap& map) {
   if (map.measure == "rollout") return fmt::format("to {}", map.layer);
+  if (map.head == AttentionMap::kAlignmentHeads) return "alignment";
   if (map.head == AttentionMap::kMeanOfHeads) return fmt::format("{} mean", map.layer);
   if (map.head == AttentionMap::kMaxOfHeads) return fmt::format("{} max", map.layer);
   return fmt::format("{}.{}", map.layer, map.head);
