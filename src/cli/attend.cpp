@@ -41,7 +41,8 @@ struct AttendArguments {
   std::optional<std::int64_t> position;
   std::string token;
   ChosenPatch patch;
-  std::optional<double> start;  // of a recording
+  std::optional<double> start;            // of a recording
+  std::vector<std::string> images_texts;  // for an image, of a model of two towers
   std::filesystem::path output;
   bool vectors = false;
   std::optional<bool> ablate;  // by default, for a page where it is cheap
@@ -58,6 +59,26 @@ bool transcribes(const AttendInput& input) { return !input.sound.words.empty(); 
 
 // Returns the requested kinds of those that a model has. The page of a recording leaves out those of the
 // encoder, which are millions of weights.
+bool is_figure(const AttendArguments& arguments, const Globals& globals);
+
+// Of two towers, in figures, the pooling of images stands for their self-attention unless that is asked for.
+std::vector<AttentionKind> chosen_kinds(const AttendArguments& arguments, const DualEncoderModel& model,
+                                        const Globals& globals) {
+  std::vector<AttentionKind> kinds = attention_kinds(model);
+  const std::string& name = arguments.kind;
+  const bool asked = arguments.shows("rollout") || arguments.patch.any();
+  const bool pools = kinds.back().name == "pooling";
+  std::erase_if(kinds, [&](const AttentionKind& kind) {
+    if (!name.empty()) return name != kind.name && !(name == "self" && kind.is_self());
+    if (asked && !kind.is_self()) return true;
+    return kind.name == "image" && pools && !asked && is_figure(arguments, globals);
+  });
+  if (kinds.empty())
+    throw UsageError(fmt::format("--kind: expected {}, got {}",
+                                 pools ? "image, text, pooling or self" : "image, text or self", name));
+  return kinds;
+}
+
 std::vector<AttentionKind> chosen_kinds(const AttendArguments& arguments, const AttendInput& input,
                                         const Model& model) {
   const std::vector<AttentionKind> available = attention_kinds(model);
@@ -176,6 +197,7 @@ AttentionPicture laid_out(AttentionPicture picture, const AttendArguments& argum
   if (is_figure(arguments, source.globals) && arguments.ranges.all()) {
     if (transcribes(input) && picture.tokens.contains("cross") && !arguments.patch.any())
       return picture_along_time(std::move(picture), input, source);
+    if (!input.texts.empty()) keep_last_queries(picture);
     if (input.tensors.contains("pixel_values") ||
         (input.sound.seconds > 0 && picture.tokens.contains("encoder")))
       return picture_over_image(std::move(picture), input, source, arguments.patch);
@@ -192,7 +214,9 @@ AttentionPicture laid_out(AttentionPicture picture, const AttendArguments& argum
 AttentionPicture attend(const AttendArguments& arguments, AttendInput input, const AttendSource& source) {
   const MapChoice choice = choice_of(arguments);
   const bool page = writes(arguments, ".html");
-  RecordOptions options{chosen_kinds(arguments, input, source.model)};
+  const auto* towers = dynamic_cast<const DualEncoderModel*>(&source.model);
+  RecordOptions options{towers != nullptr ? chosen_kinds(arguments, *towers, source.globals)
+                                          : chosen_kinds(arguments, input, source.model)};
   const std::vector<std::string> measures = measures_of(arguments, options.kinds);
   const auto shows = [&](const char* measure) {
     return std::find(measures.begin(), measures.end(), measure) != measures.end();
@@ -208,17 +232,23 @@ AttentionPicture attend(const AttendArguments& arguments, AttendInput input, con
   AttentionPicture picture;
   picture.title = input.title;
   picture.sound = input.sound;
-  if (shows("gradient")) {
+  if (shows("gradient") && towers != nullptr) {
+    if (input.texts.empty()) throw UsageError("--show gradient: missing --text, whose similarity it is of");
+    options.gradient = LogitChoice();
+    picture.title += " (gradient of the similarity)";
+  } else if (shows("gradient")) {
     options.gradient = chosen_logit(arguments.position, arguments.token, input, source);
     picture.title += fmt::format(" (gradient of {} at {})", name_of(options.gradient->token, source),
                                  options.gradient->position);
   }
-  AttentionRecord record = record_attention(source.model, input.tensors, options);
+  AttentionRecord record = towers != nullptr ? record_towers(*towers, input, options)
+                                             : record_attention(source.model, input.tensors, options);
   check_layers(choice, record);
   warn_of_non_finite(source.model, attention_is_finite(record), source.globals);
   add_missing_tokens(input, record, source.model.input());
-  for (const AttentionKind& kind : options.kinds) {
-    AttentionTokens& tokens = picture.tokens[kind.name] = input.tokens[kind.name];
+  for (const RecordedLayer& layer : record.layers) {
+    if (picture.tokens.contains(layer.kind)) continue;
+    AttentionTokens& tokens = picture.tokens[layer.kind] = input.tokens[layer.kind];
     if (arguments.output.empty() ? source.globals.json : writes(arguments, ".json")) continue;
     tokens = {inspect::shown_tokens(tokens.queries, source.tokenizer),
               inspect::shown_tokens(tokens.keys, source.tokenizer)};
@@ -315,8 +345,12 @@ void run(AttendArguments arguments, const Globals& globals) {
   for (std::size_t i = 0; i < texts.size(); ++i) {
     AttentionPicture picture;
     try {
-      const AttendText text{texts[i], arguments.pair, arguments.target, arguments.max_new_tokens,
-                            arguments.start};
+      if (!arguments.images_texts.empty() && dynamic_cast<const DualEncoderModel*>(model.get()) == nullptr)
+        throw UsageError("--text: expected a model of texts and images, such as clip, got " +
+                         model->family());
+      const AttendText text{texts[i],         arguments.pair,
+                            arguments.target, arguments.max_new_tokens,
+                            arguments.start,  arguments.images_texts};
       picture = attend(
           arguments,
           arguments.input.empty() ? text_input(text, source) : tensor_input(arguments.input, source), source);
@@ -354,6 +388,14 @@ void add_attend(CLI::App& app, const Globals& globals) {
       ->group("Input");
   command
       ->add_option(
+          "--text", a->images_texts,
+          "Text to compare an image with, for a model of both such as CLIP: its tokens are shown beside; "
+          "may be repeated")
+      ->type_name("TEXT")
+      ->allow_extra_args(false)
+      ->group("Input");
+  command
+      ->add_option(
           "--start", a->start,
           "Where the part of a recording begins that is shown, at most 30 s for Whisper (default: 0)")
       ->check(number_from_zero())
@@ -375,7 +417,7 @@ void add_attend(CLI::App& app, const Globals& globals) {
       ->add_option("--kind", a->kind,
                    "Which attention; self is that of encoder and decoder (default: cross where the model has "
                    "it, else self; on a page, all)")
-      ->type_name("cross|encoder|decoder|self")
+      ->type_name("cross|encoder|decoder|image|text|pooling|self")
       ->group("Output");
   command->add_option("--layers", a->layers, "Layers to show, e.g. 0,3 (default: all)")
       ->type_name("LIST|all")
@@ -469,6 +511,8 @@ void add_attend(CLI::App& app, const Globals& globals) {
       "  heed attend --model bert-base-uncased \"Tea is a [MASK].\" --show gradient\n"
       "  heed attend --model ./vit photo.jpg --show rollout\n"
       "  heed attend --model ./dinov2 photo.jpg --layers 11 --heads all --output photo.svg\n"
+      "  heed attend --model ./clip photo.jpg --text \"a cat\" --text \"a dog\" --show gradient --layers 11 "
+      "--heads mean\n"
       "  heed attend --model whisper-base talk.wav\n"
       "  heed attend --model whisper-base talk.mp3 --start 60 --output minute.svg");
   command->callback([a, &globals] { run(*a, globals); });

@@ -23,7 +23,8 @@ struct AttendText {
   std::string text;
   std::optional<std::string> pair, target;
   std::optional<std::int64_t> max_new_tokens;
-  std::optional<double> start;  // of a recording, in seconds
+  std::optional<double> start;          // of a recording, in seconds
+  std::vector<std::string> texts = {};  // for an image, of a model of two towers
 };
 
 struct AttendInput {
@@ -37,6 +38,7 @@ struct AttendInput {
   InputImage image = {};                                     ///< what the model sees of an image file
   RecordedSound sound = {};                                  ///< what it hears of a recording
   double window = 0;                                         ///< seconds of a recording that all keys are
+  std::vector<Tensor> texts = {};                            ///< token ids, for a model of two towers
   std::string part = {};  ///< which part of a longer recording it is, for a note; empty: all
   std::vector<std::array<std::int64_t, 2>> alignment_heads = {};  ///< layer and head, of a model of speech
 };
@@ -59,6 +61,17 @@ AttendInput image_input(const std::string& file, const AttendSource& source);
 /// Reads the window of a sound file that begins at text.start, and transcribes it if the model can. Throws
 /// Error naming the file for a start beyond its end, and for silence.
 AttendInput sound_input(const AttendText& text, const AttendSource& source);
+
+/// Reads an image file, and encodes texts to compare with it: the kinds `text`, or `text 1`, `text 2`, ...
+/// Throws Error for a text that is too long.
+AttendInput towers_input(const std::string& file, const std::vector<std::string>& texts,
+                         const DualEncoderModel& model, const AttendSource& source);
+/// Records the towers that options.kinds name, text by text. With a gradient, which is that of the
+/// similarity, the image has maps for each text: `image for text 1`, ...
+AttentionRecord record_towers(const DualEncoderModel& model, const AttendInput& input, RecordOptions options);
+bool is_text_kind(const std::string& kind);
+/// Cuts the maps of texts to their last query, whose vector stands for the text, for beside the image.
+void keep_last_queries(AttentionPicture& picture);
 
 /// A spectrogram [bins, frames] as an image, dark where it is loud, low frequencies at the bottom.
 InputImage spectrogram_image(const std::vector<float>& values, std::int64_t bins, std::int64_t frames);

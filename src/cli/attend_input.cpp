@@ -123,10 +123,12 @@ AttendInput text_input(const AttendText& text, const AttendSource& source) {
   if (reads == InputKind::spectrogram || reads == InputKind::waveform) return sound_input(text, source);
   if (text.start)
     throw UsageError("--start: expected a model that hears, such as whisper, got " + model.family());
-  if (encoder && reads == InputKind::pixels) {
+  const auto* towers = dynamic_cast<const DualEncoderModel*>(&model);
+  if ((encoder || towers != nullptr) && reads == InputKind::pixels) {
     if (text.pair || text.target || text.max_new_tokens)
       throw UsageError("--pair, --target, --max-new-tokens: expected none for an image, got one");
-    return image_input(text.text, source);
+    return towers != nullptr ? towers_input(text.text, text.texts, *towers, source)
+                             : image_input(text.text, source);
   }
   const auto* both = dynamic_cast<const EncoderDecoderModel*>(&model);
   if (both != nullptr) return encoder_decoder_input(text, *both, source);

@@ -189,17 +189,20 @@ void add_page_facts(AttentionPicture& picture, const AttentionRecord& record, co
         kind != "encoder" || dynamic_cast<const EncoderDecoderModel*>(&source.model) == nullptr;
     if (tokens && decodes && record.logits.size(1) == positions)
       picture.candidates[kind] = candidates_of(record.logits, source);
-    if (kind == "encoder" || (kind == "cross" && input.sound.seconds > 0))
+    if (kind == "encoder" || kind.starts_with("image") || kind.starts_with("pooling") ||
+        (kind == "cross" && input.sound.seconds > 0))
       add_image(picture, input, source, static_cast<std::int64_t>(labels.keys.size()));
   }
 }
 
 AttentionPicture picture_over_image(AttentionPicture picture, const AttendInput& input,
                                     const AttendSource& source, const ChosenPatch& patch) {
-  const auto encoder = picture.tokens.find("encoder");
-  const AttentionTokens& tokens =
-      encoder != picture.tokens.end() ? encoder->second : picture.tokens.begin()->second;
-  add_image(picture, input, source, std::ssize(tokens.keys));
+  const auto lies_over_image = [](const auto& entry) {
+    return entry.first != "decoder" && !is_text_kind(entry.first);
+  };
+  const auto kind = std::find_if(picture.tokens.begin(), picture.tokens.end(), lies_over_image);
+  if (kind == picture.tokens.end()) return picture;  // texts alone
+  add_image(picture, input, source, std::ssize(kind->second.keys));
   const InputImage& image = picture.image;
   const RecordedSound& sound = picture.sound;
   const bool frames = sound.seconds > 0 && image.rows == 1;
@@ -226,9 +229,11 @@ AttentionPicture picture_over_image(AttentionPicture picture, const AttendInput&
   }
   picture.title += patch.time             ? fmt::format(": what the frame at {:g} s attends to", *patch.time)
                    : !patch.place.empty() ? ": what patch " + patch.place + " attends to"
-                   : query                ? ": what the class token attends to"
-                   : frames               ? ": what all frames attend to, on average"
-                                          : ": what all patches attend to, on average";
+                   : picture.tokens.begin()->first.starts_with("pooling")
+                       ? ": what the query of the pooling attends to"
+                   : query  ? ": what the class token attends to"
+                   : frames ? ": what all frames attend to, on average"
+                            : ": what all patches attend to, on average";
   return over_image(picture, query);
 }
 

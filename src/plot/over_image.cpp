@@ -29,8 +29,14 @@ AttentionPicture over_image(const AttentionPicture& picture, std::optional<std::
   over.title = picture.title;
   over.image = image;
   over.sound = picture.sound;
+  over.beside = picture.beside;
   over.over_image = true;
   for (const AttentionMap& map : picture.maps) {
+    if (std::find(picture.beside.begin(), picture.beside.end(), map.kind) != picture.beside.end()) {
+      over.maps.push_back(map);
+      over.tokens[map.kind] = plot::tokens_of(picture, map);
+      continue;
+    }
     const std::int64_t keys = image.first + parts;
     if (image.width == 0 || (is_sound ? map.keys < keys || map.kind == "cross" : map.keys != keys)) continue;
     if (query && (*query < 0 || *query >= map.queries)) {
@@ -58,6 +64,10 @@ AttentionPicture over_image(const AttentionPicture& picture, std::optional<std::
   }
   if (over.maps.empty()) throw Error("attention picture: expected maps of the parts of an image, got none");
   return over;
+}
+
+bool AttentionPicture::is_over_image(const std::string& kind) const {
+  return over_image && std::find(beside.begin(), beside.end(), kind) == beside.end();
 }
 
 namespace plot {

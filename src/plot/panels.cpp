@@ -74,7 +74,7 @@ Section make_section(const AttentionPicture& picture, const std::string& kind, c
   section.kind = kind;
   section.measure = measure;
   section.tokens = &picture.tokens.find(kind)->second;
-  if (picture.over_image || picture.along_time) {
+  if (picture.is_over_image(kind) || picture.along_time) {
     section.image = &picture.image;
     section.along_time = picture.along_time;
     if (picture.sound.seconds > 0) section.sound = &picture.sound;

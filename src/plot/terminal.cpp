@@ -78,7 +78,7 @@ class TerminalWriter {
  private:
   void write_map(const AttentionMap& map) {
     if (picture_.along_time) return write_along_time(map);
-    if (picture_.over_image)
+    if (picture_.is_over_image(map.kind))
       return picture_.sound.seconds > 0 ? write_over_sound(map) : write_over_image(map);
     const Layout layout = lay_out(plot::tokens_of(picture_, map), style_.width);
     heading(plot::kind_title(map.kind) + ", ", map);

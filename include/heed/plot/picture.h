@@ -94,7 +94,10 @@ struct AttentionPicture {
   std::vector<std::string> scored = {};            // whose logits ablation changes
   InputImage image = {};
   RecordedSound sound = {};
+  std::vector<std::string> beside = {};  // kinds that over_image() keeps as they are, beside the image
   bool over_image = false;  // of over_image(): queries and keys are the rows and columns of `image`
+  /// Whether a kind's maps are drawn over the image.
+  bool is_over_image(const std::string& kind) const;
   bool along_time = false;  // of along_time(): queries are the words of `sound`, keys the columns of `image`
 };
 

@@ -46,7 +46,7 @@ class MapPanel {
 
   /// A part of an image is a query of its own, and of other stacks a key.
   listenToImage() {
-    const { viewer, overlay } = this, { canvas } = overlay, crosses = () => this.kind.kind === "cross";
+    const { viewer, overlay } = this, { canvas } = overlay, crosses = () => this.kind.kind === "cross" || this.kind.queries.length !== this.kind.keys.length;
     const cell = key => crosses() ? [Math.max(0, this.query), key] : [key, -1];
     canvas.onmousemove = event => viewer.follow(...cell(overlay.keyAt(event)));
     canvas.onmouseleave = () => viewer.follow(-1, -1);

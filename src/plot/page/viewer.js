@@ -71,7 +71,7 @@ class Viewer {
 
   overImage(kind) {
     const { image, sound } = this.data, keys = image && image.first + image.rows * image.columns;
-    return !!image && (sound ? kind.keys.length >= keys && kind.kind !== "decoder" : kind.keys.length === keys);
+    return !!image && !kind.kind.startsWith("text") && (sound ? kind.keys.length >= keys && kind.kind !== "decoder" : kind.keys.length === keys);
   }
 
   /// The recording along whose time a kind's keys are, for the matrix: it and its image, or null.

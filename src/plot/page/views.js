@@ -261,7 +261,7 @@ class Overlay {
     }
     context.globalAlpha = 1;
     context.strokeStyle = style("--accent"); context.lineWidth = 2;
-    const own = kind.kind !== "cross", at = (own ? q : key) - about.first;
+    const own = kind.queries.length === kind.keys.length && kind.kind !== "cross", at = (own ? q : key) - about.first;
     if (at >= 0 && at < about.rows * about.columns) context.strokeRect(at % about.columns * across, this.line(Math.floor(at / about.columns)) * down, across, down);
     this.of.textContent = "Attention of query " + kind.queries[q] + " (" + q + "), from 0 (pale) to " + number(full) + " (full color). " + (own ? "A click on a part chooses its query." : "Step chooses the query.");
     this.canvas.setAttribute("aria-label", title + ", query " + kind.queries[q] + ": " + about.rows + " rows by " + about.columns + " columns; the arrow keys go from part to part, Enter lets go; the numbers are below, as text");
