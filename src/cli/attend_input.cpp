@@ -124,7 +124,7 @@ AttendInput text_input(const AttendText& text, const AttendSource& source) {
   if (text.start)
     throw UsageError("--start: expected a model that hears, such as whisper, got " + model.family());
   const auto* towers = dynamic_cast<const DualEncoderModel*>(&model);
-  if ((encoder || towers != nullptr) && reads == InputKind::pixels) {
+  if ((encoder || towers != nullptr) && model.input().is_image()) {
     if (text.pair || text.target || text.max_new_tokens)
       throw UsageError("--pair, --target, --max-new-tokens: expected none for an image, got one");
     return towers != nullptr ? towers_input(text.text, text.texts, *towers, source)
@@ -142,11 +142,13 @@ AttendInput text_input(const AttendText& text, const AttendSource& source) {
 
 AttendInput image_input(const std::string& file, const AttendSource& source) {
   const ImageProcessor processor = load_image_processor(source.directory);
-  const Tensor pixels = tasks::pixels_of(file, processor, source.model.input().row);
+  const ModelInput image = tasks::image_input(file, processor, source.model.input());
   AttendInput input;
-  input.tensors["pixel_values"] = pixels;
+  input.tensors["pixel_values"] = image.values;
+  if (image.grids.defined()) input.tensors["spatial_shapes"] = image.grids;
   input.title = std::filesystem::path(file).filename().string();
-  input.image = {pixels.size(3), pixels.size(2), processor.picture(pixels).to_vector<std::uint8_t>()};
+  const Tensor seen = processor.picture(image.values, image.grids);
+  input.image = {seen.size(1), seen.size(0), seen.to_vector<std::uint8_t>()};
   return input;
 }
 
@@ -185,6 +187,11 @@ AttendInput tensor_input(const std::filesystem::path& file, const AttendSource& 
 }
 
 std::optional<PatchGrid> patch_grid(const InputSpec& input, const TensorMap& tensors, std::int64_t keys) {
+  if (const auto given = tensors.find("spatial_shapes"); given != tensors.end()) {
+    const std::vector<std::int64_t> sizes = given->second.to(DType::i64).to_vector<std::int64_t>();
+    if (sizes.size() != 2 || input.leading + sizes[0] * sizes[1] != keys) return std::nullopt;
+    return PatchGrid{sizes[0], sizes[1], input.leading};
+  }
   const auto values = tensors.find(input.name);
   if (input.kind == InputKind::tokens || values == tensors.end()) return std::nullopt;
   if (input.kind != InputKind::pixels && input.patch.rank() == 0) return PatchGrid{1, keys, 0};
