@@ -196,7 +196,8 @@ std::optional<PatchGrid> patch_grid(const InputSpec& input, const TensorMap& ten
   if (input.kind == InputKind::tokens || values == tensors.end()) return std::nullopt;
   if (input.kind != InputKind::pixels && input.patch.rank() == 0) return PatchGrid{1, keys, 0};
   const Tensor& image = values->second;
-  if (input.patch.rank() == 0 || image.rank() != (input.kind == InputKind::pixels ? 4 : 3))
+  if (input.patch.rank() == 0 || input.kind == InputKind::patches ||
+      image.rank() != (input.kind == InputKind::pixels ? 4 : 3))
     return std::nullopt;
   const bool sound = input.kind == InputKind::spectrogram;  // [1, frames, bins]
   const Shape size = sound ? Shape{image.size(2), image.size(1)} : Shape{image.size(2), image.size(3)};

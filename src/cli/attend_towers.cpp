@@ -35,7 +35,8 @@ AttendInput towers_input(const std::string& file, const std::vector<std::string>
       ids.resize(static_cast<std::size_t>(*length), source.tokenizer->pad_id().value_or(tower.pad_id()));
     if (ids.empty()) throw Error("--text: missing text (give one with at least one word)");
     if (const auto most = tower.max_positions(); most && std::ssize(ids) > *most) {
-      throw Error(fmt::format("--text: expected at most {} tokens, got {} in \"{}\"", *most, ids.size(), texts[i]));
+      throw Error(
+          fmt::format("--text: expected at most {} tokens, got {} in \"{}\"", *most, ids.size(), texts[i]));
     }
     input.texts.push_back(inspect::one_row(ids));
     const std::vector<std::string> tokens = inspect::token_names(source.tokenizer, ids);
@@ -47,7 +48,8 @@ AttendInput towers_input(const std::string& file, const std::vector<std::string>
   return input;
 }
 
-AttentionRecord record_towers(const DualEncoderModel& model, const AttendInput& input, RecordOptions options) {
+AttentionRecord record_towers(const DualEncoderModel& model, const AttendInput& input,
+                              RecordOptions options) {
   const auto is_text = [](const AttentionKind& kind) { return kind.name == kText; };
   if (input.texts.empty() || std::none_of(options.kinds.begin(), options.kinds.end(), is_text)) {
     std::erase_if(options.kinds, is_text);
