@@ -3,17 +3,16 @@
 // proportions (Tschannen et al. 2025), and each tower of them alone: their config, and the models built from
 // parts.
 #include <algorithm>
-#include <cmath>
 #include <memory>
 #include <numeric>
 #include <vector>
 
+#include "heed/nn/attention.h"
 #include "heed/nn/pass.h"
 #include "heed/ops/attention.h"
 #include "heed/ops/elementwise.h"
 #include "heed/ops/matmul.h"
 #include "heed/ops/shape.h"
-#include "heed/ops/softmax.h"
 #include "models/config_fields.h"
 #include "models/dual_encoder.h"
 #include "models/families.h"
@@ -228,17 +227,16 @@ EncoderParts take_text(const TowerConfig& c, const std::string& prefix, WeightBu
 
 // SigLIP's vector of an image: attention of one learned query to all patches, and a feed-forward network.
 struct AttentionPool {
-  Tensor probe;               // [1, 1, D]
-  Tensor projection, biases;  // [3D, D], [3D]: of the query, the keys, the values
-  Linear out;
+  Tensor probe;                  // [1, 1, D]
+  Tensor projection, biases;     // [3D, D], [3D]: of the query, the keys, the values
+  MultiHeadAttention attention;  // its output projection
   Norm norm;
   Linear up, down;
   Activation activation;
-  std::int64_t heads;
   std::string name;  // the prefix of its taps
 
   Tensor operator()(const Tensor& hidden, const ModelInput& input, Context& context) const {
-    const std::int64_t batch = hidden.size(0), d = hidden.size(2);
+    const std::int64_t batch = hidden.size(0), d = hidden.size(2), heads = attention.heads;
     const auto project = [&](const Tensor& x, std::int64_t kind) {  // [B, T, D] -> [B, H, T, D / H]
       const Tensor rows = linear(x, slice(projection, 0, kind * d, (kind + 1) * d),
                                  slice(biases, 0, kind * d, (kind + 1) * d));
@@ -248,26 +246,9 @@ struct AttentionPool {
     const Tensor query = broadcast_to(project(asked, 0), {batch, heads, 1, d / heads}).contiguous();
     Pass pass(context);
     pass.name = name;
-    Tensor keys = project(hidden, 1), values = project(hidden, 2);
-    pass.tap("k", keys, kKeyAxes);
-    pass.tap("v", values, kKeyAxes);
-    Tensor found;
-    if (pass.wants("weights")) {
-      const double scale = 1 / std::sqrt(static_cast<double>(d / heads));
-      Tensor scores = matmul(query, transpose(keys, 2, 3)) * scale;
-      if (input.mask.defined()) {  // padding gets no weight
-        constexpr double kNever = 1e30;
-        scores = scores +
-                 (reshape(input.mask.to(scores.dtype()), {batch, 1, 1, input.mask.size(1)}) - 1.0) * kNever;
-      }
-      Tensor weights = softmax(scores, -1);
-      pass.tap("weights", weights, kScoreAxes);
-      found = matmul(weights, values);
-    } else {
-      found = scaled_dot_product_attention(query, keys, values, see_only(input.mask));
-    }
-    pass.tap("heads", found, kQueryAxes);
-    const Tensor x = out(reshape(found, {batch, d}));
+    const Tensor found =
+        attention.attend(query, project(hidden, 1), project(hidden, 2), see_only(input.mask), pass);
+    const Tensor x = reshape(found, {batch, d});
     return x + down(up(norm(x), activation));
   }
 };
@@ -349,13 +330,13 @@ EncoderParts take_image(const TowerConfig& c, const std::string& prefix, const s
   } else if (c.pools) {
     const std::string head = prefix + "head.", attention = head + "attention.";
     AttentionPool pool;
-    pool.heads = e.heads;
+    pool.attention.heads = pool.attention.kv_heads = e.heads;
     pool.name = stack + ".pool";
     pool.activation = e.activation;
     pool.probe = w.tensor({.name = head + "probe", .shape = {1, 1, e.d_model}});
     pool.projection = w.tensor({.name = attention + "in_proj_weight", .shape = {3 * e.d_model, e.d_model}});
     pool.biases = w.bias(attention + "in_proj_bias", 3 * e.d_model);
-    pool.out = w.linear(attention + "out_proj", e.d_model, e.d_model);
+    pool.attention.out = w.linear(attention + "out_proj", e.d_model, e.d_model);
     pool.norm = w.layer_norm(head + "layernorm", e.d_model, e.norm_eps);
     pool.up = w.linear(head + "mlp.fc1", e.d_ff, e.d_model);
     pool.down = w.linear(head + "mlp.fc2", e.d_model, e.d_ff);
