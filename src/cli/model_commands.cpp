@@ -51,6 +51,8 @@ std::vector<std::string> commands_for(const Model& model) {
   for (const Task task : tasks) {
     std::vector<std::string> more = commands_for(task);
     if (dual && task == Task::classify_images) more = {"classify --labels"};
+    if (task == Task::transcribe && dynamic_cast<const EncoderModel*>(&model) != nullptr)
+      more = {"transcribe"};
     commands.insert(commands.end(), more.begin(), more.end());
   }
   if (!tasks.empty() && model.input().kind == InputKind::tokens) {

@@ -203,7 +203,7 @@ TEST(LoadedModel, SaysWhatAModelCanDo) {
   EXPECT_THAT(image.tasks(), ElementsAre(Task::embed_images));
   EXPECT_ERROR(image.embed({"text"}), "cannot embed texts (it can embed images)");
   EXPECT_ERROR(load(fixture("whisper")).embed({"text"}), "cannot embed texts (it can transcribe sound)");
-  EXPECT_ERROR(load(fixture("moonshine")).embed({"text"}), "(it takes tensors: see Model::forward)");
+  EXPECT_ERROR(load(fixture("audio-spectrogram")).embed({"text"}), "(it takes tensors: see Model::forward)");
   EXPECT_ERROR(load("en-fx"), "did you mean en-fr?");
   EXPECT_ERROR(load("en-fr", {.adapters = {{"en-fr"}}}), "expected an adapter");
 }
