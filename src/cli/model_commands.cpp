@@ -37,7 +37,7 @@ std::vector<std::string> commands_for(Task task) {
     case Task::embed: return {"embed"};
     case Task::embed_images: return {"embed --image"};
     case Task::attention: return {};  // with the other analyses
-    case Task::transcribe: return {"transcribe", "translate --input"};
+    case Task::transcribe: return {"transcribe", "translate --input", "evaluate --data"};
   }
   HEED_ASSERT(false, "unknown task");
 }
@@ -52,7 +52,7 @@ std::vector<std::string> commands_for(const Model& model) {
     std::vector<std::string> more = commands_for(task);
     if (dual && task == Task::classify_images) more = {"classify --labels"};
     if (task == Task::transcribe && dynamic_cast<const EncoderModel*>(&model) != nullptr)
-      more = {"transcribe"};
+      more = {"transcribe", "evaluate --data"};
     commands.insert(commands.end(), more.begin(), more.end());
   }
   if (!tasks.empty() && model.input().kind == InputKind::tokens) {

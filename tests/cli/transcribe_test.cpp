@@ -165,6 +165,21 @@ TEST(TranscribeCommand, TakesModelsOfSamples) {
   expect_error(1, {"transcribe", "--model", fixtures + "/wav2vec2-model", kTones}, "cannot transcribe sound");
 }
 
+TEST(TranscribeCommand, ModelsAreScoredByErrorRates) {
+  const std::string fixtures = HEED_FIXTURES, table = fixtures + "/spoken/ctc.csv";
+  const Words words{"evaluate", "--model", fixtures + "/ctc", "--data", table};
+  Words csv = words;
+  csv.insert(csv.end(), {"--set", "data.format=csv"});
+  EXPECT_THAT(output_of(csv), testing::ContainsRegex("^loss = [0-9.]+  wer = [0-9.]+  cer = [0-9.]+\n$"));
+  csv.emplace_back("--json");
+  EXPECT_GT(json_lines(output_of(csv))[0].at("wer").get<double>(), 50);
+  expect_error(1, words, "expected a folder with metadata.csv or metadata.jsonl, got a file");
+  expect_error(2, {"evaluate", "--model", fixtures + "/ctc", "--tsv", table, "--columns", "text,label"},
+               "--columns: expected none for recordings");
+  expect_error(1, {"evaluate", "--model", fixtures + "/speech", "--data", table, "--set", "data.format=csv"},
+               "task.language: not set");
+}
+
 TEST(TranscribeCommand, SamplesTheSameTextForTheSameSeed) {
   const Words words{"transcribe", "--model", kModel, kTones, "--temperature", "0.8", "--language", "en"};
   const auto with_seed = [&](const char* seed) {
