@@ -174,9 +174,9 @@ Transcript transcribe(const EncoderModel& model, const Tokenizer& tokenizer, con
                 " samples, more than twice the stride, got " + std::to_string(window) + " and " +
                 std::to_string(stride));
   SampleWindows windows(std::move(reader), rate, least);
-  CtcTranscript transcript(tokenizer, model.pad_id(), static_cast<double>(hop) / static_cast<double>(rate),
-                           options);
-  const std::int64_t unknown = tokenizer.unk_id().value_or(model.pad_id());
+  const std::int64_t blank = tokenizer.pad_id().value_or(model.pad_id());
+  CtcTranscript transcript(tokenizer, blank, static_cast<double>(hop) / static_cast<double>(rate), options);
+  const std::int64_t unknown = tokenizer.unk_id().value_or(blank);
   for (bool last = false; !last;) {
     const auto found = windows.peek(window + 1);
     last = static_cast<std::int64_t>(found.size()) <= window;

@@ -208,6 +208,15 @@ TEST(LoadedModel, SaysWhatAModelCanDo) {
   EXPECT_ERROR(load("en-fr", {.adapters = {{"en-fr"}}}), "expected an adapter");
 }
 
+TEST(LoadedModel, TranscribesWithModelsOfSamples) {
+  const std::string tones = fixture("speech") + "/tones.flac";
+  const LoadedModel ctc = load(fixture("ctc")), moonshine = load(fixture("moonshine-speech"));
+  EXPECT_THAT(ctc.tasks(), ElementsAre(Task::transcribe));
+  EXPECT_THAT(ctc.transcribe(tones).text, testing::StartsWith("OSAshOS O XSR"));
+  EXPECT_EQ(moonshine.transcribe(tones, {.max_new_tokens = 3}).text, "oak");
+  EXPECT_ERROR(ctc.transcribe(tones, {.language = "fr"}), "language: expected none for a wav2vec2 model");
+}
+
 TEST(LoadedModel, TakesAdapters) {
   const std::string base = fixture("decoders/gpt2"), adapter = fixture("adapters/gpt2");
   const LoadedModel plain = load(base), adapted = load(base, {.adapters = {{adapter}}}),
