@@ -16,7 +16,7 @@ TextModel<Model> load_analyzed(const ModelChoice& choice, const Globals& globals
   const LocatedModel located = locate_model(choice);
   TextModel<Model> loaded{load_model(located.directory, DType::f32, located.adapters), nullptr};
   warn_of_unknown_settings(*loaded.model, located.directory, globals);
-  if (loaded.model->input().kind == InputKind::pixels)
+  if (loaded.model->input().is_image())
     throw Error(located.directory.string() + ": expected a model that reads text, got " +
                 loaded.model->family());
   loaded.tokenizer = load_tokenizer(located.directory);
