@@ -17,7 +17,7 @@ namespace {
 
 struct CharacterSettings {
   std::string delimiter;      ///< the token between words
-  std::string shown_between;  /// what decoded text has in its place
+  std::string shown_between;  ///< what decoded text has in its place
   bool lower_case = false;    ///< texts are in lower case, the vocabulary is in upper case
   std::string blank;          ///< the padding token
 };
