@@ -35,6 +35,7 @@ class Transcription : public TasksTest {
     if (model == "speech") r.task.language = "en";
     shorten(r, steps);
     r.train.batch_tokens = 1000;
+    if (steps > 20) r.checkpoint.every = steps;
     r.eval.metric = "wer";
     return r;
   }
