@@ -246,11 +246,21 @@ PageData page_data(const AttentionPicture& picture, int bits) {
             {"negative", palette(-1)},
             {"kinds", std::move(kinds)}};
   if (!picture.scored.empty()) data["scored"] = visible_tokens(picture.scored);
+  if (const RecordedSound& sound = picture.sound; sound.seconds > 0) {
+    data["sound"] = {{"start", sound.start}, {"seconds", sound.seconds}, {"words", json::array()}};
+    for (const SpokenWord& word : sound.words)
+      data["sound"]["words"].push_back({{"text", visible(word.text)},
+                                        {"start", word.start},
+                                        {"end", word.end},
+                                        {"first", word.queries[0]},
+                                        {"count", word.queries[1] - word.queries[0]}});
+  }
   if (const InputImage& image = picture.image; image.width > 0) {
     data["image"] = {{"png", base64(encode_png(image.width, image.height, image.rgb))},
                      {"rows", image.rows},
                      {"columns", image.columns},
                      {"first", image.first}};
+    if (image.upward) data["image"]["upward"] = true;
   }
   return {std::move(data), std::move(packs.list)};
 }

@@ -101,8 +101,8 @@ class CtcTranscript {
     span_.end = word_.span.end;
     span_.after = word_.span.after;
     if (options_.word_times)
-      segment_.words.push_back(
-          {text_of(word_.tokens), start, end, word_.probability / static_cast<double>(word_.frames)});
+      segment_.words.push_back({text_of(word_.tokens), start, end,
+                                word_.probability / static_cast<double>(word_.frames), word_.tokens});
     word_ = {};
   }
 

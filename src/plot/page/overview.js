@@ -32,7 +32,8 @@ class Overview {
   async drawOne(canvas) {
     const { viewer } = this, { layer, head, kind, data } = canvas.of, values = await data.values(kind, viewer.state.measure, layer, head);
     const full = viewer.state.scale === "all" ? data.largest(kind, viewer.state.measure, head) : viewer.fullColor(kind, values);
-    paint(canvas, values, kind.queries.length, kind.keys.length, full, 64, viewer.shades);
+    const time = viewer.alongTime(kind), rows = kind.queries.length, shown = time ? narrowed(values, rows, kind.keys.length, time.image.columns, 64) : values;
+    paint(canvas, shown, rows, time ? 64 : kind.keys.length, full, 64, viewer.shades);
     canvas.drawn = true;
   }
 
@@ -44,7 +45,7 @@ class Overview {
     if (!kind) return;
     const top = element("tr", null), { pattern } = viewer.state, columns = kind.columns.length + 1;
     const room = (window.innerWidth > 820 ? viewer.options.overviewShare || 0.36 : 0.8) * window.innerWidth;
-    const size = Math.max(window.innerWidth > 820 ? 16 : 22, Math.min(72, room / columns - 5)), aspect = kind.queries.length / kind.keys.length;
+    const size = Math.max(window.innerWidth > 820 ? 16 : 22, Math.min(72, room / columns - 5)), aspect = viewer.alongTime(kind) ? 0.4 : kind.queries.length / kind.keys.length;
     const width = Math.max(10, aspect > 1 ? size / aspect : size), height = Math.max(10, aspect > 1 ? size : size * aspect);
     top.append(element("td", ""), ...kind.columns.map(head => element("th", head, { scope: "col" })));
     table.append(top);
