@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "heed/canceled.h"
+#include "heed/files/file.h"
 #include "heed/models/model.h"
 #include "heed/models/registry.h"
 #include "heed/sound/processor.h"
