@@ -1,5 +1,6 @@
-// Labeled texts for training, in every format: a file's bytes read as each of them.
+// Labeled texts and recordings for training, in every format: a file's bytes read as each of them.
 #include "data/labeled_data.h"
+#include "data/recordings.h"
 #include "reader.h"
 
 namespace {
@@ -24,6 +25,14 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
                         [&] { read_all(heed::read_labeled(file, options, multi_label, folder.path())); });
     }
   }
+  for (const char* format : {"tsv", "csv", "jsonl"}) {
+    options.format = format;
+    heed::fuzz::check(folder, [&] { read_all(heed::read_recordings(file, options, folder.path())); });
+  }
+  options.format = "folders";
+  std::filesystem::copy_file(file, folder.path() / "metadata.csv",
+                             std::filesystem::copy_options::overwrite_existing);
+  heed::fuzz::check(folder, [&] { read_all(heed::read_recordings(folder.path(), options, folder.path())); });
   heed::fuzz::check(folder, [&] { read_all(heed::read_conll(file, options, folder.path())); });
   heed::fuzz::check(folder, [&] { read_all(heed::read_squad(file, folder.path())); });
   return 0;

@@ -13,7 +13,7 @@
 #include "heed/models/model.h"
 #include "heed/models/registry.h"
 #include "heed/ops/loss.h"
-#include "heed/sound/processor.h"
+#include "heed/sound/sound.h"
 #include "heed/tasks/embed.h"
 #include "heed/text/tokenizer.h"
 #include "inspect/token_input.h"
@@ -28,8 +28,8 @@ bool has_attention(const Model& model) {
 
 std::optional<Task> task_of(EncoderHead head) {
   switch (head) {
-    case EncoderHead::none:
-    case EncoderHead::ctc: return std::nullopt;
+    case EncoderHead::none: return std::nullopt;
+    case EncoderHead::ctc: return Task::transcribe;
     case EncoderHead::masked_lm: return Task::fill;
     case EncoderHead::sequence: return Task::classify;
     case EncoderHead::token: return Task::tag;
@@ -88,15 +88,16 @@ std::vector<Task> tasks_of(const Model& model) {
     if (encoder->head() == EncoderHead::none) return {Task::embed_images};
     return {Task::classify_images, Task::embed_images};
   }
-  if (model.input().kind == InputKind::pixels && dynamic_cast<const EncoderDecoderModel*>(&model) != nullptr)
-    return {Task::caption};
-  if (model.input().kind == InputKind::spectrogram &&
-      dynamic_cast<const EncoderDecoderModel*>(&model) != nullptr)
+  const bool decodes = dynamic_cast<const EncoderDecoderModel*>(&model) != nullptr;
+  if (decodes && model.input().is_image()) return {Task::caption};
+  const bool sounds =
+      model.input().kind == InputKind::spectrogram || model.input().kind == InputKind::waveform;
+  if (sounds && (decodes || (encoder != nullptr && encoder->head() == EncoderHead::ctc)))
     return {Task::transcribe};
   if (model.input().kind != InputKind::tokens) return {};
   std::vector<Task> tasks;
   if (dynamic_cast<const DecoderModel*>(&model) != nullptr) tasks.push_back(Task::generate);
-  if (dynamic_cast<const EncoderDecoderModel*>(&model) != nullptr) tasks.push_back(Task::translate);
+  if (decodes) tasks.push_back(Task::translate);
   if (encoder != nullptr) {
     if (const auto task = task_of(encoder->head())) tasks.push_back(*task);
   }
@@ -136,15 +137,9 @@ struct LoadedModel::State {
     std::call_once(processor_once_, [this] { processor_ = load_image_processor(directory); });
     return *processor_;
   }
-  const SoundProcessor& sound_processor() const {
-    std::call_once(sound_once_, [this] { sound_processor_ = load_sound_processor(directory); });
-    return *sound_processor_;
-  }
-  const SpeechSettings& speech_settings() const {
-    std::call_once(speech_once_, [this] {
-      speech_settings_ = load_speech_settings(directory, model_as<EncoderDecoderModel>("an encoder-decoder"));
-    });
-    return *speech_settings_;
+  const Transcriber& transcriber() const {
+    std::call_once(transcriber_once_, [this] { transcriber_.emplace(*model, tokenizer(), directory); });
+    return *transcriber_;
   }
   template <class Wanted>
   const Wanted& model_as(const char* expected) const {
@@ -153,12 +148,11 @@ struct LoadedModel::State {
   }
 
  private:
-  mutable std::once_flag tokenizer_once_, recipe_once_, processor_once_, sound_once_, speech_once_;
+  mutable std::once_flag tokenizer_once_, recipe_once_, processor_once_, transcriber_once_;
   mutable std::unique_ptr<const Tokenizer> tokenizer_;
   mutable EmbeddingRecipe recipe_;
   mutable std::optional<ImageProcessor> processor_;
-  mutable std::optional<SoundProcessor> sound_processor_;
-  mutable std::optional<SpeechSettings> speech_settings_;
+  mutable std::optional<Transcriber> transcriber_;
 };
 
 LoadedModel load(const std::string& name, const LoadOptions& options) {
@@ -319,9 +313,8 @@ std::vector<std::vector<Label>> LoadedModel::classify_images(std::span<const std
 
 Transcript LoadedModel::transcribe(const std::string& file, const TranscribeOptions& options) const {
   require(Task::transcribe);
-  const SoundProcessor& processor = state_->sound_processor();
-  return heed::transcribe(encoder_decoder(), tokenizer(), state_->speech_settings(), processor,
-                          SoundReader(file, {.rate = processor.rate()}), options);
+  const Transcriber& transcriber = state_->transcriber();
+  return transcriber(SoundReader(file, {.rate = transcriber.rate()}), options);
 }
 
 std::string LoadedModel::caption(const std::string& file) const {

@@ -341,7 +341,8 @@ void add_evaluate(CLI::App& app, const Globals& globals) {
        "A text whose tokens --model, a decoder, predicts: loss, perplexity, bits per byte");
   file("--data", a->data,
        "Labeled data as heed train reads them: for a classifier lines of LABEL<TAB>TEXT, for a tagger CoNLL, "
-       "for a model that answers SQuAD's JSON, for images a folder with a folder for each label");
+       "for a model that answers SQuAD's JSON, for images a folder with a folder for each label, for speech "
+       "a folder with metadata.csv");
   file("--tsv", a->tsv,
        "The same of lines TEXT<TAB>LABEL or TEXT<TAB>TEXT<TAB>LABEL for a classifier; a header may come "
        "first");
@@ -409,7 +410,8 @@ void add_evaluate(CLI::App& app, const Globals& globals) {
       "  heed evaluate --model ./sentiment --data dev.csv --set data.format=csv --set data.header=true \\\n"
       "       --set data.text_column=1 --set data.label_column=2\n"
       "  heed evaluate --model ./names --data test.conll\n"
-      "  heed evaluate --model ./vit --data photos");
+      "  heed evaluate --model ./vit --data photos\n"
+      "  heed evaluate --model ./wav2vec2 --data talks");
   command->callback([a, &globals] { run(*a, globals); });
 }
 

@@ -100,6 +100,16 @@ bool begins_with_header(const DataOptions& data, const std::string& file,
          !label_number(fields[column], names);
 }
 
+void override_data(Recipe& recipe, const LabelEvaluation& arguments) {
+  for (const std::string& assignment : arguments.overrides) {
+    if (!assignment.starts_with("data.") && !assignment.starts_with("task."))
+      throw UsageError("--set: expected keys of data or task, got " + assignment);
+    set_in_recipe(recipe, assignment);
+  }
+  recipe.data.test = arguments.data;
+  recipe.train.batch_tokens = arguments.batch_tokens;
+}
+
 // How the data are read, for the task that the model's head is for.
 Recipe recipe_of(const LabelEvaluation& arguments, const EncoderModel& model, bool quiet) {
   Recipe recipe;
@@ -116,14 +126,24 @@ Recipe recipe_of(const LabelEvaluation& arguments, const EncoderModel& model, bo
     if (!arguments.columns.empty()) set_columns(recipe.data, arguments.columns);
     recipe.data.header = begins_with_header(recipe.data, arguments.data, model.labels());
   }
-  for (const std::string& assignment : arguments.overrides) {
-    if (!assignment.starts_with("data.") && !assignment.starts_with("task."))
-      throw UsageError("--set: expected keys of data or task, got " + assignment);
-    set_in_recipe(recipe, assignment);
-  }
-  recipe.data.test = arguments.data;
-  recipe.train.batch_tokens = arguments.batch_tokens;
+  override_data(recipe, arguments);
   return recipe;
+}
+
+// How recordings and their texts are read.
+Recipe speech_recipe(const LabelEvaluation& arguments) {
+  Recipe recipe;
+  recipe.task.kind = "transcription";
+  if (arguments.is_tsv) {
+    if (!arguments.columns.empty())
+      throw UsageError(
+          "--columns: expected none for recordings (--set data.source_column and data.target_column "
+          "choose them), got " +
+          arguments.columns);
+    recipe.data.format = "tsv";
+  }
+  override_data(recipe, arguments);
+  return with_defaults(recipe);
 }
 
 // Texts, or images by their paths.
@@ -224,6 +244,10 @@ void evaluate_labels(const LabelEvaluation& arguments, const Globals& globals) {
   const auto* model = dynamic_cast<const EncoderModel*>(loaded.get());
   const std::vector<Task> tasks = tasks_of(*loaded);
   const auto has = [&](Task task) { return !tasks.empty() && tasks.front() == task; };
+  if (has(Task::transcribe)) {
+    warn_of_unknown_settings(*loaded, located.directory, globals);
+    return print_scores(speech_recipe(arguments), located, globals);
+  }
   if (model == nullptr ||
       !(has(Task::classify) || has(Task::classify_images) || has(Task::tag) || has(Task::answer)))
     refuse(*loaded, located.directory.string(), Task::classify);

@@ -38,7 +38,7 @@ std::vector<std::string> commands_for(Task task) {
     case Task::embed_images: return {"embed --image"};
     case Task::attention: return {};  // with the other analyses
     case Task::caption: return {"caption"};
-    case Task::transcribe: return {"transcribe", "translate --input"};
+    case Task::transcribe: return {"transcribe", "translate --input", "evaluate --data"};
   }
   HEED_ASSERT(false, "unknown task");
 }
@@ -52,6 +52,8 @@ std::vector<std::string> commands_for(const Model& model) {
   for (const Task task : tasks) {
     std::vector<std::string> more = commands_for(task);
     if (dual && task == Task::classify_images) more = {"classify --labels"};
+    if (task == Task::transcribe && dynamic_cast<const EncoderModel*>(&model) != nullptr)
+      more = {"transcribe", "evaluate --data"};
     commands.insert(commands.end(), more.begin(), more.end());
   }
   if (!tasks.empty() && model.input().kind == InputKind::tokens) {

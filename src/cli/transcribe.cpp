@@ -1,4 +1,4 @@
-// heed transcribe: speech to text, file by file, with Whisper.
+// heed transcribe: speech to text, file by file, with Whisper, Moonshine or wav2vec 2.0.
 #include "heed/tasks/transcribe.h"
 
 #include <fmt/format.h>
@@ -16,7 +16,7 @@
 #include "cli/terminal.h"
 #include "heed/files/file.h"
 #include "heed/io/json.h"
-#include "heed/sound/processor.h"
+#include "heed/sound/sound.h"
 
 namespace heed::cli {
 namespace {
@@ -32,6 +32,7 @@ struct TranscribeArguments {
   TranscriptForm form = TranscriptForm::text;
   std::optional<fs::path> output_dir;
   std::string task;
+  bool timestamps = true;
   TranscribeOptions options;
 };
 
@@ -84,13 +85,12 @@ class Session {
         form_(form),
         globals_(globals),
         located_(locate_model(arguments.model)),
-        model_(load_model_to<EncoderDecoderModel>(Task::transcribe, located_, weights_dtype(arguments.dtype),
-                                                  globals)),
-        settings_(load_settings()),
-        processor_(load_sound_processor(located_.directory)),
+        model_(load_model_to<Model>(Task::transcribe, located_, weights_dtype(arguments.dtype), globals)),
         tokenizer_(load_tokenizer(located_.directory)),
+        transcriber_(load_transcriber()),
         options_(arguments.options) {
-    check_language();
+    if (const SpeechSettings* settings = transcriber_.settings()) check_language(*settings);
+    transcriber_.check(options_);
     GenerationOptions sampling{.do_sample = true};
     choose_seed(sampling, globals);
     options_.seed = sampling.seed;
@@ -121,8 +121,7 @@ class Session {
           fmt::format("{}: {} of {}", printable(job.file), clock_time(done), clock_time(seconds)));
     };
     const Transcript transcript =
-        transcribe(*model_, *tokenizer_, settings_, processor_,
-                   SoundReader(fs::path(job.file), {.rate = processor_.rate()}), options_);
+        transcriber_(SoundReader(fs::path(job.file), {.rate = transcriber_.rate()}), options_);
     progress.finish();
     if (job.output) {
       write_file(*job.output, written(transcript, form_, job.file));
@@ -135,30 +134,30 @@ class Session {
  private:
   bool streams(const Job& job) const { return !job.output && form_ != TranscriptForm::json; }
 
-  SpeechSettings load_settings() const {
+  Transcriber load_transcriber() const {
     std::vector<std::string> unused;
-    SpeechSettings settings = load_speech_settings(located_.directory.string(), *model_, &unused);
+    Transcriber transcriber(*model_, *tokenizer_, located_.directory.string(), &unused);
     for (const std::string& key : unused) {
       if (!globals_.quiet)
         warn(fmt::format("{}: {} is not supported and ignored",
                          (located_.directory / "generation_config.json").string(), key));
     }
-    return settings;
+    return transcriber;
   }
 
   // Wrong options are found before the first file.
-  void check_language() const {
+  void check_language(const SpeechSettings& settings) const {
     const std::string where = located_.directory.string();
-    if (!settings_.is_multilingual() && (options_.language || !arguments_.task.empty()))
+    if (!settings.is_multilingual() && (options_.language || !arguments_.task.empty()))
       throw Error(
           fmt::format("{}: expected neither --language nor --task for a model of English only, got {}", where,
                       options_.language ? "--language " + *options_.language : "--task " + arguments_.task));
     try {
-      if (options_.language) static_cast<void>(speech_language(settings_, *options_.language));
+      if (options_.language) static_cast<void>(speech_language(settings, *options_.language));
     } catch (const Error& error) {
       throw UsageError(std::string("--") + error.what());
     }
-    if (arguments_.task == "translate" && !settings_.translate)
+    if (arguments_.task == "translate" && !settings.translate)
       throw Error(where + ": expected a model that translates for --task translate, got one that does not");
   }
 
@@ -166,10 +165,9 @@ class Session {
   TranscriptForm form_;
   const Globals& globals_;
   LocatedModel located_;
-  std::unique_ptr<EncoderDecoderModel> model_;
-  SpeechSettings settings_;
-  SoundProcessor processor_;
+  std::unique_ptr<Model> model_;
   std::unique_ptr<Tokenizer> tokenizer_;
+  Transcriber transcriber_;
   TranscribeOptions options_;
 };
 
@@ -252,7 +250,8 @@ void add_temperatures(CLI::App& command, std::vector<double>& temperatures) {
 }  // namespace
 
 void add_transcribe(CLI::App& app, const Globals& globals) {
-  CLI::App* command = app.add_subcommand("transcribe", "Transcribe or translate speech with Whisper");
+  CLI::App* command = app.add_subcommand(
+      "transcribe", "Transcribe speech with Whisper, Moonshine or wav2vec 2.0; translate it with Whisper");
   auto a = std::make_shared<TranscribeArguments>();
   TranscribeOptions& o = a->options;
   command->add_option("file", a->files,
@@ -286,12 +285,29 @@ void add_transcribe(CLI::App& app, const Globals& globals) {
       ->type_name("DIR")
       ->group("Output");
   command
-      ->add_flag("--word-timestamps", o.word_times,
-                 "Find the times of words by the cross-attention, and segments' times by their words")
+      ->add_flag(
+          "--word-timestamps", o.word_times,
+          "Find the times of words: of Whisper by the cross-attention, and segments' times by their words; "
+          "of CTC by the frames")
       ->group("Output");
-  command->add_flag("--timestamps,!--no-timestamps", o.timestamps, "Predict the times of segments, or do not")
-      ->default_str("true")
+  command
+      ->add_option("--window", o.window_seconds,
+                   "Length of a window in seconds, of models other than Whisper (default: 30)")
+      ->check(positive_number())
+      ->type_name("SECONDS")
       ->group("Windows");
+  command
+      ->add_option("--stride", o.stride_seconds,
+                   "CTC: seconds at each end of a window that only its neighbors are there for (default: a "
+                   "sixth of the window)")
+      ->check(finite_number())
+      ->type_name("SECONDS")
+      ->group("Windows");
+  CLI::Option* const timestamps = command
+                                      ->add_flag("--timestamps,!--no-timestamps", a->timestamps,
+                                                 "Whisper: predict the times of segments, or do not")
+                                      ->default_str("true")
+                                      ->group("Windows");
   command
       ->add_flag("--condition-on-previous-text,!--no-condition-on-previous-text",
                  o.condition_on_previous_text, "Read the text so far before the next window, or do not")
@@ -327,8 +343,10 @@ void add_transcribe(CLI::App& app, const Globals& globals) {
       "film.srt\n"
       "  heed transcribe --model whisper-base --word-timestamps --json a.wav b.mp3\n"
       "  heed transcribe --model whisper-base --format vtt --output-dir subtitles *.ogg\n"
+      "  heed transcribe --model wav2vec2-base-960h --word-timestamps --json talk.mp3\n"
       "  arecord -f S16_LE -r 16000 -d 10 | heed transcribe --model whisper-base");
-  command->callback([a, &globals] {
+  command->callback([a, timestamps, &globals] {
+    if (timestamps->count() > 0) a->options.timestamps = a->timestamps;
     if (!a->task.empty()) a->options.translate = a->task == "translate";
     run(*a, globals);
   });

@@ -17,6 +17,7 @@
 #include "heed/ops/softmax.h"
 #include "heed/sound/processor.h"
 #include "heed/text/tokenizer.h"
+#include "tasks/speech_options.h"
 #include "tasks/speech_window.h"
 #include "tasks/word_times.h"
 
@@ -90,9 +91,11 @@ class Transcription {
         window_(model.input().row[1]),
         frames_per_second_(frames_per_second),
         positions_(model.max_positions().value()),
-        end_(settings.generation.eos_token_id.front()) {
+        end_(settings.generation.eos_token_id.front()),
+        timestamps_(options.timestamps.value_or(true)) {
     context_.stop = options.stop;
-    check_options();
+    tasks::check_whisper_options(settings, options);
+    choose_language();
     if (const std::string_view prompt = trimmed(options.prompt); !prompt.empty())
       previous_ = tokenizer.encode(" " + std::string(prompt), false).ids;
   }
@@ -124,23 +127,9 @@ class Transcription {
   }
 
  private:
-  void check_options() {
-    const auto fail = [](const std::string& what) { throw Error("transcribe: " + what); };
+  void choose_language() {
     const bool one_language = !settings_.is_multilingual();
-    if (one_language && options_.language)
-      fail("language: expected none for a model of English only, got " + *options_.language);
-    if (one_language && options_.translate.value_or(false))
-      fail("translate: expected false for a model of English only, got true");
     translates_ = options_.translate.value_or(settings_.translates);
-    if (translates_ && !one_language && !settings_.translate)
-      fail("translate: expected false for a model without that task, got true");
-    if (options_.temperatures.empty()) fail("temperatures: expected at least one, got none");
-    for (const double one : options_.temperatures) {
-      if (!(one >= 0 && one <= 100)) fail("temperatures: expected 0 to 100, got " + std::to_string(one));
-    }
-    if (options_.best_of < 1 || options_.num_beams < 1)
-      fail("best_of, num_beams: expected at least 1, got less");
-    if (options_.max_new_tokens.value_or(1) < 1) fail("max_new_tokens: expected at least 1, got less");
     if (options_.language) language_ = speech_language(settings_, *options_.language);
     if (!options_.language && settings_.language) language_ = *settings_.language;
     if (one_language) language_ = "en";
@@ -207,7 +196,7 @@ class Transcription {
     const auto until_start = std::ssize(prompt) + 1;
     const Ids start = start_tokens();
     prompt.insert(prompt.end(), start.begin(), start.end());
-    if (!options_.timestamps) prompt.push_back(settings_.no_timestamps);
+    if (!timestamps_) prompt.push_back(settings_.no_timestamps);
 
     const Tensor first = decoding.step(
         Tensor::from(Ids(prompt.begin(), prompt.begin() + until_start), {1, until_start}), context_);
@@ -241,7 +230,7 @@ class Transcription {
     generation.num_return_sequences = temperature > 0 ? options_.best_of : 1;
     generation.seed = options_.seed;
     SearchHooks hooks{.sample_ids = {windows_ * 1000 + index}, .stop = options_.stop};
-    if (options_.timestamps) {
+    if (timestamps_) {
       const generate::TimestampRules rules{end_, settings_.no_timestamps, settings_.most_initial_timestamp};
       const std::size_t given = prompt.size();
       hooks.process = [rules, given](std::size_t, std::span<const std::int64_t> ids,
@@ -383,6 +372,7 @@ class Transcription {
   const std::int64_t window_;  // in frames
   const double frames_per_second_;
   const std::int64_t positions_, end_;
+  const bool timestamps_;
   std::string language_;
   bool translates_ = false;
   Ids previous_;  // the tokens before the window

@@ -50,11 +50,11 @@ void write_segment(JsonWriter& json, const TranscriptSegment& segment, std::size
       .field("start", segment.start)
       .field("end", segment.end)
       .field("text", segment.text)
-      .field("tokens", segment.tokens)
-      .field("temperature", segment.temperature)
-      .field("avg_logprob", segment.average_log_probability)
-      .field("compression_ratio", segment.compression_ratio)
-      .field("no_speech_prob", segment.no_speech_probability);
+      .field("tokens", segment.tokens);
+  if (segment.temperature) json.field("temperature", *segment.temperature);
+  json.field("avg_logprob", segment.average_log_probability);
+  if (segment.compression_ratio) json.field("compression_ratio", *segment.compression_ratio);
+  if (segment.no_speech_probability) json.field("no_speech_prob", *segment.no_speech_probability);
   if (words) {
     json.key("words").begin_array();
     for (const TranscribedWord& word : segment.words) {
@@ -76,11 +76,8 @@ std::string json_of(const Transcript& transcript, const std::string& name) {
   JsonWriter json;
   json.begin_object();
   if (!name.empty()) json.field("file", name);
-  json.field("language", transcript.language)
-      .field("duration", transcript.seconds)
-      .field("text", transcript.text)
-      .key("segments")
-      .begin_array();
+  if (!transcript.language.empty()) json.field("language", transcript.language);
+  json.field("duration", transcript.seconds).field("text", transcript.text).key("segments").begin_array();
   for (std::size_t i = 0; i < transcript.segments.size(); ++i)
     write_segment(json, transcript.segments[i], i, words);
   return json.end_array().end_object().text() + "\n";

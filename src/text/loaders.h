@@ -18,6 +18,9 @@ std::unique_ptr<Tokenizer> load_word_piece(const std::filesystem::path& director
 /// Loads the vocab.json and merges.txt of GPT-2 and RoBERTa, originally called encoder.json and vocab.bpe.
 std::unique_ptr<Tokenizer> load_byte_level_bpe(const std::filesystem::path& directory, const char* vocabulary,
                                                const char* merges);
+/// Loads the vocab.json of characters of wav2vec 2.0 with a CTC head. Tokens, ids and texts are those of
+/// Wav2Vec2CTCTokenizer in transformers 5.24.
+std::unique_ptr<Tokenizer> load_ctc_characters(const std::filesystem::path& directory, const char* name);
 /// Loads a SentencePiece model whose pieces the family numbers in its own way: XLM-RoBERTa, CamemBERT, mBART
 /// and mBART-50 (sentencepiece.bpe.model), ALBERT and T5 (spiece.model). The family follows from config.json
 /// or tokenizer_config.json. Throws Error if it does not.

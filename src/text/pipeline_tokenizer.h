@@ -95,6 +95,9 @@ class PipelineTokenizer final : public Tokenizer {
   std::optional<std::int64_t> mask_id() const override { return special_id(SpecialRole::mask); }
   std::optional<std::int64_t> cls_id() const override { return special_id(SpecialRole::cls); }
   std::optional<std::int64_t> sep_id() const override { return special_id(SpecialRole::sep); }
+  std::optional<std::int64_t> word_delimiter_id() const override {
+    return config_.word_delimiter.empty() ? std::nullopt : token_to_id(config_.word_delimiter);
+  }
   std::optional<std::int64_t> model_max_length() const override { return config_.model_max_length; }
   std::optional<Truncation> truncation() const override { return source_.truncation; }
   std::optional<Padding> padding() const override { return source_.padding; }

@@ -45,9 +45,11 @@ std::unique_ptr<Tokenizer> load_directory(const std::filesystem::path& directory
     return load_byte_level_bpe(directory, "vocab.json", "merges.txt");
   if (there("encoder.json") && there("vocab.bpe"))
     return load_byte_level_bpe(directory, "encoder.json", "vocab.bpe");
+  if (there("vocab.json")) return load_ctc_characters(directory, "vocab.json");
   throw Error(fmt::format(
       "{}: no tokenizer found (tokenizer.json; source.spm, target.spm and vocab.json; tokenizer.model; "
-      "spiece.model; spm.model; sentencepiece.bpe.model; vocab.txt; or vocab.json and merges.txt)",
+      "spiece.model; spm.model; sentencepiece.bpe.model; vocab.txt; vocab.json and merges.txt; or vocab.json "
+      "of characters)",
       directory.string()));
 }
 

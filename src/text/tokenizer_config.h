@@ -35,6 +35,7 @@ struct TokenizerConfig {
   std::int64_t extra_ids = 100;
   std::optional<std::string> source_language, target_language;  // src_lang and tgt_lang
   bool legacy_behaviour = false;  // NLLB: the language after a text instead of before it
+  std::string word_delimiter;     // of Wav2Vec2CTCTokenizer; empty: another
   std::string where;              // tokenizer_config.json, for messages
 
   /// Reads both files of a directory. Each may be missing. Throws Error naming file and field if a value has

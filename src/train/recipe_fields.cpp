@@ -18,8 +18,8 @@ using Tasks = std::vector<std::string>;
 using Formats = std::vector<std::string>;
 const Tasks kPairFiles{"translation", "seq2seq"}, kPairs{"translation", "reverse", "seq2seq"},
     kTexts{"causal-lm", "masked-lm", "denoising"}, kLabeled{"classification", "tagging", "answers"},
-    kImages{"image-classification"}, kAll{};
-const Formats kTables{"tsv", "csv"}, kJson{"jsonl"};
+    kImages{"image-classification"}, kSpeech{"transcription"}, kAll{};
+const Formats kTables{"tsv", "csv"}, kJson{"jsonl"}, kJsonOrFolders{"jsonl", "folders"};
 
 Tasks both(Tasks some, const Tasks& others) {
   some.insert(some.end(), others.begin(), others.end());
@@ -80,7 +80,7 @@ void list_task(FieldList& list, Recipe& r) {
   list.section("task");
   list.choice("kind", "what is trained; see [tasks](training-data.md)", r.task.kind,
               {"translation", "reverse", "seq2seq", "causal-lm", "masked-lm", "denoising", "classification",
-               "tagging", "answers", "image-classification"});
+               "tagging", "answers", "image-classification", "transcription"});
   list.used_by({"reverse"});
   list.number("symbols", "letters in the alphabet", &r.task.symbols, 2, 26);
   list.count("min_length", "fewest letters in a sequence", r.task.min_length, 1);
@@ -112,12 +112,16 @@ void list_task(FieldList& list, Recipe& r) {
   list.number("span_length", "mean length of a hidden span, in tokens", &r.task.span_length, 1, 100);
   list.flag("permute_sentences", "`bart`: put the sentences of a row in random order",
             r.task.permute_sentences);
+  list.used_by(kSpeech);
+  list.text("language", "of the speech, for a multilingual Whisper; empty: what its files say",
+            r.task.language);
+  list.flag("translate", "the texts are English translations, for a multilingual Whisper", r.task.translate);
   list.used_by(kAll);
   list.text("freeze", "patterns of parameters that are not trained, separated by spaces", r.task.freeze);
 }
 
 void list_data(FieldList& list, Recipe& r) {
-  const Tasks files = both(both(both(kPairFiles, kTexts), kLabeled), kImages);
+  const Tasks files = both(both(both(both(kPairFiles, kTexts), kLabeled), kImages), kSpeech);
   list.section("data");
   list.used_by(files);
   list.choice("format", "the files' [format](training-data.md#formats); the default is the task's first",
@@ -133,11 +137,13 @@ void list_data(FieldList& list, Recipe& r) {
   list.path("dev_target", "`lines`: target side of the development pairs", r.data.dev_target);
   list.path("test_source", "`lines`: source side of the test pairs", r.data.test_source);
   list.path("test_target", "`lines`: target side of the test pairs", r.data.test_target);
-  list.used_by(both(both(kPairFiles, {"classification"}), kImages), kTables);
+  list.used_by(both(both(both(kPairFiles, {"classification"}), kImages), kSpeech), kTables);
   list.flag("header", "the first row of a file is not read", r.data.header);
-  list.used_by(kPairFiles, kTables);
-  list.number("source_column", "column of the source, counted from 1", &r.data.source_column, 1, 1000);
-  list.number("target_column", "column of the target, counted from 1", &r.data.target_column, 1, 1000);
+  list.used_by(both(kPairFiles, kSpeech), kTables);
+  list.number("source_column", "column of the source, or of the recording's path, counted from 1",
+              &r.data.source_column, 1, 1000);
+  list.number("target_column", "column of the target, or of the recording's text, counted from 1",
+              &r.data.target_column, 1, 1000);
   list.used_by(both({"classification"}, kImages), kTables);
   list.number("text_column", "column of the text, or of the image's path, counted from 1",
               &r.data.text_column, 1, 1000);
@@ -149,9 +155,19 @@ void list_data(FieldList& list, Recipe& r) {
   list.used_by({"classification"}, kJson);
   list.text("pair_key", "field of the second text; empty: none", r.data.pair_key);
   list.text("label_key", "field of the label", r.data.label_key);
+  list.used_by(both(kPairFiles, kSpeech), kJson);
+  list.text(
+      "source_key",
+      "field of the source (a list of sentences is joined by spaces), or of a recording's path, by default "
+      "`audio`",
+      r.data.source_key);
+  list.used_by(both(kPairFiles, kSpeech), kJsonOrFolders);
+  list.text(
+      "target_key",
+      "field of the target, or of a recording's text, by default `text`; of `folders` the column, by default "
+      "`transcription`",
+      r.data.target_key);
   list.used_by(kPairFiles, kJson);
-  list.text("source_key", "field of the source; a list of sentences is joined by spaces", r.data.source_key);
-  list.text("target_key", "field of the target", r.data.target_key);
   list.choice("target_list",
               "what a list under `target_key` is; the default is `references` for `seq2seq`, `sentences` for "
               "`translation`",
@@ -169,10 +185,10 @@ void list_data(FieldList& list, Recipe& r) {
   list.number("dev_share",
               "share of the end of the training texts that is held out, if there is no `dev` file",
               &r.data.dev_share, 0, 0.9);
-  list.used_by(both(kLabeled, kImages));
+  list.used_by(both(both(kLabeled, kImages), kSpeech));
   list.number("folds", "number of parts for cross-validation; 0: none", &r.data.folds, 0, 1000);
   list.number("fold", "the part that is the test set", &r.data.fold, 0, 999);
-  list.used_by(both(both(kPairs, kLabeled), kImages));
+  list.used_by(both(both(both(kPairs, kLabeled), kImages), kSpeech));
   list.count("dev_size",
              "examples (of pairs: distinct source texts) held out for evaluation, if there is no `dev` file",
              r.data.dev_size);
@@ -183,6 +199,8 @@ void list_data(FieldList& list, Recipe& r) {
              "pairs with a longer side are skipped, longer labeled texts truncated; 0: the model's number "
              "of positions",
              r.data.max_tokens);
+  list.used_by(kSpeech);
+  list.number("max_seconds", "longer recordings are skipped", &r.data.max_seconds, 0.1, 600);
   list.used_by(kPairs);
   list.number("max_ratio", "largest ratio of longer to shorter side, in tokens; 0: no limit",
               &r.data.max_ratio, 0, kMany);
@@ -303,9 +321,11 @@ void list_run(FieldList& list, Recipe& r) {
   list.flag("bleu", "decode the development set of pairs", r.eval.bleu);
   list.choice("scores", "of decoded texts: `bleu` (and `exact`), or `rouge`; the default follows the task",
               r.eval.scores, {"bleu", "rouge"});
-  list.number("beams", "beams when decoding; 1 is greedy", &r.eval.beams, 1, 1000);
   list.count("max_pairs", "number of sources to decode, selected at random; 0: all", r.eval.max_pairs);
-  list.count("max_new_tokens", "0: twice the longest source plus 10", r.eval.max_new_tokens);
+  list.used_by(both(kPairs, kSpeech));
+  list.number("beams", "beams when decoding; 1 is greedy", &r.eval.beams, 1, 1000);
+  list.count("max_new_tokens", "0: twice the longest source, or the longest text of a recording, plus 10",
+             r.eval.max_new_tokens);
   list.used_by(kAll);
   list.text("metric", "`loss` or one of the task's scores: decides which checkpoint is best", r.eval.metric);
   list.count("patience", "end the run after this many evaluations without improvement; 0: no limit",

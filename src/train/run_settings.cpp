@@ -32,7 +32,11 @@ std::int64_t total_steps(const Recipe& recipe, const TrainingTask& task) {
 }
 
 double score_of(const Evaluation& evaluation, const std::string& metric) {
-  return metric == "loss" ? -evaluation.loss : evaluation.metric(metric).value();
+  if (metric == "loss") return -evaluation.loss;
+  const auto found = std::find_if(evaluation.metrics.begin(), evaluation.metrics.end(),
+                                  [&](const Metric& one) { return one.name == metric; });
+  HEED_ASSERT(found != evaluation.metrics.end(), "check_metric() knows it");
+  return found->lower_is_better ? -found->value : found->value;
 }
 
 void check_metric(const Recipe& recipe, const TrainingTask& task) {

@@ -13,6 +13,7 @@
 #include "train/resumed_run.h"
 #include "train/run_folder.h"
 #include "train/run_settings.h"
+#include "train/transcription.h"
 #include "train/translation.h"
 
 namespace heed {
@@ -29,6 +30,7 @@ std::unique_ptr<TrainingTask> make_task(const Recipe& recipe, const TrainOptions
   if (kind == "tagging") return std::make_unique<TaggingTask>(recipe, options, checkpoint);
   if (kind == "image-classification")
     return std::make_unique<ImageClassificationTask>(recipe, options, checkpoint);
+  if (kind == "transcription") return std::make_unique<TranscriptionTask>(recipe, options, checkpoint);
   if (kind == "answers") return std::make_unique<AnswersTask>(recipe, options, checkpoint);
   return std::make_unique<TranslationTask>(recipe, options, checkpoint);
 }

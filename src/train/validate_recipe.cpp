@@ -41,6 +41,7 @@ TaskChoices choices_of(const Recipe& recipe) {
   if (kind == "classification") return {{"tsv", "csv", "jsonl", "labelled"}, kEncoderTokenizers, "bert"};
   if (kind == "tagging") return {{"conll"}, kEncoderTokenizers, "bert"};
   if (kind == "image-classification") return {{"folders", "tsv", "csv"}, {""}, "vit"};
+  if (kind == "transcription") return {{"folders", "tsv", "csv", "jsonl"}, {""}, "wav2vec2"};
   if (kind == "answers") return {{"squad"}, kEncoderTokenizers, "bert"};
   return {{"tsv", "csv", "lines", "jsonl"}, {"unigram", "bpe"}, "marian"};
 }
@@ -67,6 +68,15 @@ void validate_task_data(const Recipe& r) {
   const bool images = r.task.kind == "image-classification";
   if ((images || r.task.kind == "classification") && (r.data.format == "tsv" || r.data.format == "csv"))
     validate_columns(r.data);
+  const bool speech = r.task.kind == "transcription";
+  require(!speech || (r.data.format != "tsv" && r.data.format != "csv") ||
+              r.data.source_column != r.data.target_column,
+          fmt::format("data.target_column: expected another column than data.source_column, got {} for both",
+                      r.data.target_column));
+  for (const auto& [key, where] : r.given)
+    require(
+        !speech || !key.starts_with("tokenizer.") || key == "tokenizer.from",
+        fmt::format("{}: the task transcription trains no tokenizer (tokenizer.from takes another)", key));
   for (const auto& [key, where] : r.given)
     require(!images || !key.starts_with("tokenizer."),
             fmt::format("{}: the task image-classification has no tokenizer", key));
@@ -186,7 +196,8 @@ void validate_marian(const Recipe& r) {
 
 // Of an encoder's byte_bpe, those of BART, which are RoBERTa's; empty: those of the tokenizer's type.
 std::string default_special_tokens(const Recipe& r) {
-  if (r.task.kind == "causal-lm" || r.task.kind == "image-classification") return "";
+  if (r.task.kind == "causal-lm" || r.task.kind == "image-classification" || r.task.kind == "transcription")
+    return "";
   if (r.task.kind != "denoising" && !translates(r)) return r.tokenizer.type == "byte_bpe" ? "bart" : "";
   if ((r.task.kind != "seq2seq" && r.task.kind != "denoising") || r.model.family == "marian") return "marian";
   return r.model.family == "bart" || r.task.objective == "bart" ? "bart" : "t5";
@@ -211,6 +222,11 @@ Recipe with_defaults(Recipe recipe) {
     recipe.tokenizer.special_tokens = default_special_tokens(recipe);
   if (recipe.task.kind == "reverse" && recipe.tokenizer.vocab_size == Recipe::Tokenizer().vocab_size)
     recipe.tokenizer.vocab_size = most_pieces_of_reversals(recipe.task);
+  if (recipe.task.kind == "transcription") {
+    if (!recipe.given.contains("data.source_key")) recipe.data.source_key = "audio";
+    if (!recipe.given.contains("data.target_key"))
+      recipe.data.target_key = recipe.data.format == "folders" ? "transcription" : "text";
+  }
   if (recipe.data.target_list.empty()) recipe.data.target_list = pairs ? "references" : "sentences";
   if (recipe.eval.scores.empty()) recipe.eval.scores = pairs ? "rouge" : "bleu";
   return recipe;

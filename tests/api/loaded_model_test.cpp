@@ -227,11 +227,20 @@ TEST(LoadedModel, SaysWhatAModelCanDo) {
   EXPECT_THAT(image.tasks(), ElementsAre(Task::embed_images));
   EXPECT_ERROR(image.embed({"text"}), "cannot embed texts (it can embed images)");
   EXPECT_ERROR(load(fixture("whisper")).embed({"text"}), "cannot embed texts (it can transcribe sound)");
-  EXPECT_ERROR(load(fixture("moonshine")).embed({"text"}), "(it takes tensors: see Model::forward)");
+  EXPECT_ERROR(load(fixture("audio-spectrogram")).embed({"text"}), "(it takes tensors: see Model::forward)");
   EXPECT_ERROR(load(fixture("vit")).caption("photo.jpg"),
                "a vit image model cannot caption images (it can classify images, embed images)");
   EXPECT_ERROR(load("en-fx"), "did you mean en-fr?");
   EXPECT_ERROR(load("en-fr", {.adapters = {{"en-fr"}}}), "expected an adapter");
+}
+
+TEST(LoadedModel, TranscribesWithModelsOfSamples) {
+  const std::string tones = fixture("speech") + "/tones.flac";
+  const LoadedModel ctc = load(fixture("ctc")), moonshine = load(fixture("moonshine-speech"));
+  EXPECT_THAT(ctc.tasks(), ElementsAre(Task::transcribe));
+  EXPECT_THAT(ctc.transcribe(tones).text, testing::StartsWith("OSAshOS O XSR"));
+  EXPECT_EQ(moonshine.transcribe(tones, {.max_new_tokens = 3}).text, "oak");
+  EXPECT_ERROR(ctc.transcribe(tones, {.language = "fr"}), "language: expected none for a wav2vec2 model");
 }
 
 TEST(LoadedModel, TakesAdapters) {

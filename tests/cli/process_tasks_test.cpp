@@ -58,6 +58,21 @@ TEST_F(Processes, TrainImagesTheSame) {
   expect_same_curves(folder, {"train", folder / "task.toml", "--init", HEED_FIXTURES "/vit"});
 }
 
+// Each process pads its recordings to the length of those that others have.
+TEST_F(Processes, TrainSpeechTheSame) {
+  for (const std::string model : {"ctc", "moonshine-speech"}) {
+    SCOPED_TRACE(model);
+    const Folder folder;
+    const std::string data = HEED_FIXTURES "/spoken/" + model + ".csv";
+    spill(folder / "task.toml",
+          "[task]\nkind = \"transcription\"\n[data]\nformat = \"csv\"\ntrain = \"" + data + "\"\ndev = \"" +
+              data +
+              "\"\n[train]\nsteps = 8\nwarmup = 2\nlr = 2e-3\nbatch_tokens = 256\naccumulate = 2\n"
+              "clip_norm = 1\n[eval]\nevery = 4\n");
+    expect_same_curves(folder, {"train", folder / "task.toml", "--init", HEED_FIXTURES "/" + model});
+  }
+}
+
 // Eight steps of a new model on texts or pairs of texts, without dropout.
 struct NewModel {
   const char *kind, *task, *data, *tokenizer, *model;

@@ -135,6 +135,51 @@ TEST(TranscribeCommand, RefusesWhatTheModelCannot) {
   expect_error(1, {"transcribe", "--model", bare.path, kTones}, "preprocessor_config.json");
 }
 
+TEST(TranscribeCommand, TakesModelsOfSamples) {
+  const std::string fixtures = HEED_FIXTURES, ctc = fixtures + "/ctc",
+                    moonshine = fixtures + "/moonshine-speech";
+  const Json wanted = read_json(ctc + "/transcriptions.json").at("runs")[1];
+  const Json got = json_lines(
+      output_of({"transcribe", "--model", ctc, kTones, "--window", "1", "--word-timestamps", "--json"}))[0];
+  EXPECT_EQ(got.at("text"), wanted.at("text"));
+  EXPECT_EQ(got.at("segments")[0].at("words")[1].at("word"), wanted.at("words")[1].at("word"));
+  EXPECT_FALSE(got.contains("language"));
+  EXPECT_FALSE(got.at("segments")[0].contains("temperature"));
+  EXPECT_THAT(output_of({"transcribe", "--model", ctc, kTones, "--format", "srt"}),
+              testing::StartsWith("1\n00:00:00,040 --> 00:00:03,280\nOSAshOS O XSR"));
+  EXPECT_EQ(output_of({"transcribe", "--model", moonshine, kTones, "--window", "1.5"}),
+            "oakakkk\noaakkkkk\noa\n");
+  for (const Words& refused : {Words{"--language", "fr"}, Words{"--task", "transcribe"},
+                               Words{"--timestamps"}, Words{"--temperature", "0"}}) {
+    for (const std::string& model : {ctc, moonshine}) {
+      Words words{"transcribe", "--model", model, kTones};
+      words.insert(words.end(), refused.begin(), refused.end());
+      expect_error(1, words,
+                   refused[0].substr(2) + (refused[0] == "--temperature" ? "" : ": expected none for a"));
+    }
+  }
+  expect_error(1, {"transcribe", "--model", moonshine, kTones, "--word-timestamps", "--json"},
+               "word times: expected none");
+  expect_error(1, {"transcribe", "--model", ctc, kTones, "--num-beams", "2"}, "num_beams: expected none");
+  expect_error(1, command({kTones, "--window", "2"}), "window, stride: expected none for a Whisper");
+  expect_error(1, {"transcribe", "--model", fixtures + "/wav2vec2-model", kTones}, "cannot transcribe sound");
+}
+
+TEST(TranscribeCommand, ModelsAreScoredByErrorRates) {
+  const std::string fixtures = HEED_FIXTURES, table = fixtures + "/spoken/ctc.csv";
+  const Words words{"evaluate", "--model", fixtures + "/ctc", "--data", table};
+  Words csv = words;
+  csv.insert(csv.end(), {"--set", "data.format=csv"});
+  EXPECT_THAT(output_of(csv), testing::ContainsRegex("^loss = [0-9.]+  wer = [0-9.]+  cer = [0-9.]+\n$"));
+  csv.emplace_back("--json");
+  EXPECT_GT(json_lines(output_of(csv))[0].at("wer").get<double>(), 50);
+  expect_error(1, words, "expected a folder with metadata.csv or metadata.jsonl, got a file");
+  expect_error(2, {"evaluate", "--model", fixtures + "/ctc", "--tsv", table, "--columns", "text,label"},
+               "--columns: expected none for recordings");
+  expect_error(1, {"evaluate", "--model", fixtures + "/speech", "--data", table, "--set", "data.format=csv"},
+               "task.language: not set");
+}
+
 TEST(TranscribeCommand, SamplesTheSameTextForTheSameSeed) {
   const Words words{"transcribe", "--model", kModel, kTones, "--temperature", "0.8", "--language", "en"};
   const auto with_seed = [&](const char* seed) {

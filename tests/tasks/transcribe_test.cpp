@@ -64,8 +64,8 @@ void expect_openai(const char* name, const TranscribeOptions& options) {
     const TranscriptSegment& segment = got.segments[i];
     EXPECT_EQ(segment.text, segments[i].at("text"));
     EXPECT_NEAR(segment.average_log_probability, segments[i].at("avg_logprob").get<double>(), 1e-4);
-    EXPECT_NEAR(segment.compression_ratio, segments[i].at("compression_ratio").get<double>(), 1e-9);
-    EXPECT_NEAR(segment.no_speech_probability, segments[i].at("no_speech_prob").get<double>(), 1e-6);
+    EXPECT_NEAR(segment.compression_ratio.value(), segments[i].at("compression_ratio").get<double>(), 1e-9);
+    EXPECT_NEAR(segment.no_speech_probability.value(), segments[i].at("no_speech_prob").get<double>(), 1e-6);
     const Json words = segments[i].value("words", Json::array());
     ASSERT_EQ(segment.words.size(), words.size());
     for (std::size_t w = 0; w < words.size(); ++w) {

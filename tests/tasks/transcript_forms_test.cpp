@@ -12,6 +12,7 @@ namespace {
 Transcript example() {
   TranscriptSegment first{.start = 0, .end = 1.5, .text = " Hello\tthere.", .tokens = {7, 8}};
   TranscriptSegment second{.start = 1.5, .end = 3725.0375, .text = " a --> b ", .tokens = {9}};
+  second.temperature = second.compression_ratio = second.no_speech_probability = 0.25;
   second.words = {{" a", 1.5, 2, 0.5}};
   return {" Hello\tthere. a --> b ", "en", 3726, {first, second}};
 }
@@ -37,11 +38,15 @@ TEST(TranscriptForms, JsonHasTheNamesOfWhisper) {
   const auto& second = json.at("segments").at(1);
   for (const char* name : {"temperature", "avg_logprob", "compression_ratio", "no_speech_prob"})
     EXPECT_TRUE(second.at(name).is_number()) << name;
+  for (const char* name : {"temperature", "compression_ratio", "no_speech_prob"})
+    EXPECT_FALSE(json.at("segments").at(0).contains(name)) << name;
   EXPECT_EQ(second.at("id"), 1);
   EXPECT_EQ(second.at("tokens"), nlohmann::json({9}));
   EXPECT_EQ(second.at("words").at(0).at("word"), " a");
   EXPECT_EQ(second.at("words").at(0).at("probability"), 0.5);
-  EXPECT_FALSE(nlohmann::json::parse(written({}, TranscriptForm::json)).contains("file"));
+  const auto empty = nlohmann::json::parse(written({}, TranscriptForm::json));
+  EXPECT_FALSE(empty.contains("file"));
+  EXPECT_FALSE(empty.contains("language"));
 }
 
 }  // namespace

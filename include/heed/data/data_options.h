@@ -22,7 +22,7 @@ struct DataOptions {
   std::filesystem::path test_source;
   std::filesystem::path test_target;
   bool header = false;             ///< tsv and csv: the first row of a file is not read
-  std::int64_t source_column = 1;  ///< tsv and csv, counted from 1
+  std::int64_t source_column = 1;  ///< tsv and csv, counted from 1; the path of a recording
   std::int64_t target_column = 2;
   std::int64_t text_column = 2;     ///< of tsv and csv: the text that is classified, or the path of the image
   std::int64_t pair_column = 0;     ///< the second text of a pair; 0: none
@@ -30,8 +30,9 @@ struct DataOptions {
   std::string text_key = "text";    ///< jsonl
   std::string pair_key{};           ///< jsonl; empty: none
   std::string label_key = "label";  ///< jsonl
-  std::string source_key = "source";  ///< jsonl: text, or a list of sentences
-  std::string target_key = "target";  ///< jsonl
+  std::string source_key = "source";  ///< jsonl: text, or a list of sentences; of recordings by default audio
+  /// jsonl; of recordings by default text, and in the metadata of a folder transcription
+  std::string target_key = "target";
   /// jsonl: what a list under target_key is: references (training takes the first) or sentences of one
   /// text; empty: references for seq2seq, sentences for translation.
   std::string target_list{};
@@ -47,6 +48,7 @@ struct DataOptions {
   std::int64_t test_size = 0;      ///< the same for the test set
   std::int64_t split_seed = 1;     ///< seed of this selection, and of data.max_pairs and eval.max_pairs
   std::int64_t max_tokens = 0;  ///< pairs with a longer side are skipped; 0: the model's number of positions
+  double max_seconds = 30;      ///< transcription: longer recordings are skipped
   double max_ratio = 0;         ///< longer side / shorter side, in tokens; 0: no limit
   std::int64_t max_pairs = 0;   ///< train on a random selection of this size; 0: all
   std::string source_language;  ///< recorded with the model, e.g. en

@@ -26,6 +26,8 @@ struct InputSpec {
   Shape patch = {};
   std::int64_t leading = 0;
   Shape stride = {};  ///< from one patch to the next, where they overlap; else empty
+  /// Of a waveform: the samples that the first frame needs, and those from one frame to the next.
+  std::int64_t least = 0, hop = 0;
 
   /// Returns a row that fits, but where the family has no usual one for -1.
   const Shape& fitting() const { return usual.rank() > 0 ? usual : row; }

@@ -1,11 +1,13 @@
-// Speech to text with Whisper, as its reference implementation (OpenAI's whisper) does it: recordings of any
-// length by windows with timestamps, several temperatures, detection of the language, and times of words.
+// Speech to text, recordings of any length. With Whisper, as its reference implementation (OpenAI's whisper)
+// does it: by windows with timestamps, several temperatures, detection of the language, and times of words.
+// With wav2vec 2.0 and its CTC head, and with Moonshine, as transformers does it.
 #pragma once
 
 #include <array>
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -18,6 +20,8 @@
 namespace HEED_API heed {
 
 class EncoderDecoderModel;
+class EncoderModel;
+class Model;
 class SoundProcessor;
 class SoundReader;
 class Tokenizer;
@@ -53,38 +57,41 @@ SpeechSettings load_speech_settings(const std::string& directory, const EncoderD
 /// Error naming near ones if the model does not know it, or knows English only.
 std::string speech_language(const SpeechSettings& settings, const std::string& language);
 
-/// A word with its punctuation and the space before it.
+/// A word; of Whisper with its punctuation and the space before it.
 struct TranscribedWord {
   std::string text;
   double start = 0, end = 0;  ///< in seconds from the beginning of the recording
-  double probability = 0;     ///< the mean of its tokens'
+  double probability = 0;     ///< the mean of its tokens', or frames'
   std::vector<std::int64_t> tokens = {};
 };
 
 /// A piece of a transcript, about a sentence. The numbers from `temperature` on are those of its window.
 struct TranscriptSegment {
-  double start = 0, end = 0;         ///< in seconds from the beginning of the recording
-  std::string text;                  ///< often begins with a space
-  std::vector<std::int64_t> tokens;  ///< timestamps included
-  double temperature = 0;
-  double average_log_probability = 0;
-  double compression_ratio = 0;  ///< bytes of the text / bytes that zlib makes of them: large if it repeats
-  double no_speech_probability = 0;
+  double start = 0, end = 0;               ///< in seconds from the beginning of the recording
+  std::string text;                        ///< of Whisper, often begins with a space
+  std::vector<std::int64_t> tokens;        ///< timestamps included; of CTC each once, without blanks
+  std::optional<double> temperature = {};  ///< of Whisper, as the other optional numbers
+  double average_log_probability = 0;      ///< of tokens; of CTC, of the likeliest token of each frame
+  /// Bytes of the text / bytes that zlib makes of them: large if it repeats.
+  std::optional<double> compression_ratio = {};
+  std::optional<double> no_speech_probability = {};
   std::vector<TranscribedWord> words = {};  ///< if TranscribeOptions::word_times
 };
 
 struct Transcript {
   std::string text;      ///< that of all segments
-  std::string language;  ///< its code: given, or detected
+  std::string language;  ///< its code: given, or detected; empty for a model without languages
   double seconds = 0;    ///< of the recording
   std::vector<TranscriptSegment> segments;
 };
 
+/// Those that a model does not have are refused.
 struct TranscribeOptions {
   /// Code or English name; nullopt: that of the settings, else detected in the first window.
   std::optional<std::string> language = {};
   std::optional<bool> translate = {};  ///< into English; nullopt: as the settings say
-  bool timestamps = true;              ///< false: a window is one segment, unless the model ends it
+  /// Whisper: false: a window is one segment, unless the model ends it; by default true.
+  std::optional<bool> timestamps = {};
   bool word_times = false;
   /// Text that seems to precede the recording: names, spelling, style.
   std::string prompt = {};
@@ -100,6 +107,9 @@ struct TranscribeOptions {
   /// A window with a larger probability of no speech, and a log-probability below its threshold, is silence.
   std::optional<double> no_speech_threshold = 0.6;
   std::uint64_t seed = 0;  ///< of sampling
+  /// Of models that are not Whisper: the length of a window, and of CTC how much of it at each end only its
+  /// neighbors are there for; by default 30 s and a sixth of the window.
+  std::optional<double> window_seconds = {}, stride_seconds = {};
 
   /// Called with every segment as soon as it is final, in order.
   std::function<void(const TranscriptSegment& segment)> on_segment = {};
@@ -124,6 +134,43 @@ Transcript transcribe(const EncoderDecoderModel& model, const Tokenizer& tokeniz
 Transcript transcribe_features(const EncoderDecoderModel& model, const Tokenizer& tokenizer,
                                const SpeechSettings& settings, const Tensor& features,
                                const TranscribeOptions& options = {});
+
+/// Transcribes with a CTC head, greedily: of each frame the likeliest token; those that follow each other
+/// count once, blanks not. In windows that overlap, of which all but the ends count, as transformers'
+/// pipeline does with `chunk_length_s` and `stride_length_s`, in the memory of one window and of the text. A
+/// segment ends before a pause of half a second, or a word that would make it longer than 10 s. Words stand
+/// between tokens Tokenizer::word_delimiter_id(); without one, each token is a word. Throws Error as above.
+Transcript transcribe(const EncoderModel& model, const Tokenizer& tokenizer, const SoundProcessor& processor,
+                      SoundReader reader, const TranscribeOptions& options = {});
+
+/// Transcribes with an encoder-decoder that reads samples (Moonshine), each window by itself, as one segment.
+/// A window that does not reach the end is cut in the middle of the quietest 100 ms of its last third. It has
+/// at most 6.5 tokens a second, the start token included, as the authors of Moonshine recommend.
+/// Throws Error as above.
+Transcript transcribe(const EncoderDecoderModel& model, const Tokenizer& tokenizer,
+                      const GenerationOptions& generation, const SoundProcessor& processor,
+                      SoundReader reader, const TranscribeOptions& options = {});
+
+/// A model of speech of any of these kinds, with its settings.
+/// Threads: several may use one object at once.
+class Transcriber {
+ public:
+  /// Reads the settings from the model's directory. Model and tokenizer must outlive this. `unused` and
+  /// errors are those of load_speech_settings().
+  Transcriber(const Model& model, const Tokenizer& tokenizer, const std::string& directory,
+              std::vector<std::string>* unused = nullptr);
+  /// Samples per second of the recordings.
+  std::int64_t rate() const;
+  /// The settings of a Whisper; null for other models.
+  const SpeechSettings* settings() const;
+  /// Throws Error for options that are out of range or that the model does not have.
+  void check(const TranscribeOptions& options) const;
+  Transcript operator()(SoundReader reader, const TranscribeOptions& options = {}) const;
+
+ private:
+  struct State;
+  std::shared_ptr<const State> state_;
+};
 
 /// The forms of a transcript: a line a segment; subtitles; times in milliseconds, tab, text; one object with
 /// the names of OpenAI's whisper.

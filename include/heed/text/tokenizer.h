@@ -144,6 +144,8 @@ class Tokenizer {
   virtual std::optional<std::int64_t> mask_id() const { return std::nullopt; }
   virtual std::optional<std::int64_t> cls_id() const { return std::nullopt; }
   virtual std::optional<std::int64_t> sep_id() const { return std::nullopt; }
+  /// Returns the token between words of a tokenizer of characters (wav2vec 2.0's).
+  virtual std::optional<std::int64_t> word_delimiter_id() const { return std::nullopt; }
   /// Returns the maximum number of tokens, if the configuration has one.
   virtual std::optional<std::int64_t> model_max_length() const { return std::nullopt; }
   /// Returns the languages of a model that translates between several; null for other tokenizers.

@@ -18,6 +18,7 @@ struct Recipe {
   struct Task {
     /// translation, seq2seq: pairs from files. reverse: generated pairs. causal-lm, masked-lm, denoising:
     /// texts. classification, tagging, answers: labeled texts. image-classification: labeled images.
+    /// transcription: recordings and what is said in them.
     std::string kind = "translation";
     std::int64_t symbols = 16;       ///< reverse: size of the alphabet
     std::int64_t min_length = 3;     ///< reverse: minimum number of symbols per sequence
@@ -34,6 +35,9 @@ struct Recipe {
     double noise_density = 0;       ///< denoising: share of the tokens hidden; 0: 0.15 (spans), 0.3 (bart)
     double span_length = 3;         ///< denoising: mean length of a hidden span
     bool permute_sentences = true;  ///< denoising, bart: sentences in random order
+    std::string language{};  ///< transcription with a multilingual Whisper: of the speech; empty: the model's
+    bool translate =
+        false;             ///< transcription with a multilingual Whisper: the texts are English translations
     std::string freeze{};  ///< parameters that are not trained: patterns separated by spaces, * for any text
   } task;
 

@@ -23,10 +23,11 @@ struct SummedLoss {
   std::int64_t tokens = 0;  ///< number of targets in the sum: tokens, or TrainingTask::unit
 };
 
-/// A score of a task besides the loss, e.g. {"bleu", 41.0}. Higher is better.
+/// A score of a task besides the loss, e.g. {"bleu", 41.0}.
 struct Metric {
   std::string name;
   double value = 0;  ///< in percent where that makes sense
+  bool lower_is_better = false;
 };
 
 /// Result of an evaluation.

@@ -276,6 +276,8 @@ std::unique_ptr<Model> build_wav2vec2(const Wav2Vec2Config& c, WeightBuilder& w)
 
 }  // namespace
 
-Family wav2vec2_family() { return family<&Wav2Vec2Config::parse, build_wav2vec2>({"wav2vec2"}); }
+Family wav2vec2_family() {
+  return family<&Wav2Vec2Config::parse, build_wav2vec2>({"wav2vec2"}, {"Wav2Vec2"});
+}
 
 }  // namespace heed

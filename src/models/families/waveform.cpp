@@ -14,6 +14,16 @@ constexpr double kGroupNormEps = 1e-5;
 
 }  // namespace
 
+InputSpec FrameStages::input() const {
+  InputSpec spec{InputKind::waveform, {-1}, "input_values"};
+  spec.least = spec.hop = 1;
+  for (auto stage = stages.rbegin(); stage != stages.rend(); ++stage) {
+    spec.least = (spec.least - 1) * stage->convolution.stride + stage->convolution.weight.size(2);
+    spec.hop *= stage->convolution.stride;
+  }
+  return spec;
+}
+
 std::int64_t FrameStages::frames(std::int64_t samples) const {
   for (const FrameStage& stage : stages) {
     const std::int64_t width = stage.convolution.weight.size(2);
@@ -24,13 +34,9 @@ std::int64_t FrameStages::frames(std::int64_t samples) const {
 }
 
 Tensor FrameStages::operator()(const Tensor& samples) const {
-  if (frames(samples.size(1)) == 0) {
-    std::int64_t least = 1;  // for one frame
-    for (auto stage = stages.rbegin(); stage != stages.rend(); ++stage)
-      least = (least - 1) * stage->convolution.stride + stage->convolution.weight.size(2);
+  if (const std::int64_t least = input().least; samples.size(1) < least)
     throw Error("encode: input_values: expected at least " + std::to_string(least) + " samples, got " +
                 samples.str());
-  }
   Tensor x = unsqueeze(samples, 2);
   for (const FrameStage& stage : stages) {
     x = stage.norm ? activate((*stage.norm)(stage.convolution(x)), stage.activation)
