@@ -43,7 +43,9 @@ AttentionPicture over_image(const AttentionPicture& picture, std::optional<std::
       for (std::int64_t row = first; row < end; ++row)
         sum +=
             static_cast<double>(map.weights[static_cast<std::size_t>(row * map.keys + image.first + part)]);
-      laid.weights[static_cast<std::size_t>(part)] =
+      const std::int64_t row = part / image.columns;
+      const std::int64_t shown = image.upward ? image.rows - 1 - row : row;
+      laid.weights[static_cast<std::size_t>(shown * image.columns + part % image.columns)] =
           static_cast<float>(sum / static_cast<double>(end - first));
     }
     over.tokens[map.kind] = {numbers(image.rows), numbers(image.columns)};

@@ -12,9 +12,14 @@
 namespace heed::tasks {
 
 Tensor pixels_of(const std::string& file, const ImageProcessor& processor, const Shape& row) {
-  const Tensor pixels = processor(load_image(file)).pixel_values;
+  return pixels_of(load_image(file), file, processor, row);
+}
+
+Tensor pixels_of(const Tensor& image, const std::string& name, const ImageProcessor& processor,
+                 const Shape& row) {
+  const Tensor pixels = processor(image).pixel_values;
   if (has_rows(pixels.shape(), row)) return pixels;
-  throw Error(file + ": expected pixels " + row_text(row) + " after preprocessing, got " + pixels.str() +
+  throw Error(name + ": expected pixels " + row_text(row) + " after preprocessing, got " + pixels.str() +
               " (the sizes of preprocessor_config.json are not those of config.json)");
 }
 

@@ -18,6 +18,9 @@ namespace tasks {
 /// The pixels of one file, f32 [1, C, H, W], of rows as a model takes them (InputSpec::row). Throws Error
 /// naming the file.
 Tensor pixels_of(const std::string& file, const ImageProcessor& processor, const Shape& row);
+/// The same for a decoded image u8 [height, width, 3] of that name.
+Tensor pixels_of(const Tensor& image, const std::string& name, const ImageProcessor& processor,
+                 const Shape& row);
 
 /// What a model reads, and the number of its tokens for an image of the usual size.
 struct ImageInput {

@@ -19,10 +19,13 @@ struct InputSpec {
   /// As transformers calls it: `input_ids`, `pixel_values`, `input_features` or `input_values`.
   const char* name = "input_ids";
   Shape usual = {};  ///< a row that fits, where `row` has -1; may be empty
-  /// Of images: height and width of a patch in pixels. Its tokens are the rows of patches, one after the
-  /// other, behind `leading` others: a class token, a distillation token, registers.
+  /// Of images, and of spectrograms that are read as such ([bins, frames]): height and width of a patch in
+  /// pixels. Its tokens are the rows of patches, one after the other, behind `leading` others: a class token,
+  /// a distillation token, registers.
   Shape patch = {};
   std::int64_t leading = 0;
+  Shape stride = {};  ///< from one patch to the next, where they overlap; else empty
+  Shape frame = {};   ///< of waveforms: the samples of a frame, and those from one frame to the next
 
   /// Returns a row that fits, but where the family has no usual one for -1.
   const Shape& fitting() const { return usual.rank() > 0 ? usual : row; }

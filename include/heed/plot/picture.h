@@ -63,6 +63,7 @@ struct InputImage {
   std::int64_t width = 0, height = 0;  // in pixels; 0: no image
   std::vector<std::uint8_t> rgb;       // [height, width, 3]
   std::int64_t rows = 0, columns = 0, first = 0;
+  bool upward = false;  // row 0 is at the bottom, as low frequencies are
 };
 
 /// The maps of one input. Maps of the same kind share their tokens. What follows the maps is for the page,

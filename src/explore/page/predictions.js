@@ -36,6 +36,8 @@ function watched(answer) {
 function drawTokens(answer) {
   const own = predictedTokens(answer), source = kindOf(answer, "encoder") || (kindOf(answer, "cross") && { queries: kindOf(answer, "cross").keys });
   const strips = modelNow().kind === "encoder-decoder" && source ? [["Source", source.queries, false], ["Target", own, true]] : [["", own, true]];
+  $("tokens").hidden = !!answer.data.image && !answer.predictions.some(one => one.position !== null);  // parts are chosen in the picture
+  if ($("tokens").hidden) return;
   const focused = $("tokens").contains(document.activeElement);
   $("tokens").replaceChildren(...strips.map(([name, tokens, ours]) => drawStrip(answer, name, tokens, ours)));
   if (focused) { const now = $("tokens").querySelector("[aria-pressed=true]"); if (now) now.focus(); }
@@ -106,7 +108,7 @@ function drawPredictions(all) {
 }
 function candidateTable(prediction, index) {
   const table = element("table", null), changed = prediction.candidates.some(one => one.change !== undefined), head = element("tr", null);
-  for (const title of ["token", "", "probability", "logit"].concat(changed ? ["change"] : [])) head.append(element("th", title, { scope: "col" }));
+  for (const title of [modelNow().labels.length ? "label" : "token", "", "probability", "logit"].concat(changed ? ["change"] : [])) head.append(element("th", title, { scope: "col" }));
   table.append(head);
   const now = index ? null : watched(results[0].answer);
   for (const one of prediction.candidates) {

@@ -38,7 +38,15 @@ class VitFrontend final : public Frontend {
   };
   VitFrontend(const VitConfig& config, Weights weights) : c_(config), w_(std::move(weights)) {}
   InputSpec input() const override {
-    if (c_.spectrogram) return {InputKind::spectrogram, {c_.image[1], c_.image[0]}, "input_values"};
+    if (c_.spectrogram) {
+      return {InputKind::spectrogram,
+              {c_.image[1], c_.image[0]},
+              "input_values",
+              {},
+              c_.patch,
+              c_.first_tokens(),
+              c_.stride};
+    }
     const Shape usual{c_.channels, c_.image[0], c_.image[1]};
     const Shape row = c_.any_size() ? Shape{c_.channels, -1, -1} : usual;
     return {InputKind::pixels, row, "pixel_values", usual, c_.patch, c_.first_tokens() + c_.registers};

@@ -14,6 +14,21 @@ constexpr double kGroupNormEps = 1e-5;
 
 }  // namespace
 
+InputSpec FrameStages::input() const {
+  std::int64_t hop = 1;
+  for (const FrameStage& stage : stages) hop *= stage.convolution.stride;
+  InputSpec input{InputKind::waveform, {-1}, "input_values"};
+  input.frame = {samples_of_frame(), hop};
+  return input;
+}
+
+std::int64_t FrameStages::samples_of_frame() const {
+  std::int64_t least = 1;
+  for (auto stage = stages.rbegin(); stage != stages.rend(); ++stage)
+    least = (least - 1) * stage->convolution.stride + stage->convolution.weight.size(2);
+  return least;
+}
+
 std::int64_t FrameStages::frames(std::int64_t samples) const {
   for (const FrameStage& stage : stages) {
     const std::int64_t width = stage.convolution.weight.size(2);
@@ -25,11 +40,8 @@ std::int64_t FrameStages::frames(std::int64_t samples) const {
 
 Tensor FrameStages::operator()(const Tensor& samples) const {
   if (frames(samples.size(1)) == 0) {
-    std::int64_t least = 1;  // for one frame
-    for (auto stage = stages.rbegin(); stage != stages.rend(); ++stage)
-      least = (least - 1) * stage->convolution.stride + stage->convolution.weight.size(2);
-    throw Error("encode: input_values: expected at least " + std::to_string(least) + " samples, got " +
-                samples.str());
+    throw Error("encode: input_values: expected at least " + std::to_string(samples_of_frame()) +
+                " samples, got " + samples.str());
   }
   Tensor x = unsqueeze(samples, 2);
   for (const FrameStage& stage : stages) {

@@ -25,7 +25,9 @@ struct FrameStage {
 struct FrameStages {
   std::vector<FrameStage> stages;
 
-  InputSpec input() const { return {InputKind::waveform, {-1}, "input_values"}; }
+  InputSpec input() const;
+  /// The samples that one frame is made of.
+  std::int64_t samples_of_frame() const;
   /// Frames that so many samples give; 0 where they are too few for one.
   std::int64_t frames(std::int64_t samples) const;
   /// Samples [B, samples] to frames [B, T, D]. Throws Error where they are too few for a frame.
