@@ -29,13 +29,18 @@ explore::ExploredModel open_explored(const ModelChoice& choice, const Globals& g
   const LocatedModel located = locate_model(choice);
   auto model = load_model(located.directory, DType::f32, located.adapters);
   warn_of_unknown_settings(*model, located.directory, globals);
-  auto tokenizer = model->vocab_size() > 0 ? load_tokenizer(located.directory) : nullptr;
+  std::unique_ptr<Tokenizer> tokenizer;
+  try {
+    if (model->vocab_size() > 0) tokenizer = load_tokenizer(located.directory);
+  } catch (const Error&) {  // of sound, characters are then shown as numbers
+    if (model->input().kind == InputKind::tokens) throw;
+  }
   const std::string shown = located.directory.filename().empty()
                                 ? located.directory.parent_path().filename().string()
                                 : located.directory.filename().string();
   std::string title = std::filesystem::exists(name) ? shown : name;
   for (const std::string& adapter : choice.adapters) title += " + " + adapter;
-  explore::FileProcessor processor = explore::load_file_processor(*model, located.directory);
+  tasks::FileProcessor processor = tasks::load_file_processor(model->input(), located.directory);
   return {std::move(title), std::move(model), std::move(tokenizer),
           load_generation_options(located.directory), std::move(processor)};
 }

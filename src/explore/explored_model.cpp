@@ -19,6 +19,8 @@ constexpr std::int64_t kMostTokens = 8192;
 constexpr std::size_t kKeptOutputs = 32;
 /// Preprocessed files that are kept: of both sides, and of patches.
 constexpr std::size_t kKeptFiles = 8;
+/// Of files.
+constexpr tasks::FileLimits kLimits{.image = {.pixels = 50'000'000}, .sound = {.seconds = 600}};
 /// Of the sound that shows a model's heads.
 constexpr std::int64_t kSampleFrames = 4;
 
@@ -30,7 +32,7 @@ std::string summary(const std::string& first, const std::string& second, const c
 
 ExploredModel::ExploredModel(std::string name, std::unique_ptr<Model> model,
                              std::unique_ptr<Tokenizer> tokenizer, GenerationOptions generation,
-                             FileProcessor processor)
+                             tasks::FileProcessor processor)
     : name_(std::move(name)),
       model_(std::move(model)),
       shown_model_(model_.get()),
@@ -210,7 +212,7 @@ ExploredText ExploredModel::file_text(std::int64_t number) const {
   const auto kept = file_texts_.find(number);
   if (kept != file_texts_.end()) return kept->second;
   const InputSpec input = model().input();
-  FileInput made = input_of_file(input, processor_, bytes);
+  const tasks::FileInput made = tasks::file_input(input, processor_, bytes, name_of(input.kind), kLimits);
   const auto grid = inspect::patch_grid(input, made.tensors);
   if (!grid) {
     throw Error(std::string(name_of(input.kind)) + ": expected at least " +
@@ -221,7 +223,9 @@ ExploredText ExploredModel::file_text(std::int64_t number) const {
   ExploredText text{
       {made.tensors, {{"encoder", {labels, labels}}}}, {}, std::nullopt, {}, name_of(input.kind)};
   text.file = number;
-  text.picture = inspect::picture_of_parts(input, made.tensors, *grid, std::move(made.seen));
+  InputImage seen;
+  if (made.seen.defined()) seen = {made.seen.size(1), made.seen.size(0), made.seen.to_vector<std::uint8_t>()};
+  text.picture = inspect::picture_of_parts(input, made.tensors, *grid, std::move(seen));
   if (file_texts_.size() >= kKeptFiles) file_texts_.erase(file_texts_.begin());
   return file_texts_[number] = text;
 }

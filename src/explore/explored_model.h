@@ -17,6 +17,7 @@
 #include "heed/models/model.h"
 #include "heed/text/tokenizer.h"
 #include "inspect/token_input.h"
+#include "tasks/file_input.h"
 
 namespace heed::explore {
 
@@ -36,7 +37,7 @@ class ExploredModel {
   /// Runs the model once, on one token or an empty image or sound, to see its heads. A model that reads text
   /// has a tokenizer, another a processor. Throws Error for a model without attention.
   ExploredModel(std::string name, std::unique_ptr<Model> model, std::unique_ptr<Tokenizer> tokenizer,
-                GenerationOptions generation, FileProcessor processor = {});
+                GenerationOptions generation, tasks::FileProcessor processor = {});
 
   const std::string& name() const { return name_; }
   /// Of a model of texts and images, the tower for images.
@@ -85,7 +86,7 @@ class ExploredModel {
   const Model* shown_model_;
   std::unique_ptr<Tokenizer> tokenizer_;
   GenerationOptions generation_;
-  FileProcessor processor_;
+  tasks::FileProcessor processor_;
   std::shared_ptr<const Files> files_;
   std::vector<AttentionKind> kinds_;
   std::map<std::string, std::vector<std::int64_t>, std::less<>> heads_;

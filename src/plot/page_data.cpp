@@ -161,7 +161,7 @@ std::array<float, 2> largest_over_image(const InputImage& image, const Attention
                                         const std::vector<float>& norms) {
   std::array<float, 2> largest{};
   const std::int64_t queries = image.first > 0 || map.kind == "cross" ? 1 : map.queries;
-  for (std::int64_t key = image.first; key < map.keys; ++key) {
+  for (std::int64_t key = image.first; key < image.first + image.rows * image.columns; ++key) {
     double sum = 0;
     for (std::int64_t query = 0; query < queries; ++query) sum += weight_at(map, query, key);
     const auto mean = static_cast<float>(sum / static_cast<double>(queries));
@@ -185,7 +185,7 @@ json map_data(const AttentionPicture& picture, const AttentionMap& map, Packs& p
   }
   const HeadFacts* facts = facts_of(picture, map);
   const InputImage& image = picture.image;
-  if (image.width > 0 && map.keys == image.first + image.rows * image.columns) {
+  if (image.width > 0 && map.keys >= image.first + image.rows * image.columns) {
     const auto [weight, norm] =
         largest_over_image(image, map, facts == nullptr ? std::vector<float>() : facts->value_norms);
     data["over"] = {rounded(static_cast<double>(weight)), rounded(static_cast<double>(norm))};

@@ -47,8 +47,8 @@ TensorMap outputs_of(const Model& model, const TensorMap& inputs, Taps* taps = n
 
 TensorMap photo_inputs(const std::string& fixture, const std::string& photo) {
   const auto model = load_model(kFixtures / fixture);
-  return explore::input_of_file(model->input(), explore::load_file_processor(*model, kFixtures / fixture),
-                                contents(photo))
+  return tasks::file_input(model->input(), tasks::load_file_processor(model->input(), kFixtures / fixture),
+                           (kFixtures / photo).string())
       .tensors;
 }
 

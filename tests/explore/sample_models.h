@@ -69,7 +69,7 @@ inline explore::ExploredModel sample(const std::string& fixture, bool specials =
 /// A model of images or sounds.
 inline explore::ExploredModel sample_of_files(const std::string& fixture) {
   auto model = load_model(kFixtures / fixture);
-  explore::FileProcessor processor = explore::load_file_processor(*model, kFixtures / fixture);
+  tasks::FileProcessor processor = tasks::load_file_processor(model->input(), kFixtures / fixture);
   return {fixture, std::move(model), nullptr, {}, std::move(processor)};
 }
 

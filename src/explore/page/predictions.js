@@ -45,8 +45,9 @@ function drawTokens(answer) {
 function drawStrip(answer, name, tokens, ours) {
   const box = element("div", null, { class: "strip", role: "group", "aria-label": name || "Tokens", "data-own-arrows": "" }), asked = new Set(answer.predictions.map(one => one.position));
   if (name) box.append(element("span", name));
+  const heard = modelNow().head === "ctc" ? answer.predictions.map(one => one.candidates[0].token.replace(/^[<\[]pad[>\]]$/i, "·")) : null;  // of each frame, by its likeliest character
   tokens.forEach((token, index) => {
-    const on = ours && index === chosen.position, button = element("button", token, { "aria-pressed": on, tabindex: on || (!ours && !index) ? 0 : -1, "aria-label": token + ", position " + index });
+    const on = ours && index === chosen.position, button = element("button", heard ? heard[index] : token, { title: heard ? token : "", "aria-pressed": on, tabindex: on || (!ours && !index) ? 0 : -1, "aria-label": (heard ? heard[index] + " at " : "") + token + ", position " + index });
     if (ours && asked.has(index)) button.classList.add("asked");
     button.onclick = () => chooseToken(answer, tokens, index, ours);
     box.append(button);
@@ -79,6 +80,7 @@ function titleOf(prediction) {
   if (isSpan(prediction)) return "The answer's " + prediction.of;
   if (modelNow().head === "sequence") return "Classes";
   if (modelNow().head === "token") return "Label of " + prediction.token;
+  if (modelNow().head === "ctc") return "At " + prediction.token;
   if (modelNow().head === "masked_lm") return "In the place of " + prediction.token + " (" + prediction.position + ")";
   return "After " + prediction.token + " (" + prediction.position + ")";
 }
@@ -108,7 +110,7 @@ function drawPredictions(all) {
 }
 function candidateTable(prediction, index) {
   const table = element("table", null), changed = prediction.candidates.some(one => one.change !== undefined), head = element("tr", null);
-  for (const title of [modelNow().labels.length ? "label" : "token", "", "probability", "logit"].concat(changed ? ["change"] : [])) head.append(element("th", title, { scope: "col" }));
+  for (const title of [/^(sequence|token)$/.test(modelNow().head) ? "label" : "token", "", "probability", "logit"].concat(changed ? ["change"] : [])) head.append(element("th", title, { scope: "col" }));
   table.append(head);
   const now = index ? null : watched(results[0].answer);
   for (const one of prediction.candidates) {

@@ -131,7 +131,7 @@ class Viewer {
     $("step-box").hidden = kind.kind === "encoder" || !kind.candidates && !this.options.steps;
     const views = ["matrix", "lines"].concat(kind.vectors || this.options.vectors ? ["neurons"] : [], this.overImage(kind) ? ["picture"] : []);
     if (!views.includes(state.view)) state.view = "matrix";
-    drawTabs($("views"), views.map(view => [view, view === "picture" && this.data.image.rows === 1 ? "Sound" : viewNames[view]]), state.view, view => this.show({ view }));
+    drawTabs($("views"), views.map(view => [view, view === "picture" && (this.data.image.rows === 1 || this.data.image.upward) ? "Sound" : viewNames[view]]), state.view, view => this.show({ view }));
     this.overviewPictures = state.view === "picture";
     this.overview.build();
     this.show({});
