@@ -84,6 +84,8 @@ void run(const heed::Model& model) {
     std::vector<std::int64_t> sizes{2};
     for (const std::int64_t size : input.fitting()) sizes.push_back(size == -1 ? 1000 : size);  // samples
     inputs = {{input.name, heed::Tensor::zeros(heed::Shape(sizes))}};
+    if (input.kind == heed::InputKind::patches)
+      inputs["spatial_shapes"] = heed::Tensor::from(std::vector<std::int64_t>{1, sizes[1], 1, 1}, {2, 2});
   }
   if (dynamic_cast<const heed::EncoderDecoderModel*>(&model) != nullptr) inputs["decoder_input_ids"] = ids;
   heed::Context context;

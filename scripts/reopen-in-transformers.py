@@ -62,6 +62,8 @@ TEXT = dict(vocab_size=97, hidden_size=42, num_hidden_layers=2, num_attention_he
             max_position_embeddings=17, eos_token_id=89, bos_token_id=88)
 CLIP = dict(text_config=TEXT, vision_config=DEIT, projection_dim=22)
 OLD_CLIP = dict(text_config=TEXT | dict(eos_token_id=2, hidden_act="gelu"), vision_config=DEIT)
+PATCHES = {key: value for key, value in DEIT.items() if key != "image_size"} | dict(num_patches=16, patch_size=4)
+SIGLIP2 = dict(text_config=TEXT | dict(projection_size=40), vision_config=PATCHES)
 SIGLIP = dict(text_config=TEXT | dict(projection_size=40), vision_config=DEIT)
 AST = {key: value for key, value in DEIT.items() if key != "image_size"} | dict(num_mel_bins=19, max_length=30,
                                                                             frequency_stride=4, time_stride=3)
@@ -165,6 +167,7 @@ CASES = [
     ("CLIPVisionModel", DEIT, {}), ("CLIPVisionModelWithProjection", DEIT, dict(projection_dim=22)),
     ("SiglipModel", SIGLIP, {}), ("SiglipTextModel", TEXT, dict(projection_size=22)), ("SiglipVisionModel", DEIT, {}),
     ("SiglipVisionModel", DEIT, dict(vision_use_head=False)),
+    ("Siglip2Model", SIGLIP2, {}), ("Siglip2TextModel", TEXT, dict(projection_size=22)), ("Siglip2VisionModel", PATCHES, {}),
     ("ASTModel", AST, {}), ("ASTForAudioClassification", AST, dict(num_labels=3, qkv_bias=False, time_stride=9)),
     ("Wav2Vec2Model", WAV2VEC2, {}), ("Wav2Vec2ForCTC", WAV2VEC2, dict(num_conv_pos_embeddings=8, mask_time_prob=0.0)),
     ("Wav2Vec2Model", WAV2VEC2, WAV2VEC2_LARGE), ("Wav2Vec2ForCTC", WAV2VEC2, WAV2VEC2_LARGE),
@@ -213,9 +216,14 @@ def inputs_of(model, size):
     names, inputs = inspect.signature(model.forward).parameters, {}
     if "pixel_values" in names:
         config = getattr(model.config, "vision_config", model.config)
-        size = size or config.image_size
-        height, width = (size, size) if isinstance(size, int) else size
-        inputs = {"pixel_values": torch.randn(2, config.num_channels, height, width, generator=generator)}
+        if "spatial_shapes" in names:
+            inputs = {"pixel_values": torch.randn(2, 20, config.num_channels * config.patch_size ** 2, generator=generator),
+                      "pixel_attention_mask": torch.ones(2, 20, dtype=torch.int64), "spatial_shapes": torch.tensor([[4, 5], [2, 7]])}
+            inputs["pixel_attention_mask"][1, 14:] = 0
+        else:
+            size = size or config.image_size
+            height, width = (size, size) if isinstance(size, int) else size
+            inputs = {"pixel_values": torch.randn(2, config.num_channels, height, width, generator=generator)}
         if "input_ids" not in names:
             return inputs
     if model.config.model_type == "audio-spectrogram-transformer":

@@ -83,7 +83,7 @@ std::vector<Task> tasks_of(const Model& model) {
   const auto* encoder = dynamic_cast<const EncoderModel*>(&model);
   if (dynamic_cast<const DualEncoderModel*>(&model) != nullptr)
     return {Task::classify_images, Task::embed, Task::embed_images};
-  if (model.input().kind == InputKind::pixels && encoder != nullptr) {
+  if (model.input().is_image() && encoder != nullptr) {
     if (encoder->head() == EncoderHead::none) return {Task::embed_images};
     return {Task::classify_images, Task::embed_images};
   }
@@ -109,7 +109,7 @@ std::string kind_of(const Model& model) {
   if (dynamic_cast<const EncoderDecoderModel*>(&model) != nullptr) name = "encoder-decoder";
   if (dynamic_cast<const DecoderModel*>(&model) != nullptr) name = "decoder";
   if (const auto* encoder = dynamic_cast<const EncoderModel*>(&model)) name = name_of(encoder->head());
-  if (model.input().kind == InputKind::pixels) name = "image model";
+  if (model.input().is_image()) name = "image model";
   if (dynamic_cast<const DualEncoderModel*>(&model) != nullptr) name = "dual encoder";
   return (vowel ? "an " : "a ") + family + " " + name;
 }

@@ -15,7 +15,7 @@
 namespace heed::cli {
 
 const char* AnalyzedModel::reads() const {
-  return !reads_files() ? "text" : model->input().kind == InputKind::pixels ? "image" : "sound";
+  return !reads_files() ? "text" : model->input().is_image() ? "image" : "sound";
 }
 
 AnalyzedModel load_analyzed(const ModelChoice& choice, const Globals& globals) {

@@ -116,7 +116,7 @@ std::vector<std::string> part_labels(const PatchGrid& grid) {
 AttendInput text_input(const AttendText& text, const AttendSource& source) {
   const Model& model = source.model;
   const bool encoder = dynamic_cast<const EncoderModel*>(&model) != nullptr;
-  if (encoder && model.input().kind == InputKind::pixels) {
+  if (encoder && model.input().is_image()) {
     if (text.pair || text.target || text.max_new_tokens)
       throw UsageError("--pair, --target, --max-new-tokens: expected none for an image, got one");
     return image_input(text.text, source);
@@ -135,11 +135,13 @@ AttendInput text_input(const AttendText& text, const AttendSource& source) {
 
 AttendInput image_input(const std::string& file, const AttendSource& source) {
   const ImageProcessor processor = load_image_processor(source.directory);
-  const Tensor pixels = tasks::pixels_of(file, processor, source.model.input().row);
+  const ModelInput image = tasks::image_input(file, processor, source.model.input());
   AttendInput input;
-  input.tensors["pixel_values"] = pixels;
+  input.tensors["pixel_values"] = image.values;
+  if (image.grids.defined()) input.tensors["spatial_shapes"] = image.grids;
   input.title = std::filesystem::path(file).filename().string();
-  input.image = {pixels.size(3), pixels.size(2), processor.picture(pixels).to_vector<std::uint8_t>()};
+  const Tensor seen = processor.picture(image.values, image.grids);
+  input.image = {seen.size(1), seen.size(0), seen.to_vector<std::uint8_t>()};
   return input;
 }
 
@@ -179,10 +181,18 @@ AttendInput tensor_input(const std::filesystem::path& file, const AttendSource& 
 
 std::optional<PatchGrid> patch_grid(const InputSpec& input, const TensorMap& tensors, std::int64_t keys) {
   if (tensors.contains("input_features")) return PatchGrid{1, keys, 0};
-  const auto image = tensors.find("pixel_values");
-  if (image == tensors.end() || image->second.rank() != 4 || input.patch.rank() == 0) return std::nullopt;
-  const PatchGrid grid{image->second.size(2) / input.patch[0], image->second.size(3) / input.patch[1],
-                       input.leading};
+  PatchGrid grid{0, 0, input.leading};
+  if (const auto given = tensors.find("spatial_shapes"); given != tensors.end()) {
+    const std::vector<std::int64_t> sizes = given->second.to(DType::i64).to_vector<std::int64_t>();
+    if (sizes.size() != 2) return std::nullopt;
+    grid.rows = sizes[0];
+    grid.columns = sizes[1];
+  } else {
+    const auto image = tensors.find("pixel_values");
+    if (image == tensors.end() || image->second.rank() != 4 || input.patch.rank() == 0) return std::nullopt;
+    grid.rows = image->second.size(2) / input.patch[0];
+    grid.columns = image->second.size(3) / input.patch[1];
+  }
   if (grid.first + grid.rows * grid.columns != keys) return std::nullopt;
   return grid;
 }

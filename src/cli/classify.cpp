@@ -122,7 +122,7 @@ void run(const ClassifyArguments& arguments, const Globals& globals) {
   const auto print = [&](const std::vector<LabelScore>& scores, const Line&) {
     globals.json ? print_json(model->labels(), scores) : print_text(model->labels(), scores);
   };
-  if (model->input().kind == InputKind::pixels) {
+  if (model->input().is_image()) {
     if (arguments.tab_pairs || !pairs.empty())
       throw UsageError("--pair, --tab-pairs: expected neither for images, got one");
     const ImageProcessor processor = load_image_processor(located.directory);

@@ -106,8 +106,7 @@ Recipe recipe_of(const LabelEvaluation& arguments, const EncoderModel& model, bo
   switch (model.head()) {
     case EncoderHead::token: recipe.task.kind = "tagging"; break;
     case EncoderHead::span: recipe.task.kind = "answers"; break;
-    default:
-      recipe.task.kind = model.input().kind == InputKind::pixels ? "image-classification" : "classification";
+    default: recipe.task.kind = model.input().is_image() ? "image-classification" : "classification";
   }
   if (model.head() == EncoderHead::sequence && label_function(model) != LabelFunction::softmax)
     recipe.task.problem = model.labels().size() > 1 ? "multi-label" : "regression";

@@ -58,7 +58,7 @@ TextTensors encode_texts(const ForwardArguments& arguments, const Model& model,
     throw UsageError("--target: expected an encoder-decoder, got " + model.family());
   if (both != nullptr && arguments.targets.empty())
     throw UsageError("--target: missing (the decoder of " + model.family() + " reads a target text)");
-  if (model.input().kind == InputKind::pixels)
+  if (model.input().is_image())
     throw UsageError("--input: missing (" + model.family() + " takes tensors, not text)");
   const auto tokenizer = load_tokenizer(directory);
   const std::vector<std::string> texts = read_texts(arguments.texts, globals.quiet);

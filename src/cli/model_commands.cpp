@@ -55,7 +55,7 @@ std::vector<std::string> commands_for(const Model& model) {
   }
   if (const auto* encoder = dynamic_cast<const EncoderModel*>(&model);
       encoder != nullptr && model.input().kind != InputKind::tokens) {
-    if (model.input().kind == InputKind::pixels) commands.emplace_back("attend");
+    if (model.input().is_image()) commands.emplace_back("attend");
     commands.insert(commands.end(), {"explore", "heads"});
     if (encoder->head() == EncoderHead::sequence) commands.insert(commands.end(), {"lens", "patch"});
   }

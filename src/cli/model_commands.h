@@ -35,7 +35,7 @@ std::unique_ptr<Wanted> load_model_to(Task task, const LocatedModel& located, DT
                                   : tasks.front() == task || tasks.front() == other;
   if (wanted == nullptr || !fits)
     refuse(*model, located.directory.string(),
-           other == Task::classify_images && model->input().kind == InputKind::pixels ? *other : task);
+           other == Task::classify_images && model->input().is_image() ? *other : task);
   warn_of_unknown_settings(*model, located.directory, globals);
   (void)model.release();
   return std::unique_ptr<Wanted>(wanted);

@@ -175,7 +175,13 @@ ModelInput Examination::first_input(const InputSpec& wanted, const Tensor& ids, 
   if (wanted.kind == InputKind::tokens) return {.ids = ids, .mask = mask};
   std::vector<std::int64_t> sizes{ids.size(0)};
   for (const std::int64_t size : wanted.fitting()) sizes.push_back(size == -1 ? kSamples : size);
-  return {.values = noise(Shape(sizes), [&](std::int64_t row) { return seed_of(ids, row); })};
+  ModelInput input{.values = noise(Shape(sizes), [&](std::int64_t row) { return seed_of(ids, row); })};
+  if (wanted.kind == InputKind::patches) {  // in one row
+    input.grids = Tensor::empty({ids.size(0), 2}, DType::i64);
+    for (std::int64_t i = 0; i < input.grids.numel(); ++i)
+      input.grids.data<std::int64_t>()[i] = i % 2 == 0 ? 1 : input.values.size(1);
+  }
+  return input;
 }
 
 // The first ids of the stream, in every row.

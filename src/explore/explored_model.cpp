@@ -60,7 +60,9 @@ TensorMap ExploredModel::sample_input() const {
   Shape row{1};
   for (const std::int64_t size : input.fitting())
     row.push_back(size >= 0 ? size : kSampleFrames * input.frame[0]);
-  return {{input.name, Tensor::zeros(row, DType::f32)}};
+  TensorMap inputs{{input.name, Tensor::zeros(row, DType::f32)}};
+  if (input.kind == InputKind::patches) inputs["spatial_shapes"] = inspect::one_row({1, row[1]});
+  return inputs;
 }
 
 void ExploredModel::find_heads() {
@@ -216,7 +218,7 @@ ExploredText ExploredModel::file_text(std::int64_t number) const {
   const auto grid = inspect::patch_grid(input, made.tensors);
   if (!grid) {
     throw Error(std::string(name_of(input.kind)) + ": expected at least " +
-                (input.kind == InputKind::pixels ? "one patch" : "one frame") + ", got " +
+                (input.is_image() ? "one patch" : "one frame") + ", got " +
                 made.tensors.at(input.name).str());
   }
   const std::vector<std::string> labels = inspect::part_labels(input, made.tensors, *grid);

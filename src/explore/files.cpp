@@ -33,7 +33,8 @@ const std::string& Files::bytes(std::int64_t number) const {
 const char* name_of(InputKind kind) {
   switch (kind) {
     case InputKind::tokens: return "text";
-    case InputKind::pixels: return "image";
+    case InputKind::pixels:
+    case InputKind::patches: return "image";
     case InputKind::spectrogram:
     case InputKind::waveform: return "sound";
   }

@@ -280,6 +280,28 @@ ImageInputs patches(const std::vector<Tensor>& images, const ProcessorSettings& 
   return inputs;
 }
 
+/// The planes f32[1, 3, height, width] of the patches of one image.
+Tensor of_patches(const Tensor& pixel_values, const Tensor& spatial_shapes,
+                  const ProcessorSettings& settings) {
+  const std::int64_t edge = settings.patch_size, numbers = edge * edge * 3;
+  const std::vector<std::int64_t> grid = spatial_shapes.to(DType::i64).to_vector<std::int64_t>();
+  if (settings.kind != ProcessorKind::patches || pixel_values.dtype() != DType::f32 ||
+      pixel_values.rank() != 3 || pixel_values.size(0) != 1 || pixel_values.size(2) != numbers ||
+      grid.size() != 2 || std::min(grid[0], grid[1]) < 1 || grid[0] > pixel_values.size(1) / grid[1]) {
+    throw Error("ImageProcessor: expected pixel_values f32[1, patches, " + std::to_string(numbers) +
+                "] with as many patches as spatial_shapes says, got " + pixel_values.str());
+  }
+  const std::int64_t height = grid[0] * edge, width = grid[1] * edge;
+  const Tensor patches = pixel_values.contiguous(), planes = Tensor::empty({1, 3, height, width});
+  const float* in = patches.data<float>();
+  for (std::int64_t i = 0; i < grid[0] * grid[1] * numbers; ++i) {
+    const std::int64_t patch = i / numbers, at = i % numbers, y = patch / grid[1] * edge + at / (3 * edge),
+                       x = patch % grid[1] * edge + at / 3 % edge;
+    planes.data<float>()[(at % 3 * height + y) * width + x] = in[i];
+  }
+  return planes;
+}
+
 ImageInputs inputs_of(std::span<const Tensor> images, const ProcessorSettings& settings, bool fits) {
   const std::vector<Tensor> prepared = prepare(images, settings, fits);
   return settings.kind == ProcessorKind::patches ? patches(prepared, settings) : planes(prepared, settings);
@@ -296,7 +318,8 @@ ImageInputs ImageProcessor::normalize(std::span<const Tensor> images) const {
   return image::inputs_of(images, *settings_, true);
 }
 
-Tensor ImageProcessor::picture(const Tensor& pixel_values) const {
+Tensor ImageProcessor::picture(const Tensor& pixel_values, const Tensor& spatial_shapes) const {
+  if (spatial_shapes.defined()) return picture(image::of_patches(pixel_values, spatial_shapes, *settings_));
   if (pixel_values.dtype() != DType::f32 || pixel_values.rank() != 4 || pixel_values.size(0) != 1 ||
       pixel_values.size(1) != 3)
     throw Error("ImageProcessor: expected pixel_values f32[1, 3, height, width], got " + pixel_values.str());

@@ -74,6 +74,12 @@ InputImage wave_image(const std::vector<float>& samples, std::int64_t columns) {
 }  // namespace
 
 std::optional<PatchGrid> patch_grid(const InputSpec& input, const TensorMap& tensors) {
+  if (input.kind == InputKind::patches) {
+    const auto found = tensors.find("spatial_shapes");
+    if (found == tensors.end() || found->second.numel() != 2) return std::nullopt;
+    const std::vector<std::int64_t> sizes = found->second.to(DType::i64).to_vector<std::int64_t>();
+    return PatchGrid{sizes[0], sizes[1], input.leading};
+  }
   const auto cut = cut_of(input, tensors);
   if (!cut || cut->extent[0] < cut->part[0] || cut->extent[1] < cut->part[1]) return std::nullopt;
   const auto parts = [&](int axis) { return (cut->extent[axis] - cut->part[axis]) / cut->step[axis] + 1; };
@@ -91,7 +97,7 @@ std::vector<std::string> part_labels(const InputSpec& input, const TensorMap& te
                          (input.kind == InputKind::waveform ? kSamplesPerSecond : kFramesPerSecond);
   for (std::int64_t i = 0; i < grid.rows * grid.columns; ++i) {
     const std::int64_t row = i / grid.columns, column = i % grid.columns;
-    if (input.kind == InputKind::pixels) {
+    if (input.is_image()) {
       labels.push_back(fmt::format("{},{}", row, column));
     } else {
       labels.push_back(fmt::format("{:.2f} s", seconds * static_cast<double>(column)) +
@@ -103,10 +109,10 @@ std::vector<std::string> part_labels(const InputSpec& input, const TensorMap& te
 
 InputImage picture_of_parts(const InputSpec& input, const TensorMap& tensors, const PatchGrid& grid,
                             InputImage seen) {
-  const auto cut = cut_of(input, tensors);
-  if (!cut) return {};
   InputImage image = std::move(seen);
   if (image.width == 0) {
+    const auto cut = cut_of(input, tensors);
+    if (!cut) return {};
     const Tensor& values = tensors.at(input.name);
     const std::vector<float> numbers = values.to(DType::f32).to_vector<float>();
     const auto [low, high] = std::minmax_element(numbers.begin(), numbers.end());

@@ -27,7 +27,8 @@ std::optional<PatchGrid> patch_grid(const InputSpec& input, const TensorMap& ten
 std::vector<std::string> part_labels(const InputSpec& input, const TensorMap& tensors, const PatchGrid& grid);
 
 /// What the parts are of. `seen` is what the model sees of an image file; without it, and of a sound, the
-/// tensor itself is drawn: pixels, a spectrogram (low frequencies at the bottom), or a waveform.
+/// tensor itself is drawn: pixels, a spectrogram (low frequencies at the bottom), or a waveform; patches are
+/// not.
 InputImage picture_of_parts(const InputSpec& input, const TensorMap& tensors, const PatchGrid& grid,
                             InputImage seen = {});
 

@@ -59,9 +59,8 @@ Tensor AssembledDualEncoder::loss_of(const Tensor& logits) const {
 
 TensorMap AssembledDualEncoder::forward(const TensorMap& inputs, const ForwardOptions& options,
                                         Context& context) const {
-  const char* const pixels = input().name;
-  const ModelInput texts = token_inputs(inputs, vocab_size(), {pixels});
-  const ModelInput images{.values = floats_input(inputs, pixels, input().row)};
+  const ModelInput texts = token_inputs(inputs, vocab_size(), value_names(input())),
+                   images = values_input(inputs, input(), {"input_ids", "attention_mask"});
   Collector collector(context, options);
   TensorMap& outputs = collector.outputs;
   const auto run = [&](const Tower& tower, const ModelInput& input, const std::string& prefix) {

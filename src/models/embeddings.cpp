@@ -38,7 +38,9 @@ std::function<void(Tensor)> sinusoidal_fill(SinusoidLayout layout) {
 
 Tensor InputEmbeddings::token_mask(const ModelInput& given) const {
   if (!frontend || !given.mask.defined()) return given.mask;
-  if (input().kind == InputKind::waveform && given.mask.shape() != given.values.shape()) {
+  const bool of_samples = input().kind == InputKind::waveform;
+  const Shape rows{given.values.size(0), given.values.size(1)};
+  if (given.mask.shape() != rows && (of_samples || input().kind == InputKind::patches)) {
     throw Error(std::string("encode: expected a mask like ") + input().name + " " + given.values.str() +
                 ", got " + given.mask.str());
   }
@@ -58,7 +60,7 @@ Tensor InputEmbeddings::operator()(const ModelInput& given, const Pass& pass) co
       throw Error(std::string("encode: expected ") + input().name + " of rows " + row_text(row) + ", got " +
                   given.values.str());
     }
-    return (*frontend)(given.values, pass.self.key_mask, context);
+    return (*frontend)(given, pass.self.key_mask, context);
   }
   const Tensor& ids = given.ids;
   Tensor x = ids.defined() ? tokens(ids) : given.embeddings;  // [B, T, E]
@@ -78,15 +80,10 @@ Tensor InputEmbeddings::operator()(const ModelInput& given, const Pass& pass) co
 ModelInput InputEmbeddings::read(const TensorMap& inputs, std::set<std::string> others) const {
   if (!frontend && !inputs.contains("inputs_embeds"))
     return token_inputs(inputs, tokens.table.size(0), others);
-  const std::string name = frontend ? input().name : "inputs_embeds";
-  others.insert(name);
-  if (!frontend || input().kind == InputKind::waveform) others.insert("attention_mask");
+  const std::string name = "inputs_embeds";
+  if (frontend) return values_input(inputs, input(), std::move(others));
+  others.insert({name, "attention_mask"});
   refuse_unknown_inputs(inputs, others);
-  if (frontend) {
-    ModelInput given{.values = floats_input(inputs, name.c_str(), input().row)};
-    given.mask = optional_ids(inputs, "attention_mask", &given.values.shape());
-    return given;
-  }
   ModelInput given{.embeddings = required_input(inputs, name.c_str())};
   const Tensor& e = given.embeddings;
   if (e.rank() != 3 || e.size(0) < 1 || e.size(1) < 1 || e.size(2) != tokens.table.size(1) ||

@@ -19,14 +19,14 @@ namespace heed {
 /// The tap of what a frontend for waveforms makes of the samples alone, [B, T, C].
 inline constexpr const char* kFeaturesTap = "encoder.features";
 
-/// Makes [B, T, D] of pixels, a spectrogram or a waveform.
+/// Makes [B, T, D] of pixels, patches, a spectrogram or a waveform.
 class Frontend {
  public:
   virtual ~Frontend() = default;
   virtual InputSpec input() const = 0;
-  /// `values` f32 [B, ...], of input().row each. Where `shown` is defined, bool [B, T], it is false for
-  /// tokens of padding.
-  virtual Tensor operator()(const Tensor& values, const Tensor& shown, Context& context) const = 0;
+  /// The values of `given` are f32 [B, ...], of input().row each. Where `shown` is defined, bool [B, T], it
+  /// is false for tokens of padding.
+  virtual Tensor operator()(const ModelInput& given, const Tensor& shown, Context& context) const = 0;
   /// The mask of the T tokens, i64 [B, T], by that of a waveform's samples, i64 [B, samples].
   virtual Tensor token_mask(const Tensor& samples) const { return samples; }
   /// Tells the layers what they need to know of `values` besides: Pass::rotation.
@@ -55,8 +55,8 @@ struct InputEmbeddings {
   /// kind than input().
   Tensor operator()(const ModelInput& given, const Pass& pass) const;
   /// The input among the named ones of forward(): its ids (below `tokens`' rows), its embeddings
-  /// (`inputs_embeds`) or its values, and attention_mask for tokens and waveforms. Throws Error for what does
-  /// not fit and for a name that is neither of these nor in `others`.
+  /// (`inputs_embeds`) or its values, with what belongs to them. Throws Error for what does not fit and for a
+  /// name that is neither of these nor in `others`.
   ModelInput read(const TensorMap& inputs, std::set<std::string> others) const;
 };
 

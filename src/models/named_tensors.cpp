@@ -86,6 +86,27 @@ ModelInput token_inputs(const TensorMap& inputs, std::int64_t vocab, std::set<st
   return tokens;
 }
 
+std::set<std::string> value_names(const InputSpec& spec) {
+  std::set<std::string> names{spec.name};
+  if (spec.kind == InputKind::waveform) names.insert("attention_mask");
+  if (spec.kind == InputKind::patches) names.insert({"pixel_attention_mask", "spatial_shapes"});
+  return names;
+}
+
+ModelInput values_input(const TensorMap& inputs, const InputSpec& spec, std::set<std::string> others) {
+  others.merge(value_names(spec));
+  refuse_unknown_inputs(inputs, others);
+  ModelInput given{.values = floats_input(inputs, spec.name, spec.row)};
+  if (spec.kind == InputKind::waveform)
+    given.mask = optional_ids(inputs, "attention_mask", &given.values.shape());
+  if (spec.kind != InputKind::patches) return given;
+  const Shape patches{given.values.size(0), given.values.size(1)}, sizes{given.values.size(0), 2};
+  given.mask = optional_ids(inputs, "pixel_attention_mask", &patches);
+  required_input(inputs, "spatial_shapes");
+  given.grids = optional_ids(inputs, "spatial_shapes", &sizes);
+  return given;
+}
+
 AttentionOptions see_only(const Tensor& mask) {
   AttentionOptions options;
   if (mask.defined()) options.key_mask = mask.to(DType::boolean);

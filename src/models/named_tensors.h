@@ -32,6 +32,12 @@ void refuse_unknown_inputs(const TensorMap& inputs, const std::set<std::string>&
 /// input_ids and attention_mask. Throws Error unless the ids are below `vocab`, the mask has their shape, and
 /// every other input is in `others`.
 ModelInput token_inputs(const TensorMap& inputs, std::int64_t vocab, std::set<std::string> others);
+/// The tensor of values that a frontend takes, and what belongs to it: attention_mask of a waveform's
+/// samples, pixel_attention_mask and spatial_shapes (the grids) of patches. Throws Error unless they fit and
+/// every other input is in `others`.
+ModelInput values_input(const TensorMap& inputs, const InputSpec& spec, std::set<std::string> others);
+/// The names of what values_input() reads.
+std::set<std::string> value_names(const InputSpec& spec);
 /// Attention options that let the keys be seen where `mask` [B, S] is not 0; all of them where it is
 /// undefined.
 AttentionOptions see_only(const Tensor& mask);

@@ -29,8 +29,8 @@ Tensor cubic_weights(std::int64_t in, std::int64_t out) {
   return weights;
 }
 
-Tensor smooth_weights(std::int64_t in, std::int64_t out) {
-  const image::Taps<float> taps = image::make_taps<float>(in, out, ResizeFilter::bicubic);
+Tensor smooth_weights(std::int64_t in, std::int64_t out, ResizeFilter filter) {
+  const image::Taps<float> taps = image::make_taps<float>(in, out, filter);
   Tensor weights = Tensor::zeros({out, in});
   for (std::int64_t i = 0; i < out; ++i) {
     const auto at = static_cast<std::size_t>(i);
@@ -45,8 +45,9 @@ Tensor smooth_weights(std::int64_t in, std::int64_t out) {
 Tensor resize_positions(const Tensor& positions, const Shape& from, const Shape& to, GridResize how) {
   const std::int64_t d_model = positions.size(1);
   const auto weights = [&](int axis) {
-    return how == GridResize::cubic ? cubic_weights(from[axis], to[axis])
-                                    : smooth_weights(from[axis], to[axis]);
+    if (how == GridResize::cubic) return cubic_weights(from[axis], to[axis]);
+    const bool cubic = how == GridResize::smooth_cubic;
+    return smooth_weights(from[axis], to[axis], cubic ? ResizeFilter::bicubic : ResizeFilter::bilinear);
   };
   const Tensor table = positions.dtype() == DType::f32 ? positions : positions.to(DType::f32);
   const Tensor rows = matmul(weights(0), reshape(table, {from[0], from[1] * d_model}));

@@ -82,8 +82,8 @@ std::vector<std::vector<LabelScore>> classify_images(const EncoderModel& model,
   std::vector<std::vector<LabelScore>> results(files.size());
   tasks::for_each_image_batch(
       {model.input(), model.trained_positions().value_or(1)}, processor, files, options, "classify",
-      [&](std::span<const std::size_t> chosen, const Tensor& pixels) {
-        predict_labels(model, model.encode({.values = pixels}, context), {}, chosen, top_k, results);
+      [&](std::span<const std::size_t> chosen, const ModelInput& images) {
+        predict_labels(model, model.encode(images, context), {}, chosen, top_k, results);
       });
   return results;
 }
@@ -104,10 +104,9 @@ std::vector<std::vector<LabelScore>> classify_images(const DualEncoderModel& mod
   std::vector<std::vector<LabelScore>> results(files.size());
   tasks::for_each_image_batch(
       {tower.input(), tower.trained_positions().value_or(1)}, processor, files, options, "classify",
-      [&](std::span<const std::size_t> chosen, const Tensor& pixels) {
-        const ModelInput input{.values = pixels};
-        const Tensor images = tower.vectors(tower.encode(input, context), input);
-        rank_labels(transpose(model.logits(texts, images), 0, 1), function, chosen, top_k, results);
+      [&](std::span<const std::size_t> chosen, const ModelInput& images) {
+        const Tensor vectors = tower.vectors(tower.encode(images, context), images);
+        rank_labels(transpose(model.logits(texts, vectors), 0, 1), function, chosen, top_k, results);
       });
   return results;
 }

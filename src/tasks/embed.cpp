@@ -225,10 +225,9 @@ Tensor embed_images(const Model& model, const ImageProcessor& processor, std::sp
   Vectors vectors(files.size());
   tasks::for_each_image_batch(
       {encoder.input(), encoder.trained_positions().value_or(1)}, processor, files, options, "embed",
-      [&](std::span<const std::size_t> chosen, const Tensor& pixels) {
-        const ModelInput input{.values = pixels};
-        const Tensor hidden = encoder.encode(input, context).contiguous();
-        if (recipe.poolings.empty()) return vectors.set_rows(chosen, encoder.vectors(hidden, input));
+      [&](std::span<const std::size_t> chosen, const ModelInput& images) {
+        const Tensor hidden = encoder.encode(images, context).contiguous();
+        if (recipe.poolings.empty()) return vectors.set_rows(chosen, encoder.vectors(hidden, images));
         for (std::size_t b = 0; b < chosen.size(); ++b)
           set_pooled(vectors, chosen[b], tokens_of(hidden, b, 0, hidden.size(1)), 0, recipe);
       });

@@ -183,7 +183,7 @@ EmbeddingRecipe load_embedding_recipe(const fs::path& directory, const Model& mo
                      (encoder != nullptr && encoder->vector_size() > 0);
     if (own) return recipe;
     const bool decoder = dynamic_cast<const DecoderModel*>(&model) != nullptr;
-    const bool images = model.input().kind == InputKind::pixels;
+    const bool images = model.input().is_image();
     recipe.poolings = {decoder ? Pooling::last : images ? Pooling::cls : Pooling::mean};
     return recipe;
   }

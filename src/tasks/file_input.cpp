@@ -8,14 +8,16 @@
 namespace heed::tasks {
 namespace {
 
-FileInput image_input(const InputSpec& input, const ImageProcessor& processor, const Tensor& image,
-                      const std::string& name) {
-  const Tensor pixels = pixels_of(image, name, processor, input.row);
-  return {{{input.name, pixels}}, processor.picture(pixels)};
+FileInput input_of_image(const InputSpec& input, const ImageProcessor& processor, const Tensor& image,
+                         const std::string& name) {
+  const ModelInput made = image_input(image, name, processor, input);
+  FileInput result{{{input.name, made.values}}, processor.picture(made.values, made.grids)};
+  if (made.grids.defined()) result.tensors["spatial_shapes"] = made.grids;
+  return result;
 }
 
-FileInput sound_input(const InputSpec& input, const SoundProcessor& processor, const Tensor& samples,
-                      const std::string& name) {
+FileInput input_of_sound(const InputSpec& input, const SoundProcessor& processor, const Tensor& samples,
+                         const std::string& name) {
   const SoundInputs inputs = processor(samples);
   if (!has_rows(inputs.features.shape(), input.row)) {
     throw Error(name + ": expected features " + row_text(input.row) + " after preprocessing, got " +
@@ -34,7 +36,8 @@ FileProcessor load_file_processor(const InputSpec& input, const std::filesystem:
   FileProcessor processor;
   switch (input.kind) {
     case InputKind::tokens: break;
-    case InputKind::pixels: processor.image = load_image_processor(directory); break;
+    case InputKind::pixels:
+    case InputKind::patches: processor.image = load_image_processor(directory); break;
     case InputKind::spectrogram:
     case InputKind::waveform: processor.sound = load_sound_processor(directory); break;
   }
@@ -42,18 +45,18 @@ FileProcessor load_file_processor(const InputSpec& input, const std::filesystem:
 }
 
 FileInput file_input(const InputSpec& input, const FileProcessor& processor, const std::string& file) {
-  if (processor.image) return image_input(input, *processor.image, load_image(file), file);
+  if (processor.image) return input_of_image(input, *processor.image, load_image(file), file);
   const SoundProcessor& sound = processor.sound.value();
-  return sound_input(input, sound, load_sound(file, {.rate = sound.rate()}), file);
+  return input_of_sound(input, sound, load_sound(file, {.rate = sound.rate()}), file);
 }
 
 FileInput file_input(const InputSpec& input, const FileProcessor& processor, std::string_view bytes,
                      const std::string& name, const FileLimits& limits) {
   if (processor.image)
-    return image_input(input, *processor.image, decode_image(bytes, name, limits.image), name);
+    return input_of_image(input, *processor.image, decode_image(bytes, name, limits.image), name);
   const SoundProcessor& sound = processor.sound.value();
   const SoundOptions options{.rate = sound.rate(), .limits = limits.sound};
-  return sound_input(input, sound, decode_sound(bytes, name, options), name);
+  return input_of_sound(input, sound, decode_sound(bytes, name, options), name);
 }
 
 }  // namespace heed::tasks

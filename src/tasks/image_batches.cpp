@@ -11,49 +11,56 @@
 
 namespace heed::tasks {
 
-Tensor pixels_of(const std::string& file, const ImageProcessor& processor, const Shape& row) {
-  return pixels_of(load_image(file), file, processor, row);
+ModelInput image_input(const std::string& file, const ImageProcessor& processor, const InputSpec& spec) {
+  return image_input(load_image(file), file, processor, spec);
 }
 
-Tensor pixels_of(const Tensor& image, const std::string& name, const ImageProcessor& processor,
-                 const Shape& row) {
-  const Tensor pixels = processor(image).pixel_values;
-  if (has_rows(pixels.shape(), row)) return pixels;
-  throw Error(name + ": expected pixels " + row_text(row) + " after preprocessing, got " + pixels.str() +
-              " (the sizes of preprocessor_config.json are not those of config.json)");
+ModelInput image_input(const Tensor& image, const std::string& name, const ImageProcessor& processor,
+                       const InputSpec& spec) {
+  const ImageInputs made = processor(image);
+  if (!has_rows(made.pixel_values.shape(), spec.row)) {
+    throw Error(name + ": expected pixels " + row_text(spec.row) + " after preprocessing, got " +
+                made.pixel_values.str() +
+                " (the sizes of preprocessor_config.json are not those of config.json)");
+  }
+  if (spec.kind != InputKind::patches) return {.values = made.pixel_values};
+  const std::int64_t* grid = made.spatial_shapes.data<std::int64_t>();
+  return {.values = slice(made.pixel_values, 1, 0, grid[0] * grid[1]), .grids = made.spatial_shapes};
 }
 
 void for_each_image_batch(const ImageInput& input, const ImageProcessor& processor,
                           std::span<const std::string> files, const TaskOptions& options, const char* task,
-                          const PixelHandler& handle) {
-  if (input.spec.kind != InputKind::pixels) {
+                          const ImageHandler& handle) {
+  if (!input.spec.is_image()) {
     throw Error(std::string(task) + ": expected a model of images, got one of " + input.spec.name);
   }
   const double tokens_of_number =
       static_cast<double>(input.tokens) / static_cast<double>(input.spec.fitting().numel());
-  std::vector<Tensor> batch;
+  std::vector<Tensor> batch, grids;
   std::vector<std::size_t> chosen;
   double tokens = 0;
   const auto finish = [&] {
     if (batch.empty()) return;
-    handle(chosen, concat(batch, 0));
+    handle(chosen, {.values = concat(batch, 0), .grids = grids.empty() ? Tensor() : concat(grids, 0)});
     batch.clear();
+    grids.clear();
     chosen.clear();
     tokens = 0;
   };
   for (std::size_t i = 0; i < files.size(); ++i) {
-    Tensor pixels;
+    ModelInput image;
     try {
-      pixels = pixels_of(files[i], processor, input.spec.row);
+      image = image_input(files[i], processor, input.spec);
     } catch (const Error& error) {
       if (!options.on_error) throw;  // it names the file
       options.fail(task, i, error.what());
       continue;
     }
-    const double more = tokens_of_number * static_cast<double>(pixels.numel());
+    const double more = tokens_of_number * static_cast<double>(image.values.numel());
     const bool fits = tokens + more <= static_cast<double>(options.batch_tokens);
-    if (!batch.empty() && (!fits || batch.front().shape() != pixels.shape())) finish();
-    batch.push_back(pixels);
+    if (!batch.empty() && (!fits || batch.front().shape() != image.values.shape())) finish();
+    batch.push_back(image.values);
+    if (image.grids.defined()) grids.push_back(image.grids);
     chosen.push_back(i);
     tokens += more;
   }

@@ -243,6 +243,7 @@ class NormalizerSequence final : public Normalizer {
     for (std::size_t i = 0; i < list.array_size(); ++i)
       parts_.push_back(parse_normalizer(list.at(i), depth + 1));
   }
+  explicit NormalizerSequence(std::vector<NormalizerPointer> parts) : parts_(std::move(parts)) {}
   void apply(NormalizedText& text) const override {
     for (const auto& part : parts_) part->apply(text);
   }
@@ -256,6 +257,13 @@ class NormalizerSequence final : public Normalizer {
 };
 
 }  // namespace
+
+NormalizerPointer lowercase_before(NormalizerPointer rest) {
+  std::vector<NormalizerPointer> parts;
+  parts.push_back(simple_normalizer(lowercase));
+  if (rest) parts.push_back(std::move(rest));
+  return std::make_unique<NormalizerSequence>(std::move(parts));
+}
 
 NormalizerPointer parse_normalizer(const JsonField& field, int depth) {
   const JsonField type = field.at("type");

@@ -21,6 +21,9 @@ class Normalizer {
 /// are invalid. `depth` counts nested sequences.
 std::unique_ptr<const Normalizer> parse_normalizer(const JsonField& field, int depth = 0);
 
+/// Makes letters small, then applies `rest`, which may be null.
+std::unique_ptr<const Normalizer> lowercase_before(std::unique_ptr<const Normalizer> rest);
+
 /// Maximum depth of nested sequences.
 inline constexpr int kMaxNesting = 16;
 

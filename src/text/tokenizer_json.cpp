@@ -1,9 +1,11 @@
 // Parses a whole tokenizer.json.
 #include <fmt/format.h>
 
+#include "files/input_file.h"
 #include "heed/error.h"
 #include "text/files.h"
 #include "text/loaders.h"
+#include "text/normalizers.h"
 #include "text/pipeline_tokenizer.h"
 
 namespace heed {
@@ -59,6 +61,17 @@ void parse_added_tokens(const JsonField& list, Pipeline& pipeline) {
   }
 }
 
+// SigLIP 2 was trained on texts in small letters. Its tokenizer is Gemma's, whose file does not make them
+// small; transformers does, by the class or, where that is Gemma's, by the model's type.
+bool is_siglip2(const std::filesystem::path& directory, const TokenizerConfig& config) {
+  const std::string& name = config.tokenizer_class;
+  if (name == "Siglip2Tokenizer") return true;
+  const auto path = directory / "config.json";
+  if ((name != "GemmaTokenizer" && name != "GemmaTokenizerFast") || !has_entry(path)) return false;
+  const nlohmann::ordered_json json = read_json_object(path);
+  return JsonField(json, path.string()).string("model_type", "") == "siglip2";
+}
+
 }  // namespace
 
 Pipeline parse_pipeline(const JsonField& document) {
@@ -86,8 +99,9 @@ std::unique_ptr<Tokenizer> load_tokenizer_json(const std::filesystem::path& dire
   Pipeline pipeline = parse_pipeline(JsonField(json, where));
   for (const char* other : {"tokenizer_config.json", "special_tokens_map.json"})
     files.read_config(directory, other);
-  return std::make_unique<PipelineTokenizer>(std::move(pipeline), TokenizerConfig::load(directory),
-                                             std::move(files));
+  TokenizerConfig config = TokenizerConfig::load(directory);
+  if (is_siglip2(directory, config)) pipeline.normalizer = lowercase_before(std::move(pipeline.normalizer));
+  return std::make_unique<PipelineTokenizer>(std::move(pipeline), std::move(config), std::move(files));
 }
 
 }  // namespace heed

@@ -167,12 +167,16 @@ TEST(Files, HeadsAreChangedLive) {
 }
 
 TEST(Files, TowersOfTextAndImageShowTheirImages) {
-  for (const char* name : {"clip", "siglip"}) {
+  for (const char* name : {"clip", "siglip", "siglip2"}) {
     explore::Explorer explorer = explorer_of(sample_of_files(name));
     const std::int64_t photo = sent(explorer, kPhoto);
     const Answer answer = answer_of(explorer, {{"model", 0}, {"file", photo}});
     EXPECT_EQ(answer["data"]["kinds"][0]["maps"].size(), 10u) << name;  // of 2 layers: 8 heads, 2 rollouts
     EXPECT_EQ(answer["data"]["image"]["first"], name == std::string("clip") ? 1 : 0);
+    const Answer& image = answer["data"]["image"];
+    if (name == std::string("siglip2")) {
+      EXPECT_GT(image["columns"], image["rows"]) << "in the proportions of the photo";
+    }
     const Answer head{{"kind", "encoder"}, {"layer", 0}, {"head", 1}, {"factor", 0}};
     EXPECT_EQ(answer_of(explorer, {{"model", 0}, {"file", photo}, {"changes", {head}}})["changes"][0], head);
   }

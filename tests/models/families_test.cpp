@@ -405,7 +405,15 @@ TEST_P(Families, RefusesInputsThatDoNotFit) {
       refuses("attention_mask", ids({2, 9}, 1), "expected shape " + whole.shape().str());
     } else {
       refuses(signal, slice(whole, last, 0, whole.size(last) - 1).contiguous(), "rows of");
-      refuses(signal, slice(whole, 1, 0, whole.size(1) - 1).contiguous(), "rows of");
+      if (first.kind != InputKind::patches)
+        refuses(signal, slice(whole, 1, 0, whole.size(1) - 1).contiguous(), "rows of");
+    }
+    if (first.kind == InputKind::patches) {
+      const Shape patches{whole.size(0), whole.size(1)};
+      refuses("pixel_attention_mask", ids({1, 9}, 1), "expected shape " + patches.str());
+      refuses("spatial_shapes", ids({1, 2}, 1), "expected shape");
+      refuses("spatial_shapes", ids({whole.size(0), 2}, 0), "got 0 x 0");
+      refuses("spatial_shapes", ids({whole.size(0), 2}, 1000000000000), "grids of at most");
     }
     refuses(signal, slice(whole, 0, 0, 0).contiguous(), "at least one");
     refuses(signal, Tensor::zeros(whole.shape(), DType::i64), "floating numbers");
@@ -540,7 +548,7 @@ TEST(FamilyTable, HasEveryFixtureAndEveryFamily) {
       return fs::exists(fs::path(HEED_FIXTURES) / folder / file);
     });
   };
-  EXPECT_EQ(count("config_hub_style.json"), 54);
+  EXPECT_EQ(count("config_hub_style.json"), 55);
   EXPECT_EQ(count("hub_layout"), 2);
   EXPECT_EQ(count("training.json"), 20);
   EXPECT_EQ(fixtures_with_curves().size(), 61u);

@@ -104,8 +104,10 @@ class FamilyWeights : public testing::TestWithParam<std::string> {
     const bool causal = (a.stack == "decoder" || (family == "clip" && a.stack == "text_encoder")) && a.self();
     const bool of_target = causal && dynamic_cast<const EncoderDecoderModel*>(model.get()) != nullptr;
     std::vector<std::int64_t> shown;
-    if (!of_target && a.stack != "image_encoder" && inputs.contains("attention_mask"))
-      shown = inputs.at("attention_mask").to_vector<std::int64_t>();
+    const bool of_patches = inputs.contains("pixel_attention_mask");
+    const char* mask = of_patches && a.stack != "text_encoder" ? "pixel_attention_mask" : "attention_mask";
+    if (!of_target && (of_patches || a.stack != "image_encoder") && inputs.contains(mask))
+      shown = inputs.at(mask).to_vector<std::int64_t>();
     if (model->input().kind == InputKind::waveform && !shown.empty()) shown = shown_frames(shown, keys);
     const std::string pattern =
         a.self() && config.value("attention", Json()).is_string() ? config["attention"] : Json("");

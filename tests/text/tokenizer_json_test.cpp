@@ -333,5 +333,22 @@ TEST(TokenizerConfigFile, NamesAddsAndSaves) {
   }
 }
 
+// The class, or Gemma's with the type of the model, as transformers 5.24 decides it.
+TEST(TokenizerConfigFile, TextsOfSiglip2AreInSmallLetters) {
+  const TemporaryFolder directory;
+  spill(directory / "tokenizer.json",
+        with("normalizer", R"({"type": "Replace", "pattern": {"String": "z"}, "content": "b"})"));
+  const auto ids = [&](const char* name, const char* type) {
+    spill(directory / "tokenizer_config.json", std::string(R"({"tokenizer_class": ")") + name + "\"}");
+    spill(directory / "config.json", std::string(R"({"model_type": ")") + type + "\"}");
+    return load_tokenizer(directory)->encode("Z").ids;
+  };
+  EXPECT_THAT(ids("Siglip2Tokenizer", "siglip"), ElementsAre(2));
+  EXPECT_THAT(ids("GemmaTokenizer", "siglip2"), ElementsAre(2));
+  EXPECT_THAT(ids("GemmaTokenizerFast", "siglip2"), ElementsAre(2));
+  EXPECT_THAT(ids("GemmaTokenizer", "gemma2"), ElementsAre(0));
+  EXPECT_THAT(ids("RobertaTokenizer", "siglip2"), ElementsAre(0));
+}
+
 }  // namespace
 }  // namespace heed

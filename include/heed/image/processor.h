@@ -48,9 +48,10 @@ class ImageProcessor {
   /// them out by chance.
   ImageInputs normalize(std::span<const Tensor> images) const;
 
-  /// The image that one row of pixel_values [1, 3, height, width] shows, u8[height, width, 3]: what the model
-  /// sees of a photograph. Throws Error for another shape.
-  Tensor picture(const Tensor& pixel_values) const;
+  /// The image that one row of pixel_values shows, u8[height, width, 3]: what the model sees of a photograph.
+  /// The row is [1, 3, height, width], or the patches of `spatial_shapes` i64[1, 2] and more. Throws Error
+  /// for another shape.
+  Tensor picture(const Tensor& pixel_values, const Tensor& spatial_shapes = {}) const;
 
   /// transformers' name of the class, such as "ViTImageProcessor".
   const std::string& type() const;

@@ -8,13 +8,14 @@
 
 namespace HEED_API heed {
 
-enum class InputKind : std::uint8_t { tokens, pixels, spectrogram, waveform };
+/// `patches`: of images of any proportions, one after the other.
+enum class InputKind : std::uint8_t { tokens, pixels, patches, spectrogram, waveform };
 
 /// What the first layer of a model takes.
 struct InputSpec {
   InputKind kind = InputKind::tokens;
-  /// Of one row of `ModelInput::values`: [channels, height, width]; [bins, frames] or [frames, bins]; or
-  /// [samples]. -1 is any size.
+  /// Of one row of `ModelInput::values`: [channels, height, width]; [patches, numbers of a patch]; [bins,
+  /// frames] or [frames, bins]; or [samples]. -1 is any size.
   Shape row = {};
   /// As transformers calls it: `input_ids`, `pixel_values`, `input_features` or `input_values`.
   const char* name = "input_ids";
@@ -29,16 +30,20 @@ struct InputSpec {
 
   /// Returns a row that fits, but where the family has no usual one for -1.
   const Shape& fitting() const { return usual.rank() > 0 ? usual : row; }
+  /// Whether it is made of an image.
+  bool is_image() const { return kind == InputKind::pixels || kind == InputKind::patches; }
 };
 
 /// B rows of input of one kind.
 struct ModelInput {
   Tensor ids = {};  ///< token ids i64 [B, T]
-  /// i64 [B, T]: 1 for a token, 0 for padding; of a waveform [B, samples]; undefined if there is no padding.
+  /// i64 [B, T]: 1 for a token or a patch, 0 for padding; of a waveform [B, samples]; undefined if there is
+  /// no padding.
   Tensor mask = {};
   Tensor type_ids = {};    ///< the segment of each token, i64 [B, T]; undefined for all 0
   Tensor embeddings = {};  ///< floating [B, T, E] in place of `ids`: what the token table gives
-  Tensor values = {};      ///< f32 [B, ...]: pixels [B, C, H, W], a spectrogram or a waveform
+  Tensor values = {};      ///< f32 [B, ...]: pixels [B, C, H, W], patches, a spectrogram or a waveform
+  Tensor grids = {};       ///< of patches: the rows and columns of each image, i64 [B, 2]
 
   /// Returns the tensor that is defined: `ids`, else `embeddings`, else `values`.
   const Tensor& first() const { return ids.defined() ? ids : embeddings.defined() ? embeddings : values; }

@@ -1,7 +1,11 @@
-// CLIP (Radford et al. 2021, "Learning transferable visual models from natural language supervision") and
-// SigLIP (Zhai et al. 2023, "Sigmoid loss for language image pre-training"), and each tower of them alone:
-// their config, and the models built from parts.
+// CLIP (Radford et al. 2021, "Learning transferable visual models from natural language supervision"), SigLIP
+// (Zhai et al. 2023, "Sigmoid loss for language image pre-training") and SigLIP 2 for images of any
+// proportions (Tschannen et al. 2025), and each tower of them alone: their config, and the models built from
+// parts.
 #include <algorithm>
+#include <memory>
+#include <numeric>
+#include <vector>
 
 #include "heed/ops/attention.h"
 #include "heed/ops/elementwise.h"
@@ -11,6 +15,8 @@
 #include "models/dual_encoder.h"
 #include "models/families.h"
 #include "models/families/vit_common.h"
+#include "models/named_tensors.h"
+#include "models/position_grid.h"
 
 namespace heed {
 namespace {
@@ -22,9 +28,11 @@ struct TowerConfig {
   std::int64_t projection = 0;  // of CLIP's vectors, or of SigLIP's texts; 0: none
   std::int64_t eos = 0;         // of CLIP's texts
   bool pools = true;            // SigLIP's images
+  std::int64_t side = 0;        // of SigLIP 2's images: that of the square of positions, which is resized
 
   static TowerConfig text(const Config& json, bool siglip);
   static TowerConfig image(const Config& json, bool siglip);
+  static TowerConfig patches(const Config& json);
 };
 
 struct ClipConfig {
@@ -101,6 +109,25 @@ TowerConfig TowerConfig::image(const Config& json, bool siglip) {
   return c;
 }
 
+// Images come as patches, whose number in all is that of the table or another.
+TowerConfig TowerConfig::patches(const Config& json) {
+  TowerConfig c{.json = json, .body = {}, .siglip = true};
+  c.body = VitConfig::parse_layers(json, tower_defaults(true, 768, 12, 16));
+  c.body.channels = json.positive_integer("num_channels", 3);
+  const std::int64_t patch = json.positive_integer("patch_size", 16),
+                     positions = json.positive_integer("num_patches", 256);
+  if (patch > 1024) json.fail("patch_size", "at most 1024");
+  c.body.patch = {patch, patch};
+  c.side = side_of(positions);
+  if (c.side * c.side != positions || positions > kMostPositions)
+    json.fail("num_patches", "a square number, at most " + std::to_string(kMostPositions));
+  c.body.encoder.positions = positions;
+  c.body.encoder.trained_positions = positions;
+  c.pools = json.boolean("vision_use_head", true);
+  finish_tower(c, json, 3072);
+  return c;
+}
+
 // The settings of a tower, which old files have twice: those of NAME_config_dict win.
 Config tower_settings(const Config& json, const std::string& name) {
   const std::string key = name + "_config", older = key + "_dict";
@@ -117,24 +144,28 @@ ClipConfig ClipConfig::parse(const Config& json) {
   ClipConfig c;
   const std::string type = json.required_string("model_type");
   c.siglip = type.starts_with("siglip");
-  const std::string name = c.siglip ? "Siglip" : "CLIP";
+  const bool of_patches = type.starts_with("siglip2");
+  const std::string name = of_patches ? "Siglip2" : c.siglip ? "Siglip" : "CLIP";
   const bool text = type.ends_with("_text_model"), image = type.ends_with("_vision_model");
   const std::string body = name + (text ? "Text" : image ? "Vision" : "") + "Model";
   const std::vector<std::string> architectures = json.strings("architectures");
   const std::string architecture = architectures.empty() ? body : architectures.front();
   const bool may_project = !c.siglip && (text || image);
+  const auto image_tower = [&](const Config& settings) {
+    return of_patches ? TowerConfig::patches(settings) : TowerConfig::image(settings, c.siglip);
+  };
   c.projects = may_project && architecture == body + "WithProjection";
   if (architecture != body && !c.projects)
     json.fail("architectures", body + (may_project ? " or " + body + "WithProjection" : ""));
   if (text || image) {
     const std::int64_t projection = may_project ? json.positive_integer("projection_dim", 512) : 0;
-    TowerConfig tower = text ? TowerConfig::text(json, c.siglip) : TowerConfig::image(json, c.siglip);
+    TowerConfig tower = text ? TowerConfig::text(json, c.siglip) : image_tower(json);
     if (c.projects) tower.projection = projection;
     (text ? c.text : c.image) = std::move(tower);
     return c;
   }
   c.text = TowerConfig::text(tower_settings(json, "text"), c.siglip);
-  c.image = TowerConfig::image(tower_settings(json, "vision"), c.siglip);
+  c.image = image_tower(tower_settings(json, "vision"));
   if (c.siglip) {
     if (!c.image->pools) json.fail("vision_config", "vision_use_head true, as pictures have no vector else");
     if (c.text->projection != c.image->body.encoder.d_model)
@@ -200,7 +231,7 @@ struct AttentionPool {
   Activation activation;
   std::int64_t heads;
 
-  Tensor operator()(const Tensor& hidden, const ModelInput&) const {
+  Tensor operator()(const Tensor& hidden, const ModelInput& input) const {
     const std::int64_t batch = hidden.size(0), d = hidden.size(2);
     const auto project = [&](const Tensor& x, std::int64_t kind) {  // [B, T, D] -> [B, H, T, D / H]
       const Tensor rows = linear(x, slice(projection, 0, kind * d, (kind + 1) * d),
@@ -209,18 +240,79 @@ struct AttentionPool {
     };
     const Tensor asked = probe.dtype() == hidden.dtype() ? probe : probe.to(hidden.dtype());
     const Tensor query = broadcast_to(project(asked, 0), {batch, heads, 1, d / heads}).contiguous();
-    const Tensor found = scaled_dot_product_attention(query, project(hidden, 1), project(hidden, 2));
+    const Tensor found =
+        scaled_dot_product_attention(query, project(hidden, 1), project(hidden, 2), see_only(input.mask));
     const Tensor x = out(reshape(found, {batch, d}));
     return x + down(up(norm(x), activation));
   }
 };
+
+// Patches to tokens, with positions resized to each image's grid.
+class PatchFrontend final : public Frontend {
+ public:
+  PatchFrontend(const TowerConfig& c, Linear projection, Tensor positions)
+      : side_(c.side),
+        patch_(c.body.patch),
+        projection_(std::move(projection)),
+        positions_(std::move(positions)) {}
+  InputSpec input() const override {
+    const std::int64_t numbers = projection_.weight.size(1);
+    return {InputKind::patches, {-1, numbers}, "pixel_values", {side_ * side_, numbers}, patch_};
+  }
+  Tensor operator()(const ModelInput& given, const Tensor& /*shown*/, Context& /*context*/) const override {
+    const std::int64_t batch = given.values.size(0), patches = given.values.size(1);
+    if (!given.grids.defined() || given.grids.shape() != Shape{batch, 2})
+      throw Error("encode: expected spatial_shapes [" + std::to_string(batch) + ", 2], got " +
+                  given.grids.str());
+    const Tensor grids = given.grids.contiguous();
+    std::vector<Tensor> positions;
+    for (std::int64_t b = 0; b < batch; ++b) {
+      const std::int64_t* grid = grids.data<std::int64_t>() + 2 * b;
+      positions.push_back(positions_of({grid[0], grid[1]}, patches));
+    }
+    const Tensor x = projection_(given.values);
+    return x + stack(positions, 0).to(x.dtype());
+  }
+
+ private:
+  // [patches, D]: behind those of the grid, padding has the first one's.
+  Tensor positions_of(const Shape& grid, std::int64_t patches) const {
+    if (std::min(grid[0], grid[1]) < 1 || grid[0] > patches / grid[1]) {
+      throw Error("encode: spatial_shapes: expected grids of at most " + std::to_string(patches) +
+                  " patches, got " + std::to_string(grid[0]) + " x " + std::to_string(grid[1]));
+    }
+    const Tensor resized = resize_positions(positions_, {side_, side_}, grid, GridResize::smooth_linear);
+    std::vector<std::int64_t> rows(static_cast<std::size_t>(patches));
+    std::iota(rows.begin(), rows.begin() + grid.numel(), 0);
+    return gather(resized, 0, Tensor::from(rows, {patches}));
+  }
+
+  std::int64_t side_;
+  Shape patch_;
+  Linear projection_;  // [D, P P C]
+  Tensor positions_;   // [side side, D]
+};
+
+EncoderParts take_image_layers(const TowerConfig& c, const std::string& prefix, const VitNames& names,
+                               WeightBuilder& w) {
+  if (c.side == 0) return take_vit_body(c.body, prefix, names, w);
+  const std::int64_t d = c.body.encoder.d_model, numbers = c.body.patch.numel() * c.body.channels;
+  EncoderParts parts;
+  Linear projection = w.linear(prefix + names.patches, d, numbers);
+  Tensor positions =
+      w.tensor({.name = prefix + names.positions, .shape = {c.side * c.side, d}, .init = Init::embedding});
+  parts.embeddings.frontend = std::make_shared<PatchFrontend>(c, std::move(projection), std::move(positions));
+  parts.stack = take_vit_stack(c.body, prefix, names, w);
+  parts.normed_hidden_states = false;
+  return parts;
+}
 
 EncoderParts take_image(const TowerConfig& c, const std::string& prefix, WeightBuilder& w) {
   const EncoderConfig& e = c.body.encoder;
   VitNames names = kTowerNames;
   names.embeddings_norm = c.siglip ? "" : "pre_layrnorm";  // as it is spelled
   names.final_norm = c.siglip ? "post_layernorm" : "";
-  EncoderParts parts = take_vit_body(c.body, prefix, names, w);
+  EncoderParts parts = take_image_layers(c, prefix, names, w);
   w.ignore(prefix + "embeddings.position_ids");
   if (!c.siglip) {
     parts.pool = [first = pool_first_token(),
@@ -294,8 +386,9 @@ std::unique_ptr<Model> build_clip(const ClipConfig& c, WeightBuilder& w) {
 }  // namespace
 
 Family clip_family() {
-  return family<&ClipConfig::parse, build_clip>(
-      {"clip", "clip_text_model", "clip_vision_model", "siglip", "siglip_text_model", "siglip_vision_model"});
+  return family<&ClipConfig::parse, build_clip>({"clip", "clip_text_model", "clip_vision_model", "siglip",
+                                                 "siglip_text_model", "siglip_vision_model", "siglip2",
+                                                 "siglip2_text_model", "siglip2_vision_model"});
 }
 
 }  // namespace heed

@@ -85,8 +85,8 @@ class MoonshineFrontend final : public Frontend {
     for (const FrameStage& stage : stages_.stages) hop_ *= stage.convolution.stride;
   }
   InputSpec input() const override { return stages_.input(); }
-  Tensor operator()(const Tensor& values, const Tensor& /*shown*/, Context& /*context*/) const override {
-    return stages_(values);
+  Tensor operator()(const ModelInput& given, const Tensor& /*shown*/, Context& /*context*/) const override {
+    return stages_(given.values);
   }
   // A frame counts if the first of its samples does.
   Tensor token_mask(const Tensor& samples) const override {

@@ -51,7 +51,7 @@ class VitFrontend final : public Frontend {
     const Shape row = c_.any_size() ? Shape{c_.channels, -1, -1} : usual;
     return {InputKind::pixels, row, "pixel_values", usual, c_.patch, c_.first_tokens() + c_.registers};
   }
-  Tensor operator()(const Tensor& values, const Tensor& shown, Context& context) const override;
+  Tensor operator()(const ModelInput& given, const Tensor& shown, Context& context) const override;
   void prepare(const Tensor& values, Pass& pass) const override;
 
  private:
@@ -124,7 +124,8 @@ Tensor for_every_image(const Tensor& tokens, std::int64_t batch) {
   return embedding(reshape(tokens, {count, tokens.size(2)}), ids);
 }
 
-Tensor VitFrontend::operator()(const Tensor& values, const Tensor& /*shown*/, Context& context) const {
+Tensor VitFrontend::operator()(const ModelInput& given, const Tensor& /*shown*/, Context& context) const {
+  const Tensor& values = given.values;
   const std::int64_t batch = values.size(0), first = c_.first_tokens();
   const Tensor images = c_.spectrogram ? unsqueeze(transpose(values, 1, 2), 1) : values;  // [B, C, H, W]
   const Shape grid = grid_of(images);

@@ -148,15 +148,15 @@ class Wav2Vec2Frontend final : public Frontend {
   };
   explicit Wav2Vec2Frontend(Parts parts) : p_(std::move(parts)) {}
   InputSpec input() const override { return p_.stages.input(); }
-  Tensor operator()(const Tensor& values, const Tensor& shown, Context& context) const override;
+  Tensor operator()(const ModelInput& given, const Tensor& shown, Context& context) const override;
   Tensor token_mask(const Tensor& samples) const override;
 
  private:
   Parts p_;
 };
 
-Tensor Wav2Vec2Frontend::operator()(const Tensor& values, const Tensor& shown, Context& context) const {
-  Tensor features = p_.norm(p_.stages(values));
+Tensor Wav2Vec2Frontend::operator()(const ModelInput& given, const Tensor& shown, Context& context) const {
+  Tensor features = p_.norm(p_.stages(given.values));
   tap(context, kFeaturesTap, features);
   Tensor x = apply_dropout(p_.projection(features), p_.projection_dropout, context);
   if (shown.defined()) x = x * unsqueeze(shown, 2).to(x.dtype());

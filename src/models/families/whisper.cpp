@@ -76,8 +76,8 @@ class WhisperFrontend final : public Frontend {
         positions_(std::move(positions)),
         dropout_(dropout) {}
   InputSpec input() const override { return {InputKind::spectrogram, row_, "input_features"}; }
-  Tensor operator()(const Tensor& values, const Tensor& /*shown*/, Context& context) const override {
-    const Tensor x = second_(first_(transpose(values, 1, 2), Activation::gelu), Activation::gelu);
+  Tensor operator()(const ModelInput& given, const Tensor& /*shown*/, Context& context) const override {
+    const Tensor x = second_(first_(transpose(given.values, 1, 2), Activation::gelu), Activation::gelu);
     return apply_dropout(positions_.embed(x, 0), dropout_, context);
   }
 
