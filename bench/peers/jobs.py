@@ -172,6 +172,73 @@ def encode(batch, length):
                {"PyTorch": in_torch, "ONNX Runtime": in_onnxruntime})
 
 
+def encode_images(batch):
+    def in_torch(cache, threads):
+        torch = torch_with(threads)
+        import transformers
+
+        model = transformers.AutoModel.from_pretrained(cache / "vit-base").eval()
+        pixels = torch.randn(batch, 3, 224, 224)
+
+        def forward():
+            with torch.inference_mode():
+                model(pixel_values=pixels)
+        return forward
+
+    def in_onnxruntime(cache, threads):
+        import numpy
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = threads
+        session = onnxruntime.InferenceSession(cache / "vit-base/model.onnx", options, providers=["CPUExecutionProvider"])
+        pixels = numpy.random.default_rng(7).standard_normal((batch, 3, 224, 224), dtype=numpy.float32)
+        return lambda: session.run(None, {"pixel_values": pixels})
+
+    return Job(f"ViT-B/16, {batch} image" + "s" * (batch > 1), f"encode --model CACHE/vit-base --batch {batch}".split(),
+               {"PyTorch": in_torch, "ONNX Runtime": in_onnxruntime})
+
+
+def transcribe(new_tokens=100):
+    """Of 30 s, features given: heed and transformers are made to write all tokens, and CTranslate2, which knows no least number,
+    is checked to have done so, as random weights do."""
+    def features(shape=(1, 80, 3000)):
+        import numpy
+
+        return numpy.random.default_rng(7).standard_normal(shape, dtype=numpy.float32)
+
+    def in_transformers(cache, threads):
+        torch = torch_with(threads)
+        import transformers
+
+        model = transformers.WhisperForConditionalGeneration.from_pretrained(cache / "whisper-base").eval()
+        given, start = torch.from_numpy(features()), torch.tensor([[50258]])
+        options = dict(do_sample=False, num_beams=1, max_new_tokens=new_tokens, min_new_tokens=new_tokens)
+        plain = transformers.GenerationMixin.generate  # without Whisper's own rules of windows and languages
+
+        def decode():
+            with torch.inference_mode():
+                plain(model, input_features=given, decoder_input_ids=start, **options)
+        return decode
+
+    def in_ctranslate2(cache, threads):
+        import ctranslate2
+
+        model = ctranslate2.models.Whisper(str(cache / "whisper-base-ctranslate2"), device="cpu", compute_type="float32",
+                                           inter_threads=1, intra_threads=threads)
+        given = ctranslate2.StorageView.from_array(features())
+
+        def decode():
+            found = model.generate(given, [[50258]], beam_size=1, max_length=new_tokens + 1, suppress_blank=False,
+                                   suppress_tokens=[])
+            assert len(found[0].sequences_ids[0]) >= new_tokens - 1, len(found[0].sequences_ids[0])
+        return decode
+
+    return Job(f"Whisper base, 30 s, greedy, {new_tokens} tokens",
+               f"translate --model CACHE/whisper-base --batch 1 --new-tokens {new_tokens}".split(),
+               {"transformers": in_transformers, "CTranslate2": in_ctranslate2})
+
+
 def generate(dtype, prompt=8, new_tokens=32):
     def in_transformers(cache, threads):
         torch = torch_with(threads)
@@ -286,6 +353,7 @@ JOBS: dict[str, Job] = {
     "bert-1x32": encode(1, 32), "bert-1x128": encode(1, 128), "bert-8x128": encode(8, 128),
     "generate-gpt2": generate("f32"), "generate-gpt2-bf16": generate("bf16"),
     "translate-beam1": translate(1), "translate-beam4": translate(4),
+    "vit-1": encode_images(1), "vit-8": encode_images(8), "whisper-base": transcribe(),
     "info-gpt2": info(),
 }
 

@@ -21,6 +21,10 @@ CONFIGS = {
         decoder_attention_heads=8, encoder_ffn_dim=2048, decoder_ffn_dim=2048, max_position_embeddings=512,
         activation_function="swish", scale_embedding=True, pad_token_id=58100, decoder_start_token_id=58100,
         eos_token_id=0, forced_eos_token_id=None)),
+    "vit-base": lambda: transformers.ViTModel(transformers.ViTConfig(), add_pooling_layer=False),
+    "whisper-base": lambda: transformers.WhisperForConditionalGeneration(transformers.WhisperConfig(
+        vocab_size=51865, d_model=512, encoder_layers=6, decoder_layers=6, encoder_attention_heads=8, decoder_attention_heads=8,
+        encoder_ffn_dim=2048, decoder_ffn_dim=2048, num_mel_bins=80)),
 }
 
 
@@ -56,19 +60,50 @@ class Tokens:
     """All that the converter wants of a tokenizer: the words that stand for the ids."""
     eos_token, unk_token, pad_token, bos_token = "</s>", "<unk>", "<pad>", None
 
+    def __init__(self, names, count):
+        self.names, self.count = names, count
+
     def get_vocab(self):
-        names = {0: self.eos_token, 1: self.unk_token, 58100: self.pad_token}
-        return {names.get(i, f"t{i}"): i for i in range(58101)}
+        return {self.names.get(i, f"t{i}"): i for i in range(self.count)}
 
 
-def convert_for_ctranslate2(folder, output):
+MARIAN = Tokens({0: "</s>", 1: "<unk>", 58100: "<pad>"}, 58101)
+WHISPER = Tokens({50257: "<|endoftext|>", 50258: "<|startoftranscript|>", 50259: "<|en|>", 50358: "<|translate|>",
+                  50359: "<|transcribe|>", 50360: "<|startoflm|>", 50361: "<|startofprev|>", 50362: "<|nospeech|>",
+                  50363: "<|notimestamps|>"}, 50364)  # the converter adds the times
+
+
+def convert_for_ctranslate2(folder, output, tokens):
     from ctranslate2.converters import TransformersConverter
 
     class Converter(TransformersConverter):
         def load_tokenizer(self, *_, **__):
-            return Tokens()
+            return tokens
 
     Converter(str(folder)).convert(str(output))
+
+
+def export_vit(folder):
+    from onnxruntime.transformers import optimizer
+
+    model = transformers.ViTModel.from_pretrained(folder, add_pooling_layer=False, attn_implementation="eager").eval()
+
+    class ByName(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.vit = model
+
+        def forward(self, pixel_values):
+            return self.vit(pixel_values=pixel_values).last_hidden_state
+
+    plain = folder / "plain.onnx"
+    torch.onnx.export(ByName(), (torch.randn(2, 3, 224, 224),), plain, input_names=["pixel_values"],
+                      output_names=["last_hidden_state"], dynamo=False, opset_version=17,
+                      dynamic_axes={"pixel_values": {0: "batch"}, "last_hidden_state": {0: "batch"}})
+    fused = optimizer.optimize_model(str(plain), model_type="vit", num_heads=12, hidden_size=768)
+    print("fused:", {k: v for k, v in fused.get_fused_operator_statistics().items() if v}, file=sys.stderr)
+    fused.save_model_to_file(str(folder / "model.onnx"))
+    plain.unlink()
 
 
 def main():
@@ -82,7 +117,11 @@ def main():
     if not (cache / "bert-base/model.onnx").exists():
         export_onnx(cache / "bert-base")
     if not (cache / "marian-ctranslate2").exists():
-        convert_for_ctranslate2(cache / "marian", cache / "marian-ctranslate2")
+        convert_for_ctranslate2(cache / "marian", cache / "marian-ctranslate2", MARIAN)
+    if not (cache / "vit-base/model.onnx").exists():
+        export_vit(cache / "vit-base")
+    if not (cache / "whisper-base-ctranslate2").exists():
+        convert_for_ctranslate2(cache / "whisper-base", cache / "whisper-base-ctranslate2", WHISPER)
     print(f"models: {cache}", file=sys.stderr)
 
 

@@ -34,6 +34,14 @@ constexpr NamedShape kShapes[] = {
       "encoder_layers": 6, "decoder_layers": 6, "encoder_attention_heads": 8, "decoder_attention_heads": 8,
       "encoder_ffn_dim": 2048, "decoder_ffn_dim": 2048, "dropout": 0.0, "pad_token_id": 58100,
       "decoder_start_token_id": 58100, "eos_token_id": 0})"},
+    {"vit-base",
+     R"({"model_type": "vit", "architectures": ["ViTModel"], "hidden_size": 768, "num_hidden_layers": 12,
+      "num_attention_heads": 12, "intermediate_size": 3072, "image_size": 224, "patch_size": 16})"},
+    {"whisper-base",
+     R"({"model_type": "whisper", "architectures": ["WhisperForConditionalGeneration"], "vocab_size": 51865,
+      "d_model": 512, "encoder_layers": 6, "decoder_layers": 6, "encoder_attention_heads": 8,
+      "decoder_attention_heads": 8, "encoder_ffn_dim": 2048, "decoder_ffn_dim": 2048, "num_mel_bins": 80,
+      "max_source_positions": 1500, "max_target_positions": 448})"},
 };
 
 /// A directory that is removed by the destructor.
@@ -139,6 +147,30 @@ Tensor random_ids(const Model& model, std::int64_t batch, std::int64_t length, s
   return Tensor::from(ids, {batch, length});
 }
 
+/// An image, a spectrogram or a waveform of random numbers in each row.
+ModelInput random_values(const InputSpec& spec, std::int64_t batch) {
+  constexpr std::int64_t kSamples = 160000;  // of waveforms: 10 s
+  std::vector<std::int64_t> sizes{batch};
+  for (const std::int64_t size : spec.fitting()) sizes.push_back(size == -1 ? kSamples : size);
+  ModelInput input{.values = Tensor::empty(Shape(sizes))};
+  const RandomStream random{7, 3};
+  for (std::int64_t i = 0; i < input.values.numel(); ++i)
+    input.values.data<float>()[i] = random.normal(static_cast<std::uint64_t>(i));
+  if (spec.kind == InputKind::patches) {
+    input.grids = Tensor::full({batch, 2}, 1, DType::i64);
+    for (std::int64_t b = 0; b < batch; ++b) input.grids.data<std::int64_t>()[2 * b + 1] = sizes[1];
+  }
+  return input;
+}
+
+/// The positions that an encoder makes of its input.
+template <class Encodes>
+std::int64_t positions_of(const Encodes& model, const ModelInput& input) {
+  const NoGradients guard;
+  Context context;
+  return model.encode(input, context).size(1);
+}
+
 template <class Kind>
 const Kind& of_kind(const BenchModel& bench, const char* expected) {
   const auto* model = dynamic_cast<const Kind*>(bench.model.get());
@@ -228,10 +260,14 @@ std::shared_ptr<const BenchModel> random_model(const std::string& name, const Co
   return std::make_shared<BenchModel>(BenchModel{name, dtype, config, load_model(directory.path(), dtype)});
 }
 
-Work encode_work(const std::shared_ptr<const BenchModel>& bench, const ModelSizes& sizes) {
-  if (bench->model->input().kind != InputKind::tokens) {
-    throw Error(bench->name + ": expected a model of token ids, got " + bench->model->family() +
-                " (heed bench gemm and attention take any sizes)");
+Work encode_work(const std::shared_ptr<const BenchModel>& bench, const ModelSizes& given) {
+  const Model& model = *bench->model;
+  ModelSizes sizes = given;
+  ModelInput values;
+  if (model.input().kind != InputKind::tokens) {
+    const auto& encoder = of_kind<EncoderModel>(*bench, "one encoder");
+    values = random_values(model.input(), sizes.batch);
+    sizes.length = positions_of(encoder, values);
   }
   Work work = model_work("encode", *bench, sizes);
   const ModelCost cost = cost_of_token(*bench);
@@ -240,8 +276,14 @@ Work encode_work(const std::shared_ptr<const BenchModel>& bench, const ModelSize
   work.operations = 2 * weights * tokens;
   work.bytes = weights * cost.weight_bytes;
   work.items = {{"tokens", tokens}, {"sequences", static_cast<double>(sizes.batch)}};
-  const TensorMap inputs{{"input_ids", random_ids(*bench->model, sizes.batch, sizes.length, 0)},
-                         {"attention_mask", Tensor::full({sizes.batch, sizes.length}, 1, DType::i64)}};
+  TensorMap inputs;
+  if (values.values.defined()) {
+    inputs[model.input().name] = values.values;
+    if (values.grids.defined()) inputs["spatial_shapes"] = values.grids;
+  } else {
+    inputs = {{"input_ids", random_ids(model, sizes.batch, sizes.length, 0)},
+              {"attention_mask", Tensor::full({sizes.batch, sizes.length}, 1, DType::i64)}};
+  }
   work.run = [bench, inputs](std::int64_t) {
     const NoGradients guard;
     Context context;
@@ -265,21 +307,34 @@ Work generate_work(const std::shared_ptr<const BenchModel>& bench, const ModelSi
   return work;
 }
 
-Work translate_work(const std::shared_ptr<const BenchModel>& bench, const ModelSizes& sizes) {
+Work translate_work(const std::shared_ptr<const BenchModel>& bench, const ModelSizes& given) {
   const auto& model = of_kind<EncoderDecoderModel>(*bench, "an encoder-decoder");
+  const bool reads_tokens = model.input().kind == InputKind::tokens;
+  ModelSizes sizes = given;
+  ModelInput values;
+  if (!reads_tokens) {
+    values = random_values(model.input(), sizes.batch);
+    sizes.length = positions_of(model, values);
+  }
   Work work = model_work("translate", *bench, sizes);
   const ModelCost cost = cost_of_token(*bench);
   work.operations = 2 * cost.encoder_weights * static_cast<double>(sizes.batch * sizes.length);
   work.bytes = cost.encoder_weights * cost.weight_bytes;
   count_decoding(work, sizes, cost, sizes.length);  // also the caches of the source, which has this length
+  GenerationOptions options = full_length(sizes);
+  options.decoder_start_token_id = model.decoder_start_id();
+  options.pad_token_id = model.pad_id();
+  if (!reads_tokens) {
+    work.run = [bench, &model, values = values.values, options](std::int64_t) {
+      search_features(model, values, {}, options, values.numel());
+    };
+    return work;
+  }
   const std::vector<std::int64_t> ids =
       random_ids(model, sizes.batch, sizes.length, 0).to_vector<std::int64_t>();
   std::vector<std::vector<std::int64_t>> sources;
   for (std::int64_t i = 0; i < sizes.batch; ++i)
     sources.emplace_back(ids.begin() + i * sizes.length, ids.begin() + (i + 1) * sizes.length);
-  GenerationOptions options = full_length(sizes);
-  options.decoder_start_token_id = model.decoder_start_id();
-  options.pad_token_id = model.pad_id();
   work.run = [bench, &model, sources, options, sizes](std::int64_t) {
     search_sources(model, sources, options, sizes.batch * sizes.length * sizes.beams);
   };

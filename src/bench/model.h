@@ -33,7 +33,7 @@ Config known_shape(const std::string& name);
 
 struct ModelSizes {
   std::int64_t batch = 1;
-  std::int64_t length = 1;      // tokens of each sequence: prompt or source
+  std::int64_t length = 1;      // tokens of each sequence: prompt or source; images and sounds have their own
   std::int64_t new_tokens = 1;  // to generate for each sequence
   std::int64_t beams = 1;
 };

@@ -40,7 +40,9 @@ struct AttendArguments {
   std::vector<std::string> show;  // empty: weights
   std::optional<std::int64_t> position;
   std::string token;
-  std::string patch;  // "3,5"; empty: the class token
+  ChosenPatch patch;
+  std::optional<double> start;            // of a recording
+  std::vector<std::string> images_texts;  // for an image, of a model of two towers
   std::filesystem::path output;
   bool vectors = false;
   std::optional<bool> ablate;  // by default, for a page where it is cheap
@@ -52,16 +54,43 @@ struct AttendArguments {
   }
 };
 
-// Returns the requested kinds of those that a model has.
-std::vector<AttentionKind> chosen_kinds(const AttendArguments& arguments, const Model& model) {
+// Whether a model transcribes; its alignment heads are shown unless others are chosen.
+bool transcribes(const AttendInput& input) { return !input.sound.words.empty(); }
+
+// Returns the requested kinds of those that a model has. The page of a recording leaves out those of the
+// encoder, which are millions of weights.
+bool is_figure(const AttendArguments& arguments, const Globals& globals);
+
+// Of two towers, in figures, the pooling of images stands for their self-attention unless that is asked for.
+std::vector<AttentionKind> chosen_kinds(const AttendArguments& arguments, const DualEncoderModel& model,
+                                        const Globals& globals) {
+  std::vector<AttentionKind> kinds = attention_kinds(model);
+  const std::string& name = arguments.kind;
+  const bool asked = arguments.shows("rollout") || arguments.patch.any();
+  const bool pools = kinds.back().name == "pooling";
+  std::erase_if(kinds, [&](const AttentionKind& kind) {
+    if (!name.empty()) return name != kind.name && !(name == "self" && kind.is_self());
+    if (asked && !kind.is_self()) return true;
+    return kind.name == "image" && pools && !asked && is_figure(arguments, globals);
+  });
+  if (kinds.empty())
+    throw UsageError(fmt::format("--kind: expected {}, got {}",
+                                 pools ? "image, text, pooling or self" : "image, text or self", name));
+  return kinds;
+}
+
+std::vector<AttentionKind> chosen_kinds(const AttendArguments& arguments, const AttendInput& input,
+                                        const Model& model) {
   const std::vector<AttentionKind> available = attention_kinds(model);
   const bool crosses = !available.front().is_self(), rollout = arguments.shows("rollout");
   const bool page = arguments.output.extension() == ".html";
   const std::string& name = arguments.kind;
   std::vector<AttentionKind> kinds;
   for (const AttentionKind& kind : available) {
-    const bool wanted = name.empty() ? !crosses || page || kind.is_self() == rollout
-                                     : name == kind.name || (name == "self" && kind.is_self());
+    const bool wanted = name.empty()
+                            ? !crosses || (page && !(transcribes(input) && kind.name == "encoder")) ||
+                                  kind.is_self() == rollout
+                            : name == kind.name || (name == "self" && kind.is_self());
     if (wanted) kinds.push_back(kind);
   }
   if (kinds.empty()) {
@@ -77,6 +106,21 @@ std::vector<AttentionKind> chosen_kinds(const AttendArguments& arguments, const 
   return kinds;
 }
 
+bool writes(const AttendArguments& arguments, const char* ending) {
+  return arguments.output.extension() == ending;
+}
+
+// Whether the maps are drawn once and for all: files of numbers and the page have whole maps.
+bool is_figure(const AttendArguments& arguments, const Globals& globals) {
+  return arguments.output.empty() ? !globals.json : writes(arguments, ".svg") || writes(arguments, ".png");
+}
+
+// Whether the alignment heads of a model of speech are shown: by default, in figures and in the terminal.
+bool shows_alignment(const AttendArguments& arguments, const AttendInput& input, const Globals& globals) {
+  if (arguments.heads == "alignment" || !arguments.heads.empty()) return arguments.heads == "alignment";
+  return arguments.layers.empty() && transcribes(input) && is_figure(arguments, globals);
+}
+
 MapChoice choice_of(const AttendArguments& arguments) {
   MapChoice choice;
   const bool terminal = arguments.output.empty();
@@ -84,7 +128,8 @@ MapChoice choice_of(const AttendArguments& arguments) {
     choice.layers = parse_ids(arguments.layers, "--layers");
   choice.mean_of_heads = arguments.heads == "mean" || (arguments.heads.empty() && terminal);
   choice.max_of_heads = arguments.heads == "max";
-  if (!choice.mean_of_heads && !choice.max_of_heads && !arguments.heads.empty() && arguments.heads != "all")
+  if (!choice.mean_of_heads && !choice.max_of_heads && !arguments.heads.empty() && arguments.heads != "all" &&
+      arguments.heads != "alignment")
     choice.heads = parse_ids(arguments.heads, "--heads");
   return choice;
 }
@@ -98,10 +143,6 @@ void check_layers(const MapChoice& choice, const AttentionRecord& record) {
     throw UsageError("--layers: " + std::to_string(layer) +
                      " not found (heed info MODEL lists the model's layers, counted from 0)");
   }
-}
-
-bool writes(const AttendArguments& arguments, const char* ending) {
-  return arguments.output.extension() == ending;
 }
 
 // What is shown: by default weights, and on a page the rollout of self-attention too.
@@ -145,17 +186,37 @@ bool attention_is_finite(const AttentionRecord& record) {
          !(record.logits.defined() && first_non_finite(record.logits));
 }
 
-// Whether the maps are laid over the image: files of numbers and the page have whole maps.
-bool draws_over_image(const AttendArguments& arguments, const AttendInput& input, const Globals& globals) {
-  const bool figure =
-      arguments.output.empty() ? !globals.json : writes(arguments, ".svg") || writes(arguments, ".png");
-  return figure && arguments.ranges.all() && input.tensors.contains("pixel_values");
+bool has_kind(const std::vector<AttentionKind>& kinds, const std::string& name) {
+  return std::any_of(kinds.begin(), kinds.end(),
+                     [&](const AttentionKind& kind) { return kind.name == name; });
+}
+
+// Figures of images and recordings lie over them, or along time.
+AttentionPicture laid_out(AttentionPicture picture, const AttendArguments& arguments,
+                          const AttendInput& input, const AttendSource& source) {
+  if (is_figure(arguments, source.globals) && arguments.ranges.all()) {
+    if (transcribes(input) && picture.tokens.contains("cross") && !arguments.patch.any())
+      return picture_along_time(std::move(picture), input, source);
+    if (!input.texts.empty()) keep_last_queries(picture);
+    if (input.tensors.contains("pixel_values") ||
+        (input.sound.seconds > 0 && picture.tokens.contains("encoder")))
+      return picture_over_image(std::move(picture), input, source, arguments.patch);
+  }
+  if (arguments.patch.any())
+    throw UsageError(
+        std::string(arguments.patch.time
+                        ? "--time: expected a recording (and --kind encoder of a model of speech)"
+                        : "--patch: expected an image") +
+        ", in the terminal or in .svg or .png without --queries and --keys");
+  return picture;
 }
 
 AttentionPicture attend(const AttendArguments& arguments, AttendInput input, const AttendSource& source) {
   const MapChoice choice = choice_of(arguments);
   const bool page = writes(arguments, ".html");
-  RecordOptions options{chosen_kinds(arguments, source.model)};
+  const auto* towers = dynamic_cast<const DualEncoderModel*>(&source.model);
+  RecordOptions options{towers != nullptr ? chosen_kinds(arguments, *towers, source.globals)
+                                          : chosen_kinds(arguments, input, source.model)};
   const std::vector<std::string> measures = measures_of(arguments, options.kinds);
   const auto shows = [&](const char* measure) {
     return std::find(measures.begin(), measures.end(), measure) != measures.end();
@@ -170,35 +231,47 @@ AttentionPicture attend(const AttendArguments& arguments, AttendInput input, con
   options.vectors = page;
   AttentionPicture picture;
   picture.title = input.title;
-  if (shows("gradient")) {
+  picture.sound = input.sound;
+  if (shows("gradient") && towers != nullptr) {
+    if (input.texts.empty()) throw UsageError("--show gradient: missing --text, whose similarity it is of");
+    options.gradient = LogitChoice();
+    picture.title += " (gradient of the similarity)";
+  } else if (shows("gradient")) {
     options.gradient = chosen_logit(arguments.position, arguments.token, input, source);
     picture.title += fmt::format(" (gradient of {} at {})", name_of(options.gradient->token, source),
                                  options.gradient->position);
   }
-  AttentionRecord record = record_attention(source.model, input.tensors, options);
+  AttentionRecord record = towers != nullptr ? record_towers(*towers, input, options)
+                                             : record_attention(source.model, input.tensors, options);
   check_layers(choice, record);
   warn_of_non_finite(source.model, attention_is_finite(record), source.globals);
   add_missing_tokens(input, record, source.model.input());
-  for (const AttentionKind& kind : options.kinds) {
-    AttentionTokens& tokens = picture.tokens[kind.name] = input.tokens[kind.name];
+  for (const RecordedLayer& layer : record.layers) {
+    if (picture.tokens.contains(layer.kind)) continue;
+    AttentionTokens& tokens = picture.tokens[layer.kind] = input.tokens[layer.kind];
     if (arguments.output.empty() ? source.globals.json : writes(arguments, ".json")) continue;
     tokens = {inspect::shown_tokens(tokens.queries, source.tokenizer),
               inspect::shown_tokens(tokens.keys, source.tokenizer)};
   }
   const AttentionRecord whole = record;
   if (shows("rollout") && !arguments.ranges.all()) record = cut_record(arguments.ranges, whole);
-  for (const std::string& measure : measures)
-    add_measure(picture, measure == "rollout" ? whole : record, choice, measure);
+  const bool aligns = shows_alignment(arguments, input, source.globals) &&
+                      (arguments.heads == "alignment" || has_kind(options.kinds, "cross"));
+  for (const std::string& measure : measures) {
+    if (aligns && measure != "rollout" && measure != "mean" && measure != "max") {
+      keep_layers(record, choice.layers);
+      add_alignment(picture, record, input, measure);
+    } else {
+      add_measure(picture, measure == "rollout" ? whole : record, choice, measure);
+    }
+  }
   if (page) add_page_facts(picture, record, input, source, arguments.vectors ? INT64_MAX : kUsualVectors);
   keep_layers(record, choice.layers);
   if (ablates(arguments, record, choice, source.model))
     add_ablations(picture, record, choice.heads, input, source, arguments.ablate.has_value());
   if (!arguments.ranges.all()) cut_picture(arguments.ranges, picture);
-  if (draws_over_image(arguments, input, source.globals))
-    return picture_over_image(std::move(picture), input, source, arguments.patch);
-  if (!arguments.patch.empty())
-    throw UsageError(
-        "--patch: expected an image, in the terminal or in .svg or .png without --queries and --keys");
+  picture = laid_out(std::move(picture), arguments, input, source);
+  if (!input.part.empty() && !source.globals.quiet) print_stderr(printable(input.part));
   return picture;
 }
 
@@ -229,7 +302,8 @@ void check_arguments(AttendArguments& arguments, const Globals& globals) {
   if (arguments.target) arguments.target = valid_text(*arguments.target, "--target", globals.quiet);
   if (arguments.pair) arguments.pair = valid_text(*arguments.pair, "--pair", globals.quiet);
   if (!arguments.output.empty()) check_picture_file(arguments.output);
-  if (!arguments.input.empty() && (!arguments.texts.empty() || arguments.target || arguments.pair))
+  if (!arguments.input.empty() &&
+      (!arguments.texts.empty() || arguments.target || arguments.pair || arguments.start))
     throw UsageError("attend: expected --input or texts, got both");
   if (arguments.target && arguments.max_new_tokens)
     throw UsageError("--max-new-tokens: cannot be combined with --target");
@@ -239,6 +313,8 @@ void check_arguments(AttendArguments& arguments, const Globals& globals) {
       !(globals.json && arguments.output.empty()))
     throw UsageError("--ablate: needs --output FILE.html or FILE.json, or --json");
   arguments.ranges.selection();
+  if (arguments.heads == "alignment" && writes(arguments, ".html"))
+    throw UsageError("--heads: expected heads, all, mean or max for a page, got alignment");
   const bool gradient = arguments.shows("gradient");
   if (!gradient && (arguments.position || !arguments.token.empty()))
     throw UsageError(std::string(arguments.position ? "--position" : "--token") + ": needs --show gradient");
@@ -269,7 +345,12 @@ void run(AttendArguments arguments, const Globals& globals) {
   for (std::size_t i = 0; i < texts.size(); ++i) {
     AttentionPicture picture;
     try {
-      const AttendText text{texts[i], arguments.pair, arguments.target, arguments.max_new_tokens};
+      if (!arguments.images_texts.empty() && dynamic_cast<const DualEncoderModel*>(model.get()) == nullptr)
+        throw UsageError("--text: expected a model of texts and images, such as clip, got " +
+                         model->family());
+      const AttendText text{texts[i],         arguments.pair,
+                            arguments.target, arguments.max_new_tokens,
+                            arguments.start,  arguments.images_texts};
       picture = attend(
           arguments,
           arguments.input.empty() ? text_input(text, source) : tensor_input(arguments.input, source), source);
@@ -295,13 +376,30 @@ void run(AttendArguments arguments, const Globals& globals) {
 void add_attend(CLI::App& app, const Globals& globals) {
   CLI::App* command = app.add_subcommand("attend", "Show which tokens a model attends to");
   auto a = std::make_shared<AttendArguments>();
-  command->add_option("text", a->texts,
-                      "Texts, or image files for an image model; without any, the lines of stdin");
+  command->add_option(
+      "text", a->texts,
+      "Texts, image files for an image model, or sound files for a model that hears; without any, "
+      "the lines of stdin");
   command->add_option("--target", a->target, "A given translation of the text, instead of the model's own")
       ->type_name("TEXT")
       ->group("Input");
   command->add_option("--pair", a->pair, "Second text of a pair, for an encoder")
       ->type_name("TEXT")
+      ->group("Input");
+  command
+      ->add_option(
+          "--text", a->images_texts,
+          "Text to compare an image with, for a model of both such as CLIP: its tokens are shown beside; "
+          "may be repeated")
+      ->type_name("TEXT")
+      ->allow_extra_args(false)
+      ->group("Input");
+  command
+      ->add_option(
+          "--start", a->start,
+          "Where the part of a recording begins that is shown, at most 30 s for Whisper (default: 0)")
+      ->check(number_from_zero())
+      ->type_name("SECONDS")
       ->group("Input");
   command
       ->add_option("--max-new-tokens", a->max_new_tokens, "Continue the text first by at most so many tokens")
@@ -319,7 +417,7 @@ void add_attend(CLI::App& app, const Globals& globals) {
       ->add_option("--kind", a->kind,
                    "Which attention; self is that of encoder and decoder (default: cross where the model has "
                    "it, else self; on a page, all)")
-      ->type_name("cross|encoder|decoder|self")
+      ->type_name("cross|encoder|decoder|image|text|pooling|self")
       ->group("Output");
   command->add_option("--layers", a->layers, "Layers to show, e.g. 0,3 (default: all)")
       ->type_name("LIST|all")
@@ -327,8 +425,10 @@ void add_attend(CLI::App& app, const Globals& globals) {
   command
       ->add_option(
           "--heads", a->heads,
-          "Heads to show, e.g. 0,3, or their mean or largest (default: all in files, mean in the terminal)")
-      ->type_name("LIST|all|mean|max")
+          "Heads to show, e.g. 0,3, their mean or largest, or the mean of the alignment heads of a model of "
+          "speech "
+          "(default: all in files, mean in the terminal, alignment in the terminal and figures of speech)")
+      ->type_name("LIST|all|mean|max|alignment")
       ->group("Output");
   command
       ->add_option("--queries", a->ranges.queries,
@@ -372,10 +472,18 @@ void add_attend(CLI::App& app, const Globals& globals) {
       ->group("Output");
   command
       ->add_option(
-          "--patch", a->patch,
+          "--patch", a->patch.place,
           "Patch of an image whose attention is laid over it, counted from 0 at the upper left (default: "
           "the class token)")
       ->type_name("ROW,COLUMN")
+      ->group("Output");
+  command
+      ->add_option(
+          "--time", a->patch.time,
+          "Frame of a recording whose attention in the encoder is laid over the spectrogram (default: the "
+          "mean of all)")
+      ->check(number_from_zero())
+      ->type_name("SECONDS")
       ->group("Output");
   command->add_option("--width", a->width, "Width of an SVG or PNG figure in pixels, 96 to the inch")
       ->check(positive_number())
@@ -402,7 +510,11 @@ void add_attend(CLI::App& app, const Globals& globals) {
       "  heed attend --model gpt2 --queries 900: --keys :64 --output last.png < long.txt\n"
       "  heed attend --model bert-base-uncased \"Tea is a [MASK].\" --show gradient\n"
       "  heed attend --model ./vit photo.jpg --show rollout\n"
-      "  heed attend --model ./dinov2 photo.jpg --layers 11 --heads all --output photo.svg");
+      "  heed attend --model ./dinov2 photo.jpg --layers 11 --heads all --output photo.svg\n"
+      "  heed attend --model ./clip photo.jpg --text \"a cat\" --text \"a dog\" --show gradient --layers 11 "
+      "--heads mean\n"
+      "  heed attend --model whisper-base talk.wav\n"
+      "  heed attend --model whisper-base talk.mp3 --start 60 --output minute.svg");
   command->callback([a, &globals] { run(*a, globals); });
 }
 

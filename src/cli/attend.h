@@ -3,6 +3,7 @@
 // becomes.
 #pragma once
 
+#include <array>
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -22,6 +23,8 @@ struct AttendText {
   std::string text;
   std::optional<std::string> pair, target;
   std::optional<std::int64_t> max_new_tokens;
+  std::optional<double> start;          // of a recording, in seconds
+  std::vector<std::string> texts = {};  // for an image, of a model of two towers
 };
 
 struct AttendInput {
@@ -33,6 +36,11 @@ struct AttendInput {
   std::vector<std::int64_t> following = {};
   std::optional<std::int64_t> mask_position = std::nullopt;  ///< of the first mask token
   InputImage image = {};                                     ///< what the model sees of an image file
+  RecordedSound sound = {};                                  ///< what it hears of a recording
+  double window = 0;                                         ///< seconds of a recording that all keys are
+  std::vector<Tensor> texts = {};                            ///< token ids, for a model of two towers
+  std::string part = {};  ///< which part of a longer recording it is, for a note; empty: all
+  std::vector<std::array<std::int64_t, 2>> alignment_heads = {};  ///< layer and head, of a model of speech
 };
 
 /// Where tokens and the options for a model's own translation come from.
@@ -50,6 +58,24 @@ AttendInput text_input(const AttendText& text, const AttendSource& source);
 /// Decodes an image file and preprocesses it as the model's preprocessor_config.json says.
 AttendInput image_input(const std::string& file, const AttendSource& source);
 
+/// Reads the window of a sound file that begins at text.start, and transcribes it if the model can. Throws
+/// Error naming the file for a start beyond its end, and for silence.
+AttendInput sound_input(const AttendText& text, const AttendSource& source);
+
+/// Reads an image file, and encodes texts to compare with it: the kinds `text`, or `text 1`, `text 2`, ...
+/// Throws Error for a text that is too long.
+AttendInput towers_input(const std::string& file, const std::vector<std::string>& texts,
+                         const DualEncoderModel& model, const AttendSource& source);
+/// Records the towers that options.kinds name, text by text. With a gradient, which is that of the
+/// similarity, the image has maps for each text: `image for text 1`, ...
+AttentionRecord record_towers(const DualEncoderModel& model, const AttendInput& input, RecordOptions options);
+bool is_text_kind(const std::string& kind);
+/// Cuts the maps of texts to their last query, whose vector stands for the text, for beside the image.
+void keep_last_queries(AttentionPicture& picture);
+
+/// A spectrogram [bins, frames] as an image, dark where it is loud, low frequencies at the bottom.
+InputImage spectrogram_image(const std::vector<float>& values, std::int64_t bins, std::int64_t frames);
+
 /// Reads the tensors that the model takes (`pixel_values`, `input_features`, `input_ids`, …; one row) from a
 /// safetensors file.
 AttendInput tensor_input(const std::filesystem::path& file, const AttendSource& source);
@@ -59,8 +85,8 @@ struct PatchGrid {
   std::int64_t rows = 0, columns = 0, first = 0;
 };
 
-/// Returns the patches that `keys` positions of `pixel_values` are, the frames that those of `input_features`
-/// are, or nullopt.
+/// Returns the patches that `keys` positions of `pixel_values` or of a spectrogram are, the frames that those
+/// of a sound are, or nullopt.
 std::optional<PatchGrid> patch_grid(const InputSpec& input, const TensorMap& tensors, std::int64_t keys);
 
 /// Labels the positions of kinds without tokens: patches of an image by row and column, frames of sound by
@@ -99,10 +125,27 @@ void add_measure(AttentionPicture& picture, const AttentionRecord& record, const
 void add_page_facts(AttentionPicture& picture, const AttentionRecord& record, const AttendInput& input,
                     const AttendSource& source, std::int64_t most_vectors);
 
-/// What the chosen patch attends to over the image: --patch ROW,COLUMN; empty: the class token or, of a model
-/// without one, the mean over all patches. Throws UsageError for a patch that does not exist.
+/// What is laid over an image or a spectrogram.
+struct ChosenPatch {
+  std::string place;           ///< --patch ROW,COLUMN; empty: the class token
+  std::optional<double> time;  ///< --time: of a frame of a recording, in seconds
+
+  bool any() const { return !place.empty() || time; }
+};
+
+/// What the chosen patch or frame attends to over the image: without one, the class token or, of a model
+/// without it, the mean over all patches. Throws UsageError for a patch or a frame that does not exist.
 AttentionPicture picture_over_image(AttentionPicture picture, const AttendInput& input,
-                                    const AttendSource& source, const std::string& patch);
+                                    const AttendSource& source, const ChosenPatch& patch);
+
+/// The words of a recording along its time.
+AttentionPicture picture_along_time(AttentionPicture picture, const AttendInput& input,
+                                    const AttendSource& source);
+
+/// Adds the mean of the alignment heads of `layers` (empty: all) to the picture: one map of a measure, whose
+/// name is that of the last layer's part. Throws UsageError if there is none.
+void add_alignment(AttentionPicture& picture, const AttentionRecord& record, const AttendInput& input,
+                   const std::string& measure);
 
 /// Runs the model once per head (no `heads`: all) of the record's layers and adds what its logits lose: at
 /// each position that of the token that follows, else of the most probable one.

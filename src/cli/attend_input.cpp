@@ -98,15 +98,18 @@ std::vector<std::string> numbered_positions(std::int64_t count) {
   return labels;
 }
 
-// The encoder of a sound model halves the frames, which are 10 ms apart.
-std::vector<std::string> part_labels(const PatchGrid& grid) {
+std::vector<std::string> part_labels(const PatchGrid& grid, const AttendInput& input) {
+  // Of tensors of unknown time: an encoder of speech halves the frames, which are 10 ms apart.
+  const double step = input.window > 0 ? input.window / static_cast<double>(grid.columns) : 0.02;
+
   std::vector<std::string> labels;
   for (std::int64_t i = 0; i < grid.first; ++i) {
     labels.push_back(i == 0 ? "[CLS]" : grid.first == 2 ? "[DIST]" : "[REG" + std::to_string(i) + "]");
   }
   for (std::int64_t i = 0; i < grid.rows * grid.columns; ++i) {
-    labels.push_back(grid.rows > 1 ? fmt::format("{},{}", i / grid.columns, i % grid.columns)
-                                   : fmt::format("{:.2f} s", 0.02 * static_cast<double>(i)));
+    labels.push_back(grid.rows > 1
+                         ? fmt::format("{},{}", i / grid.columns, i % grid.columns)
+                         : fmt::format("{:.2f} s", input.sound.start + step * static_cast<double>(i)));
   }
   return labels;
 }
@@ -116,13 +119,17 @@ std::vector<std::string> part_labels(const PatchGrid& grid) {
 AttendInput text_input(const AttendText& text, const AttendSource& source) {
   const Model& model = source.model;
   const bool encoder = dynamic_cast<const EncoderModel*>(&model) != nullptr;
-  if (encoder && model.input().is_image()) {
+  const InputKind reads = model.input().kind;
+  if (reads == InputKind::spectrogram || reads == InputKind::waveform) return sound_input(text, source);
+  if (text.start)
+    throw UsageError("--start: expected a model that hears, such as whisper, got " + model.family());
+  const auto* towers = dynamic_cast<const DualEncoderModel*>(&model);
+  if ((encoder || towers != nullptr) && model.input().is_image()) {
     if (text.pair || text.target || text.max_new_tokens)
       throw UsageError("--pair, --target, --max-new-tokens: expected none for an image, got one");
-    return image_input(text.text, source);
+    return towers != nullptr ? towers_input(text.text, text.texts, *towers, source)
+                             : image_input(text.text, source);
   }
-  if (encoder && model.input().kind != InputKind::tokens)
-    throw UsageError("--input: missing (" + model.family() + " takes tensors, not text)");
   const auto* both = dynamic_cast<const EncoderDecoderModel*>(&model);
   if (both != nullptr) return encoder_decoder_input(text, *both, source);
   if (text.target) throw UsageError("--target: expected an encoder-decoder, got " + kind_of(model));
@@ -180,32 +187,38 @@ AttendInput tensor_input(const std::filesystem::path& file, const AttendSource& 
 }
 
 std::optional<PatchGrid> patch_grid(const InputSpec& input, const TensorMap& tensors, std::int64_t keys) {
-  if (tensors.contains("input_features")) return PatchGrid{1, keys, 0};
-  PatchGrid grid{0, 0, input.leading};
   if (const auto given = tensors.find("spatial_shapes"); given != tensors.end()) {
     const std::vector<std::int64_t> sizes = given->second.to(DType::i64).to_vector<std::int64_t>();
-    if (sizes.size() != 2) return std::nullopt;
-    grid.rows = sizes[0];
-    grid.columns = sizes[1];
-  } else {
-    const auto image = tensors.find("pixel_values");
-    if (image == tensors.end() || image->second.rank() != 4 || input.patch.rank() == 0) return std::nullopt;
-    grid.rows = image->second.size(2) / input.patch[0];
-    grid.columns = image->second.size(3) / input.patch[1];
+    if (sizes.size() != 2 || input.leading + sizes[0] * sizes[1] != keys) return std::nullopt;
+    return PatchGrid{sizes[0], sizes[1], input.leading};
   }
+  const auto values = tensors.find(input.name);
+  if (input.kind == InputKind::tokens || values == tensors.end()) return std::nullopt;
+  if (input.kind != InputKind::pixels && input.patch.rank() == 0) return PatchGrid{1, keys, 0};
+  const Tensor& image = values->second;
+  if (input.patch.rank() == 0 || input.kind == InputKind::patches ||
+      image.rank() != (input.kind == InputKind::pixels ? 4 : 3))
+    return std::nullopt;
+  const bool sound = input.kind == InputKind::spectrogram;  // [1, frames, bins]
+  const Shape size = sound ? Shape{image.size(2), image.size(1)} : Shape{image.size(2), image.size(3)};
+  const Shape& step = input.stride.rank() > 0 ? input.stride : input.patch;
+  const PatchGrid grid{(size[0] - input.patch[0]) / step[0] + 1, (size[1] - input.patch[1]) / step[1] + 1,
+                       input.leading};
   if (grid.first + grid.rows * grid.columns != keys) return std::nullopt;
   return grid;
 }
 
 void add_missing_tokens(AttendInput& input, const AttentionRecord& record, const InputSpec& spec) {
   for (const RecordedLayer& layer : record.layers) {
-    if (input.tokens.contains(layer.kind)) continue;
+    AttentionTokens& tokens = input.tokens[layer.kind];
+    if (!tokens.keys.empty()) continue;
     const std::int64_t keys = layer.all_keys;
     const auto grid = patch_grid(spec, input.tensors, keys);
-    const std::vector<std::string> labels = grid ? part_labels(*grid) : numbered_positions(keys);
+    tokens.keys = grid ? part_labels(*grid, input) : numbered_positions(keys);
+    if (!tokens.queries.empty()) continue;
     const auto fed = input.tokens.find("decoder");
     const bool cross = layer.kind == "cross" && fed != input.tokens.end();
-    input.tokens[layer.kind] = {cross ? fed->second.queries : labels, labels};
+    tokens.queries = cross ? fed->second.queries : tokens.keys;
   }
 }
 
@@ -262,6 +275,7 @@ void check_ranges(const AttendRanges& ranges, const AttendInput& input,
     const auto tokens = input.tokens.find(kind.name);
     if (tokens == input.tokens.end()) continue;  // of images and sounds, the model knows
     check_range("--queries", ranges.queries, chosen.queries, kind.name, tokens->second.queries.size());
+    if (tokens->second.keys.empty()) continue;
     check_range("--keys", ranges.keys, chosen.keys, kind.name, tokens->second.keys.size());
   }
 }

@@ -49,7 +49,8 @@ InputImage image_from(std::int64_t height, std::int64_t width, const std::vector
 // The image or spectrogram whose parts are `keys`.
 InputImage image_of(const AttendInput& input, const AttendSource& source, std::int64_t keys) {
   const TensorMap& tensors = input.tensors;
-  const auto grid = patch_grid(source.model.input(), tensors, keys);
+  const InputSpec spec = source.model.input();
+  const auto grid = patch_grid(spec, tensors, keys);
   if (!grid) return {};
   InputImage image = input.image;
   if (const auto found = tensors.find("pixel_values"); image.width == 0 && found != tensors.end()) {
@@ -59,15 +60,43 @@ InputImage image_of(const AttendInput& input, const AttendSource& source, std::i
     image = image_from(height, width, numbers, [&](std::int64_t c, std::int64_t y, std::int64_t x) {
       return numbers[static_cast<std::size_t>((std::min(c, channels - 1) * height + y) * width + x)];
     });
-  } else if (const auto sound = tensors.find("input_features"); sound != tensors.end()) {
-    const std::vector<float> numbers = sound->second.to(DType::f32).to_vector<float>();
-    const std::int64_t bins = sound->second.size(1), frames = sound->second.size(2);
-    image = image_from(bins, frames, numbers, [&](std::int64_t, std::int64_t y, std::int64_t x) {
-      return numbers[static_cast<std::size_t>((bins - 1 - y) * frames + x)];
-    });
+  } else if (const auto sound = tensors.find(spec.name);
+             image.width == 0 && spec.kind == InputKind::spectrogram && sound != tensors.end()) {
+    const bool frames_first = spec.patch.rank() > 0;
+    const Tensor bins_first = frames_first ? transpose(sound->second, 1, 2) : sound->second;
+    image = spectrogram_image(bins_first.to(DType::f32).contiguous().to_vector<float>(), bins_first.size(1),
+                              bins_first.size(2));
   }
   image.rows = grid->rows, image.columns = grid->columns, image.first = grid->first;
   return image;
+}
+
+// Of a recording, the image is cut to what holds sound.
+void add_image(AttentionPicture& picture, const AttendInput& input, const AttendSource& source,
+               std::int64_t keys) {
+  InputImage& image = picture.image = image_of(input, source, keys);
+  picture.sound = input.sound;
+  if (image.width == 0 || image.rows > 1 || input.window <= 0) return;
+  const auto shown = [&](std::int64_t count) {
+    const double share = std::min(1.0, input.sound.seconds / input.window);
+    return std::clamp<std::int64_t>(std::lround(share * static_cast<double>(count)), 1, count);
+  };
+  image.columns = shown(keys);
+  picture.sound.seconds = input.window * static_cast<double>(image.columns) / static_cast<double>(keys);
+  const std::int64_t width = shown(image.width);
+  std::vector<std::uint8_t> rgb;
+  for (std::int64_t y = 0; y < image.height; ++y) {
+    const auto row = image.rgb.begin() + 3 * y * image.width;
+    rgb.insert(rgb.end(), row, row + 3 * width);
+  }
+  image.width = width;
+  image.rgb = std::move(rgb);
+}
+
+// Of all heads of a layer; their mean and maximum are of the weights.
+Tensor values_of(const RecordedLayer& layer, const std::string& measure) {
+  if (measure == "norms") return value_weighted_norms(layer);
+  return measure == "gradient" ? gradient_times_attention(layer) : layer.weights;
 }
 
 bool predicts_tokens(const AttendSource& source) {
@@ -143,16 +172,9 @@ void add_measure(AttentionPicture& picture, const AttentionRecord& record, const
     if (!choice.layers.empty() &&
         std::find(choice.layers.begin(), choice.layers.end(), layer.layer) == choice.layers.end())
       continue;
-    const auto add = [&](const Tensor& values, const std::string& name) {
-      add_maps(picture, layer.name, layer.kind, layer.layer, values, choice, name);
-    };
-    if (measure == "norms") {
-      add(value_weighted_norms(layer), "norms");
-    } else if (measure == "gradient") {
-      add(gradient_times_attention(layer), "gradient");
-    } else {
-      add(layer.weights, "weights");
-    }
+    const bool other = measure == "norms" || measure == "gradient";
+    add_maps(picture, layer.name, layer.kind, layer.layer, values_of(layer, measure), choice,
+             other ? measure : "weights");
   }
 }
 
@@ -167,32 +189,84 @@ void add_page_facts(AttentionPicture& picture, const AttentionRecord& record, co
         kind != "encoder" || dynamic_cast<const EncoderDecoderModel*>(&source.model) == nullptr;
     if (tokens && decodes && record.logits.size(1) == positions)
       picture.candidates[kind] = candidates_of(record.logits, source);
-    if (kind == "encoder")
-      picture.image = image_of(input, source, static_cast<std::int64_t>(labels.keys.size()));
+    if (kind == "encoder" || kind.starts_with("image") || kind.starts_with("pooling") ||
+        (kind == "cross" && input.sound.seconds > 0))
+      add_image(picture, input, source, static_cast<std::int64_t>(labels.keys.size()));
   }
 }
 
 AttentionPicture picture_over_image(AttentionPicture picture, const AttendInput& input,
-                                    const AttendSource& source, const std::string& patch) {
-  const std::int64_t keys = std::ssize(picture.tokens.begin()->second.keys);
-  picture.image = image_of(input, source, keys);
+                                    const AttendSource& source, const ChosenPatch& patch) {
+  const auto lies_over_image = [](const auto& entry) {
+    return entry.first != "decoder" && !is_text_kind(entry.first);
+  };
+  const auto kind = std::find_if(picture.tokens.begin(), picture.tokens.end(), lies_over_image);
+  if (kind == picture.tokens.end()) return picture;  // texts alone
+  add_image(picture, input, source, std::ssize(kind->second.keys));
   const InputImage& image = picture.image;
+  const RecordedSound& sound = picture.sound;
+  const bool frames = sound.seconds > 0 && image.rows == 1;
   std::optional<std::int64_t> query;
-  if (!patch.empty()) {
-    const std::vector<std::int64_t> place = parse_ids(patch, "--patch");
+  if (patch.time) {
+    if (!frames) throw UsageError("--time: expected a model of frames of sound (--patch chooses a patch)");
+    const double share = (*patch.time - sound.start) / sound.seconds;
+    if (share < 0 || share >= 1) {
+      throw UsageError(fmt::format("--time: expected seconds from {:g} to below {:.2f}, got {:g}",
+                                   sound.start, sound.start + sound.seconds, *patch.time));
+    }
+    query = image.first + static_cast<std::int64_t>(share * static_cast<double>(image.columns));
+  } else if (!patch.place.empty()) {
+    if (frames) throw UsageError("--patch: expected a model of patches (--time SECONDS chooses a frame)");
+    const std::vector<std::int64_t> place = parse_ids(patch.place, "--patch");
     if (place.size() != 2 || place[0] >= image.rows || place[1] >= image.columns) {
       throw UsageError(
           fmt::format("--patch: expected a row below {} and a column below {}, such as {},{}, got {}",
-                      image.rows, image.columns, image.rows / 2, image.columns / 2, patch));
+                      image.rows, image.columns, image.rows / 2, image.columns / 2, patch.place));
     }
     query = image.first + place[0] * image.columns + place[1];
   } else if (image.first > 0) {
     query = 0;
   }
-  picture.title += !patch.empty() ? ": what patch " + patch + " attends to"
-                   : query        ? ": what the class token attends to"
-                                  : ": what all patches attend to, on average";
+  picture.title += patch.time             ? fmt::format(": what the frame at {:g} s attends to", *patch.time)
+                   : !patch.place.empty() ? ": what patch " + patch.place + " attends to"
+                   : picture.tokens.begin()->first.starts_with("pooling")
+                       ? ": what the query of the pooling attends to"
+                   : query  ? ": what the class token attends to"
+                   : frames ? ": what all frames attend to, on average"
+                            : ": what all patches attend to, on average";
   return over_image(picture, query);
+}
+
+AttentionPicture picture_along_time(AttentionPicture picture, const AttendInput& input,
+                                    const AttendSource& source) {
+  add_image(picture, input, source, std::ssize(picture.tokens.find("cross")->second.keys));
+  return along_time(picture);
+}
+
+void add_alignment(AttentionPicture& picture, const AttentionRecord& record, const AttendInput& input,
+                   const std::string& measure) {
+  AttentionMap map;
+  std::vector<double> sums;
+  std::int64_t heads = 0;
+  for (const RecordedLayer& layer : record.layers) {
+    if (layer.kind != "cross") continue;
+    const Tensor values = values_of(layer, measure).contiguous();
+    for (const auto& [at, head] : input.alignment_heads) {
+      if (at != layer.layer) continue;
+      const std::vector<float> weights = slice(values, 0, head, head + 1).to_vector<float>();
+      if (sums.empty()) map = inspect::empty_map(layer, measure), sums.resize(weights.size());
+      map.name = layer.name;
+      map.layer = layer.layer;
+      for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += static_cast<double>(weights[i]);
+      ++heads;
+    }
+  }
+  if (heads == 0)
+    throw UsageError(
+        "--heads: expected alignment only for a model of speech, and a layer that has such heads");
+  map.head = AttentionMap::kAlignmentHeads;
+  for (const double sum : sums) map.weights.push_back(static_cast<float>(sum / static_cast<double>(heads)));
+  picture.maps.push_back(std::move(map));
 }
 
 void add_ablations(AttentionPicture& picture, const AttentionRecord& record,

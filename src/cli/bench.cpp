@@ -428,7 +428,8 @@ CLI::App* add_model_bench(CLI::App& parent, const char* kind, const char* text, 
         ->group("Shape");
   };
   add_count("--batch", a->sizes.batch, "Sequences in the batch");
-  add_count("--length", a->sizes.length, "Tokens of each sequence (prompt or source)");
+  add_count("--length", a->sizes.length,
+            "Tokens of each sequence (prompt or source); of images and sounds, the model's own");
   if (sizes.new_tokens > 1) {  // it decodes
     add_count("--new-tokens", a->sizes.new_tokens, "Tokens to generate for each sequence");
     add_count("--num-beams", a->sizes.beams, "Number of beams; 1 is greedy search");
@@ -443,13 +444,17 @@ CLI::App* add_model_bench(CLI::App& parent, const char* kind, const char* text, 
 void add_bench_models(CLI::App& parent, const Globals& globals) {
   add_model_bench(parent, "encode", "Time one pass of an encoder", "bert-base", bench::encode_work,
                   {.length = 128}, globals)
-      ->footer("Examples:\n  heed bench encode --shape bert-base --batch 8 --length 128 --json");
+      ->footer(
+          "Examples:\n  heed bench encode --shape bert-base --batch 8 --length 128 --json\n"
+          "  heed bench encode --shape vit-base --batch 8");
   add_model_bench(parent, "generate", "Time generation with a decoder", "gpt2", bench::generate_work,
                   {.length = 8, .new_tokens = 32}, globals)
       ->footer("Examples:\n  heed bench generate --shape gpt2 --dtype bf16 --new-tokens 64");
-  add_model_bench(parent, "translate", "Time translation with an encoder-decoder", "marian",
+  add_model_bench(parent, "translate", "Time translation or transcription with an encoder-decoder", "marian",
                   bench::translate_work, {.batch = 8, .length = 24, .new_tokens = 24}, globals)
-      ->footer("Examples:\n  heed bench translate --model en-fr --batch 8 --length 24 --num-beams 4");
+      ->footer(
+          "Examples:\n  heed bench translate --model en-fr --batch 8 --length 24 --num-beams 4\n"
+          "  heed bench translate --shape whisper-base --batch 1 --new-tokens 100");
   add_model_bench(parent, "train", "Time training steps with AdamW", "gpt2", bench::train_work,
                   {.batch = 4, .length = 256}, globals)
       ->footer("Examples:\n  heed bench train --config config.json --batch 4 --length 256");

@@ -44,6 +44,16 @@ CLI::Validator positive_number() {
   return CLI::Validator(check, "");
 }
 
+CLI::Validator number_from_zero() {
+  const auto check = [](std::string& text) -> std::string {
+    double value = 0;
+    return parse_number(text, value) && std::isfinite(value) && value >= 0
+               ? ""
+               : fmt::format("expected a number of at least 0, got {}", text);
+  };
+  return CLI::Validator(check, "");
+}
+
 CLI::Option* accept_words(CLI::Option* option, const std::vector<std::string>& words) {
   const auto check = [words](const std::string& text) -> std::string {
     if (std::find(words.begin(), words.end(), text) != words.end()) return "";

@@ -19,6 +19,8 @@ CLI::Validator whole_number(std::int64_t least, std::int64_t most = std::numeric
 CLI::Validator finite_number();
 /// The same, above 0.
 CLI::Validator positive_number();
+/// The same, 0 or above.
+CLI::Validator number_from_zero();
 
 /// Limits an option to these words, which the help lists as a|b|c.
 CLI::Option* accept_words(CLI::Option* option, const std::vector<std::string>& words);

@@ -17,6 +17,8 @@
 namespace heed {
 namespace {
 
+constexpr const char* kPool = "pool";
+
 // [1, H, ...] -> [H, ...], f32, without history.
 Tensor only_row(const Tensor& x, const std::string& name) {
   if (x.size(0) != 1) throw Error(name + ": expected one row, got " + std::to_string(x.size(0)));
@@ -83,11 +85,12 @@ class KindRecorder {
 
   void listen(Taps& taps, const RecordOptions& options, const std::string& what,
               const TapSelection& selection, const std::function<void(Entry&, Tensor&)>& keep) {
+    const bool pools = kind_.part == kPool;  // once, after the layers
     const std::string prefix = kind_.stack + ".layers.", suffix = "." + kind_.part + "." + what;
     const auto add = [&](const std::string& layer) {
-      taps.listen(prefix + layer + suffix, selection,
-                  [this, prefix, suffix, keep](const std::string& name, Tensor& x) {
-                    const std::int64_t index = std::stoll(name.substr(prefix.size()));
+      taps.listen(pools ? kind_.stack + suffix : prefix + layer + suffix, selection,
+                  [this, prefix, pools, keep](const std::string& name, Tensor& x) {
+                    const std::int64_t index = pools ? 0 : std::stoll(name.substr(prefix.size()));
                     Entry& entry = entries_[index];
                     entry.layer.name = name.substr(0, name.rfind('.'));
                     entry.layer.kind = kind_.name;
@@ -95,7 +98,7 @@ class KindRecorder {
                     keep(entry, x);
                   });
     };
-    if (options.layers.empty()) add("*");
+    if (options.layers.empty() || pools) return add("*");
     for (const std::int64_t layer : options.layers) add(std::to_string(layer));
   }
 
@@ -140,7 +143,7 @@ std::vector<AttentionKind> attention_kinds(const Model& model) {
   if (dynamic_cast<const DecoderModel*>(&model) != nullptr) return {{"decoder", "decoder", "self_attn"}};
   if (dynamic_cast<const DualEncoderModel*>(&model) != nullptr)
     throw Error("attend: expected a model with one encoder or decoder, got " + model.family() +
-                " (heed forward --attentions gives the weights of both towers)");
+                " (heed attend IMAGE --text TEXT shows both towers)");
   if (both == nullptr) {
     const auto* encoder = dynamic_cast<const EncoderModel*>(&model);
     return {{"encoder", encoder != nullptr ? encoder->stack_name() : "encoder", "self_attn"}};
@@ -157,6 +160,13 @@ std::vector<AttentionKind> attention_kinds(const Model& model) {
   return kinds;
 }
 
+std::vector<AttentionKind> attention_kinds(const DualEncoderModel& model) {
+  std::vector<AttentionKind> kinds{{"image", "image_encoder", "self_attn"},
+                                   {"text", "text_encoder", "self_attn"}};
+  if (model.input().leading == 0) kinds.push_back({"pooling", "image_encoder", kPool});  // no class token
+  return kinds;
+}
+
 AttentionRecord record_attention(const Model& model, const TensorMap& inputs, const RecordOptions& options) {
   Taps taps(options.taps);
   std::vector<std::unique_ptr<KindRecorder>> recorders;
@@ -168,11 +178,12 @@ AttentionRecord record_attention(const Model& model, const TensorMap& inputs, co
   const TensorMap outputs = model.forward(inputs, {}, context);
   AttentionRecord record;
   for (const auto& [name, value] : outputs) record.outputs[name] = value.detach();
-  if (const auto found = record.outputs.find("logits"); found != record.outputs.end())
+  const char* const name = outputs.contains("logits_per_text") ? "logits_per_text" : "logits";
+  if (const auto found = record.outputs.find(name); found != record.outputs.end())
     record.logits = found->second;
   if (options.gradient) {
     check_choice(record.logits, *options.gradient);
-    const Tensor logit = chosen_logit(outputs.at("logits"), *options.gradient);
+    const Tensor logit = chosen_logit(outputs.at(name), *options.gradient);
     logit.backward(Tensor::full(logit.shape(), 1.0, logit.dtype()));
     zero_gradients(model);
   }

@@ -34,7 +34,9 @@ void add_rollout(AttentionPicture& picture, const AttentionRecord& record,
                  const std::vector<std::int64_t>& layers) {
   std::vector<std::string> done;
   for (const RecordedLayer& first : record.layers) {
-    if (first.kind == "cross" || std::find(done.begin(), done.end(), first.kind) != done.end()) continue;
+    const bool pools = first.weights.size(1) != first.weights.size(2);
+    if (first.kind == "cross" || pools || std::find(done.begin(), done.end(), first.kind) != done.end())
+      continue;
     done.push_back(first.kind);
     std::vector<const RecordedLayer*> of_kind;
     std::vector<Tensor> weights;

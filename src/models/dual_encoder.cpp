@@ -67,7 +67,8 @@ TensorMap AssembledDualEncoder::forward(const TensorMap& inputs, const ForwardOp
     collector.listen(tower.stack, static_cast<std::size_t>(tower.layers), prefix);
     const Tensor hidden = tower.model->encode(input, collector.context);
     outputs[prefix + "last_hidden_state"] = hidden;
-    return unit_rows(outputs[prefix + "pooler_output"] = tower.model->vectors(hidden, input));
+    return unit_rows(outputs[prefix + "pooler_output"] =
+                         tower.model->vectors(hidden, input, collector.context));
   };
   const Tensor text = outputs["text_embeds"] = run(parts_.text, texts, "text_model_output.");
   const Tensor image = outputs["image_embeds"] = run(parts_.image, images, "vision_model_output.");

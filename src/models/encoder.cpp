@@ -65,7 +65,8 @@ class AssembledEncoder final : public Assembled<EncoderModel> {
   }
   bool is_causal() const override { return parts_.causal; }
   std::int64_t vector_size() const override;
-  Tensor vectors(const Tensor& hidden, const ModelInput& input) const override;
+  using EncoderModel::vectors;
+  Tensor vectors(const Tensor& hidden, const ModelInput& input, Context& context) const override;
   std::optional<std::int64_t> padded_length() const override {
     return parts_.pads_texts ? config_.max_positions : std::nullopt;
   }
@@ -117,9 +118,9 @@ std::int64_t AssembledEncoder::vector_size() const {
   return parts_.projection ? parts_.projection->weight.size(0) : config_.d_model;
 }
 
-Tensor AssembledEncoder::vectors(const Tensor& hidden, const ModelInput& input) const {
-  if (!parts_.pools_vectors) return EncoderModel::vectors(hidden, input);
-  const Tensor pooled = parts_.pool(hidden, input);
+Tensor AssembledEncoder::vectors(const Tensor& hidden, const ModelInput& input, Context& context) const {
+  if (!parts_.pools_vectors) return EncoderModel::vectors(hidden, input, context);
+  const Tensor pooled = parts_.pool(hidden, input, context);
   return parts_.projection ? (*parts_.projection)(pooled) : pooled;
 }
 
@@ -208,9 +209,9 @@ TensorMap AssembledEncoder::forward(const TensorMap& inputs, const ForwardOption
   if (config_.head == EncoderHead::none) {
     outputs["last_hidden_state"] = hidden;
     if (!parts_.projected.empty()) {
-      outputs[parts_.projected] = vectors(hidden, given);
+      outputs[parts_.projected] = vectors(hidden, given, collector.context);
     } else if (parts_.pool) {
-      outputs["pooler_output"] = parts_.pool(hidden, given);
+      outputs["pooler_output"] = parts_.pool(hidden, given, collector.context);
     }
   } else if (config_.head == EncoderHead::span) {
     const Tensor logits = predict(hidden, {}, collector.context);  // [B, T, 2]
@@ -281,7 +282,7 @@ EncoderHead head_of(const Config& json, const std::string& architecture) {
 
 }  // namespace
 
-Tensor EncoderModel::vectors(const Tensor&, const ModelInput&) const {
+Tensor EncoderModel::vectors(const Tensor&, const ModelInput&, Context&) const {
   throw Error("vectors: expected a model that makes vectors of its own, as CLIP's towers, got " + family());
 }
 
@@ -346,15 +347,15 @@ OutputMap vocabulary_output(const EncoderConfig& c, const EncoderHeads& heads) {
 }
 
 Pool pool_first_token() {
-  return [](const Tensor& hidden, const ModelInput&) { return first_token(hidden); };
+  return [](const Tensor& hidden, const ModelInput&, Context&) { return first_token(hidden); };
 }
 
 Pool pool_first_two() {
-  return [](const Tensor& hidden, const ModelInput&) { return mean_of_first_two(hidden); };
+  return [](const Tensor& hidden, const ModelInput&, Context&) { return mean_of_first_two(hidden); };
 }
 
 Pool pool_first_token(Linear map, Activation activation) {
-  return [map = std::move(map), activation](const Tensor& hidden, const ModelInput&) {
+  return [map = std::move(map), activation](const Tensor& hidden, const ModelInput&, Context&) {
     return map(first_token(hidden), activation);
   };
 }

@@ -73,7 +73,7 @@ struct EncoderHeadParts {
 };
 
 /// What `pooler_output` [B, P] is made of: hidden [B, T, D] of an input.
-using Pool = std::function<Tensor(const Tensor& hidden, const ModelInput& input)>;
+using Pool = std::function<Tensor(const Tensor& hidden, const ModelInput& input, Context& context)>;
 /// The first token, as it is or through a map.
 Pool pool_first_token();
 Pool pool_first_token(Linear map, Activation activation = Activation::tanh);

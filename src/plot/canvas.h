@@ -8,6 +8,7 @@
 
 #include "heed/plot/picture.h"
 #include "heed/text/unicode.h"
+#include "plot/color.h"
 
 namespace heed::plot {
 
@@ -43,6 +44,16 @@ struct Legend {
   bool over_image = false;
 };
 
+struct Box {
+  double left = 0, top = 0, width = 0, height = 0;
+};
+
+/// [height, width, 3]
+struct Pixels {
+  std::int64_t width = 0, height = 0;
+  std::vector<std::uint8_t> rgb;
+};
+
 class Canvas {
  public:
   virtual ~Canvas() = default;
@@ -59,6 +70,15 @@ class Canvas {
   /// Labels of rows, or of columns, which rise at 60 degrees.
   virtual void labels(const std::vector<Label>& labels, const TextStyle& style, bool rise) = 0;
   virtual void map(const PlacedMap& placed) = 0;
+  /// Pixels that fill a box, with a tooltip where there can be one.
+  virtual void raster(const Pixels& pixels, const Box& box, const std::string& tooltip = "") = 0;
+  /// The image that all maps share.
+  virtual void image(const InputImage& image, const Box& box) = 0;
+  /// Thin lines around a box, which may be as thin as a line.
+  virtual void outline(const Box& box, Rgb color) = 0;
+  /// Pixels of a unit that are worth drawing.
+  virtual double resolution() const = 0;
+  virtual Palette palette() const = 0;
   virtual void legend(const Legend& legend, const TextStyle& style) = 0;
 };
 

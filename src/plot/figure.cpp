@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "plot/along_time.h"
+
 namespace heed::plot {
 namespace {
 
@@ -17,6 +19,8 @@ constexpr TextStyle kCaption{12, 6.4, Ink::gray, Anchor::middle};
 constexpr TextStyle kSmall{11, 6.4};
 constexpr const char* kAxes = "rows: queries, columns: keys";
 constexpr const char* kParts = "each square: a part of the image";
+constexpr const char* kSpectrogram = "behind: the spectrogram, low frequencies at the bottom";
+constexpr const char* kWords = "rows: words, boxed from their beginning to their end; above: the spectrogram";
 
 /// Breaks the title into lines. The average character is that of most titles; where the canvas knows better,
 /// lines get shorter until they fit.
@@ -44,14 +48,14 @@ std::string caption_of(const Section& section, const AttentionMap& map, const Ca
 }
 
 /// If cells are smaller than their labels, only every n-th is labeled.
-std::size_t label_step(const Section& section) {
-  return static_cast<std::size_t>(std::max(1.0, std::ceil((section.font + 1) / section.cell)));
+std::size_t label_step(const Section& section, double cell) {
+  return static_cast<std::size_t>(std::max(1.0, std::ceil((section.font + 1) / cell)));
 }
 
 void draw_row_labels(const Section& section, double top, Canvas& canvas) {
   std::vector<Label> labels;
-  for (std::size_t i = 0; i < section.rows.size(); i += label_step(section)) {
-    const double y = top + (static_cast<double>(i) + 0.5) * section.cell + section.font * 0.35;
+  for (std::size_t i = 0; i < section.rows.size(); i += label_step(section, section.row)) {
+    const double y = top + section.strip + (static_cast<double>(i) + 0.5) * section.row + section.font * 0.35;
     labels.push_back({kFigureMargin + section.left - 6, y, section.rows[i]});
   }
   TextStyle style = label_style(section.font);
@@ -61,7 +65,7 @@ void draw_row_labels(const Section& section, double top, Canvas& canvas) {
 
 void draw_column_labels(const Section& section, double left, double top, Canvas& canvas) {
   std::vector<Label> labels;
-  for (std::size_t i = 0; i < section.columns.size(); i += label_step(section)) {
+  for (std::size_t i = 0; i < section.columns.size(); i += label_step(section, section.cell)) {
     const double x = left + (static_cast<double>(i) + 0.5) * section.cell + section.font * 0.3;
     labels.push_back({x, top - 5, section.columns[i]});
   }
@@ -103,27 +107,37 @@ void Figure::draw(Canvas& canvas) const {
     draw_legend(scale, y, canvas);
     y += kLegendLine;
   }
-  canvas.text({kFigureMargin, y + 10, is_over_image() ? kParts : kAxes}, kSmall);
+  canvas.text({kFigureMargin, y + 10, note()}, kSmall);
 }
 
 void Figure::draw_section(const Section& section, double top, Canvas& canvas) const {
   canvas.text({kFigureMargin, top + 12, section_title(section)}, kSectionLine);
   for (std::size_t r = 0; r < section.panels.size(); ++r) {
-    const double y = top + kSectionTitle + section.above +
-                     static_cast<double>(r) * (section.panel_height() + kPanelCaption + kPanelGap);
-    if (section.image == nullptr) draw_row_labels(section, y, canvas);
+    const double y =
+        top + kSectionTitle + section.above +
+        static_cast<double>(r) * (section.panel_height() + section.axis + kPanelCaption + kPanelGap);
+    if (section.has_row_labels()) draw_row_labels(section, y, canvas);
     for (std::size_t c = 0; c < section.panels[r].size(); ++c) {
       const AttentionMap* map = section.panels[r][c];
       if (map == nullptr) continue;
       const double x =
           kFigureMargin + section.left + static_cast<double>(c) * (section.panel_width() + kPanelGap);
       if (r == 0 && section.image == nullptr) draw_column_labels(section, x, y, canvas);
-      canvas.map({section, *map, x, y, largest_of(scales_, map->measure)});
+      const PlacedMap placed{section, *map, x, y, largest_of(scales_, map->measure)};
+      section.along_time ? draw_along_time(placed, canvas) : canvas.map(placed);
+      const double below = y + section.panel_height();
+      if (section.sound != nullptr) draw_time_axis(section, x, below, canvas);
       canvas.text(
-          {x + section.panel_width() / 2, y + section.panel_height() + 16, caption_of(section, *map, canvas)},
+          {x + section.panel_width() / 2, below + section.axis + 16, caption_of(section, *map, canvas)},
           kCaption);
     }
   }
+}
+
+const char* Figure::note() const {
+  const Section& first = sections_.front();
+  if (first.along_time) return kWords;
+  return !is_over_image() ? kAxes : first.sound != nullptr ? kSpectrogram : kParts;
 }
 
 /// From 0, or where there are negative numbers from the largest magnitude below it.

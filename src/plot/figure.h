@@ -26,7 +26,8 @@ class Figure {
   void draw(Canvas& canvas) const;
 
  private:
-  bool is_over_image() const { return !sections_.empty() && sections_.front().image != nullptr; }
+  bool is_over_image() const { return sections_.front().image != nullptr && !sections_.front().along_time; }
+  const char* note() const;
   void draw_section(const Section& section, double top, Canvas& canvas) const;
   void draw_legend(const MeasureScale& scale, double top, Canvas& canvas) const;
   std::string section_title(const Section& section) const;

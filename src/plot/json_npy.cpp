@@ -50,6 +50,19 @@ void append_ablation(std::string& out, const AttentionPicture& picture) {
   if (*separator != '\0') out += "]";
 }
 
+void append_sound(std::string& out, const RecordedSound& sound) {
+  if (sound.seconds <= 0) return;
+  out +=
+      fmt::format(",\n\"sound\": {{\"start\": {}, \"seconds\": {}, \"words\": [", sound.start, sound.seconds);
+  const char* separator = "";
+  for (const SpokenWord& word : sound.words) {
+    out += fmt::format("{}{{\"text\": {}, \"start\": {}, \"end\": {}, \"queries\": [{}, {}]}}", separator,
+                       json_quoted(word.text), word.start, word.end, word.queries[0], word.queries[1]);
+    separator = ",\n";
+  }
+  out += "]}";
+}
+
 void append_float(std::string& out, float value) {
   std::uint32_t bits = 0;
   std::memcpy(&bits, &value, sizeof bits);
@@ -70,20 +83,23 @@ std::string attention_json(const AttentionPicture& picture) {
   out += "},\n\"maps\": [";
   separator = "";
   for (const AttentionMap& map : picture.maps) {
+    const bool aligns = map.head == AttentionMap::kAlignmentHeads;
     const std::string head = map.head == AttentionMap::kMeanOfHeads  ? "null"
                              : map.head == AttentionMap::kMaxOfHeads ? "\"max\""
+                             : aligns                                ? "\"alignment\""
                                                                      : std::to_string(map.head);
     out += fmt::format(
         "{}{{\"name\": {}, \"kind\": {}, \"layer\": {}, \"head\": {}, \"queries\": {}, \"keys\": {}, "
         "\"measure\": {},\n\"weights\": [",
-        separator, json_quoted(map.name), json_quoted(map.kind), map.layer, head, map.queries, map.keys,
-        json_quoted(map.measure));
+        separator, json_quoted(map.name), json_quoted(map.kind), aligns ? "null" : std::to_string(map.layer),
+        head, map.queries, map.keys, json_quoted(map.measure));
     append_weights(out, map);
     out += "]}";
     separator = ",\n";
   }
   out += "]";
   append_ablation(out, picture);
+  append_sound(out, picture.sound);
   return out + "}\n";
 }
 

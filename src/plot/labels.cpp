@@ -130,12 +130,20 @@ std::string escape_markup(std::string_view text) {
 std::string kind_title(const std::string& kind) {
   if (kind == "cross") return "cross-attention";
   if (kind == "self") return "self-attention";
-  if (kind == "encoder" || kind == "decoder") return kind + " self-attention";
+  if (kind == "encoder" || kind == "decoder" || kind == "image" || kind == "text")
+    return kind + " self-attention";
+  if (kind == "pooling") return "attention pooling";
   return visible(kind);
 }
 
 std::string head_title(const AttentionMap& map) {
+  if (map.kind.starts_with("pooling")) {
+    return map.head == AttentionMap::kMeanOfHeads  ? "pooling, mean of heads"
+           : map.head == AttentionMap::kMaxOfHeads ? "pooling, largest of heads"
+                                                   : fmt::format("pooling, head {}", map.head);
+  }
   if (map.measure == "rollout") return fmt::format("rollout to layer {}", map.layer);
+  if (map.head == AttentionMap::kAlignmentHeads) return "mean of the alignment heads";
   if (map.head == AttentionMap::kMeanOfHeads) return fmt::format("layer {}, mean of heads", map.layer);
   if (map.head == AttentionMap::kMaxOfHeads) return fmt::format("layer {}, largest of heads", map.layer);
   return fmt::format("layer {}, head {}", map.layer, map.head);
@@ -143,6 +151,7 @@ std::string head_title(const AttentionMap& map) {
 
 std::string short_title(const AttentionMap& map) {
   if (map.measure == "rollout") return fmt::format("to {}", map.layer);
+  if (map.head == AttentionMap::kAlignmentHeads) return "alignment";
   if (map.head == AttentionMap::kMeanOfHeads) return fmt::format("{} mean", map.layer);
   if (map.head == AttentionMap::kMaxOfHeads) return fmt::format("{} max", map.layer);
   return fmt::format("{}.{}", map.layer, map.head);

@@ -23,12 +23,22 @@ AttentionPicture over_image(const AttentionPicture& picture, std::optional<std::
   plot::check_picture(picture);
   const InputImage& image = picture.image;
   const std::int64_t parts = image.rows * image.columns;
+  // The keys after those of a sound are padding, and nobody asks for what padding attends to.
+  const bool is_sound = picture.sound.seconds > 0;
   AttentionPicture over;
   over.title = picture.title;
   over.image = image;
+  over.sound = picture.sound;
+  over.beside = picture.beside;
   over.over_image = true;
   for (const AttentionMap& map : picture.maps) {
-    if (image.width == 0 || map.keys != image.first + parts) continue;
+    if (std::find(picture.beside.begin(), picture.beside.end(), map.kind) != picture.beside.end()) {
+      over.maps.push_back(map);
+      over.tokens[map.kind] = plot::tokens_of(picture, map);
+      continue;
+    }
+    const std::int64_t keys = image.first + parts;
+    if (image.width == 0 || (is_sound ? map.keys < keys || map.kind == "cross" : map.keys != keys)) continue;
     if (query && (*query < 0 || *query >= map.queries)) {
       throw Error("attention picture: expected a query below " + std::to_string(map.queries) + ", got " +
                   std::to_string(*query));
@@ -37,7 +47,9 @@ AttentionPicture over_image(const AttentionPicture& picture, std::optional<std::
     laid.queries = image.rows;
     laid.keys = image.columns;
     laid.weights.assign(static_cast<std::size_t>(parts), 0.0f);
-    const std::int64_t first = query.value_or(0), end = query ? *query + 1 : map.queries;
+    const std::int64_t first = query.value_or(0), end = query      ? *query + 1
+                                                        : is_sound ? std::min(keys, map.queries)
+                                                                   : map.queries;
     for (std::int64_t part = 0; part < parts; ++part) {
       double sum = 0;
       for (std::int64_t row = first; row < end; ++row)
@@ -54,14 +66,22 @@ AttentionPicture over_image(const AttentionPicture& picture, std::optional<std::
   return over;
 }
 
+bool AttentionPicture::is_over_image(const std::string& kind) const {
+  return over_image && std::find(beside.begin(), beside.end(), kind) == beside.end();
+}
+
 namespace plot {
 
 Rgb mean_color(const InputImage& image, std::int64_t row, std::int64_t column) {
+  return mean_color(image, {image.rows, image.columns}, row, column);
+}
+
+Rgb mean_color(const InputImage& image, const ImageGrid& grid, std::int64_t row, std::int64_t column) {
   const auto bounds = [](std::int64_t part, std::int64_t parts, std::int64_t size) {
     return std::pair(part * size / parts, std::max(part * size / parts + 1, (part + 1) * size / parts));
   };
-  const auto [top, bottom] = bounds(row, image.rows, image.height);
-  const auto [left, right] = bounds(column, image.columns, image.width);
+  const auto [top, bottom] = bounds(row, grid.rows, image.height);
+  const auto [left, right] = bounds(column, grid.columns, image.width);
   std::int64_t sums[3] = {};
   for (std::int64_t y = top; y < bottom; ++y) {
     for (std::int64_t x = left; x < right; ++x) {

@@ -11,8 +11,12 @@ namespace heed::plot {
 
 inline constexpr double kPale = 0.55;  // the share of white in the image of a figure
 
-/// The mean color of a part of the image.
+/// The mean color of a part of the image; of one of any grid over it.
 Rgb mean_color(const InputImage& image, std::int64_t row, std::int64_t column);
+struct ImageGrid {
+  std::int64_t rows = 0, columns = 0;
+};
+Rgb mean_color(const InputImage& image, const ImageGrid& grid, std::int64_t row, std::int64_t column);
 
 /// How much the color of a weight covers, for its share of the largest: small weights show as well.
 double density(double share);

@@ -160,7 +160,8 @@ float largest_norm(const AttentionMap& map, const std::vector<float>& norms) {
 std::array<float, 2> largest_over_image(const InputImage& image, const AttentionMap& map,
                                         const std::vector<float>& norms) {
   std::array<float, 2> largest{};
-  const std::int64_t queries = image.first > 0 || map.kind == "cross" ? 1 : map.queries;
+  const bool mean = image.first == 0 && map.kind != "cross" && map.queries == map.keys;
+  const std::int64_t queries = mean ? std::min(map.queries, image.rows * image.columns) : 1;
   for (std::int64_t key = image.first; key < image.first + image.rows * image.columns; ++key) {
     double sum = 0;
     for (std::int64_t query = 0; query < queries; ++query) sum += weight_at(map, query, key);
@@ -269,12 +270,21 @@ PageData page_data(const AttentionPicture& picture, int bits) {
             {"negative", palette(-1)},
             {"kinds", std::move(kinds)}};
   if (!picture.scored.empty()) data["scored"] = visible_tokens(picture.scored);
+  if (const RecordedSound& sound = picture.sound; sound.seconds > 0) {
+    data["sound"] = {{"start", sound.start}, {"seconds", sound.seconds}, {"words", json::array()}};
+    for (const SpokenWord& word : sound.words)
+      data["sound"]["words"].push_back({{"text", visible(word.text)},
+                                        {"start", word.start},
+                                        {"end", word.end},
+                                        {"first", word.queries[0]},
+                                        {"count", word.queries[1] - word.queries[0]}});
+  }
   if (const InputImage& image = picture.image; image.width > 0) {
     data["image"] = {{"png", base64(encode_png(image.width, image.height, image.rgb))},
                      {"rows", image.rows},
                      {"columns", image.columns},
-                     {"first", image.first},
-                     {"upward", image.upward}};
+                     {"first", image.first}};
+    if (image.upward) data["image"]["upward"] = true;
   }
   return {std::move(data), std::move(packs.list)};
 }

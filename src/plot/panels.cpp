@@ -12,6 +12,9 @@ namespace {
 
 constexpr double kTiltCosine = 0.5, kTiltSine = 0.866;  // column labels rise at 60 degrees
 constexpr int kLongestLabel = 20;
+// Of a recording.
+constexpr double kStripHeight = 64, kWordRow = 16, kWordFont = 11, kLeastPanelHeight = 72,
+                 kLeastPanelWidth = 200;
 
 std::vector<std::string> labels_of(const std::vector<std::string>& tokens) {
   std::vector<std::string> labels;
@@ -47,15 +50,18 @@ void place_panels(Section& section, const std::vector<const AttentionMap*>& maps
     index_of(heads, map->head);
   }
   const bool rollout = section.measure == "rollout";  // one map per layer, not of a head
-  if (layers.size() > 1 && maps.size() <= layers.size() * heads.size() && !rollout) {
+  if (layers.size() > 1 && maps.size() <= layers.size() * heads.size() && !rollout &&
+      section.sound == nullptr) {
     section.panels.assign(layers.size(), std::vector<const AttentionMap*>(heads.size(), nullptr));
     for (const AttentionMap* map : maps)
       section.panels[index_of(layers, map->layer)][index_of(heads, map->head)] = map;
     return;
   }
-  // Four panels per row, unless the cells of a longer sentence would be too small for labels.
-  std::size_t across = std::min<std::size_t>(maps.size(), 4);
-  while (across > 1 && cell_for(across, section.columns.size(), 30, width) < 13) --across;
+  // Four panels per row, unless the cells of a longer sentence would be too small for labels. Time needs
+  // width.
+  std::size_t across = std::min<std::size_t>(maps.size(), section.sound != nullptr ? 2 : 4);
+  while (section.sound == nullptr && across > 1 && cell_for(across, section.columns.size(), 30, width) < 13)
+    --across;
   for (std::size_t i = 0; i < maps.size(); ++i) {
     if (i % across == 0) section.panels.emplace_back();
     section.panels.back().push_back(maps[i]);
@@ -68,7 +74,11 @@ Section make_section(const AttentionPicture& picture, const std::string& kind, c
   section.kind = kind;
   section.measure = measure;
   section.tokens = &picture.tokens.find(kind)->second;
-  if (picture.over_image) section.image = &picture.image;
+  if (picture.is_over_image(kind) || picture.along_time) {
+    section.image = &picture.image;
+    section.along_time = picture.along_time;
+    if (picture.sound.seconds > 0) section.sound = &picture.sound;
+  }
   section.rows = labels_of(section.tokens->queries);
   section.columns = labels_of(section.tokens->keys);
   std::vector<const AttentionMap*> maps;
@@ -77,6 +87,12 @@ Section make_section(const AttentionPicture& picture, const std::string& kind, c
   }
   place_panels(section, maps, width);
   for (const auto& row : section.panels) section.panels_across = std::max(section.panels_across, row.size());
+  if (section.sound != nullptr) {
+    const auto across = static_cast<double>(section.panels_across);
+    section.resize((width - kPanelGap * (across - 1)) / across / static_cast<double>(section.columns.size()),
+                   canvas);
+    return section;
+  }
   section.resize(cell_for(section.panels_across, section.columns.size(), maps.size() == 1 ? 34 : 26, width),
                  canvas);
   return section;
@@ -85,13 +101,28 @@ Section make_section(const AttentionPicture& picture, const std::string& kind, c
 }  // namespace
 
 void Section::resize(double size, const Canvas& canvas) {
-  cell = size;
+  cell = row = size;
   font = std::clamp(cell * 0.62, 8.0, 14.0);
+  if (sound != nullptr) {
+    const auto count = static_cast<double>(rows.size());
+    axis = kTimeAxis;
+    strip = along_time ? kStripHeight + kStripGap : 0;
+    row = along_time ? kWordRow : std::max(size, kLeastPanelHeight / count);
+    font = kWordFont;
+    if (along_time) left = label_room(rows, font, canvas);
+  }
   if (image != nullptr) return;
   left = label_room(rows, font, canvas);
   const double longest = label_room(columns, font, canvas);
   above = longest * kTiltSine + font * 0.5;
   right = std::max(0.0, longest * kTiltCosine - cell / 2);
+}
+
+bool Section::can_shrink() const { return sound != nullptr ? panel_width() > kLeastPanelWidth : cell > 1; }
+
+void Section::shrink(const Canvas& canvas) {
+  constexpr double kShare = 0.97;
+  resize(sound != nullptr ? cell * kShare : cell - 1, canvas);
 }
 
 std::vector<Section> place_maps(const AttentionPicture& picture, double width, const Canvas& canvas) {

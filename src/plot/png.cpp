@@ -39,6 +39,13 @@ class PixelCanvas final : public Canvas {
   void text(const Label& line, const TextStyle& style) override;
   void labels(const std::vector<Label>& labels, const TextStyle& style, bool rise) override;
   void map(const PlacedMap& placed) override;
+  void raster(const Pixels& pixels, const Box& box, const std::string& tooltip) override;
+  void image(const InputImage& image, const Box& box) override {
+    raster({image.width, image.height, image.rgb}, box, "");
+  }
+  void outline(const Box& box, Rgb color) override;
+  double resolution() const override { return scale_; }
+  Palette palette() const override { return palette_; }
   void legend(const Legend& legend, const TextStyle& style) override;
 
   std::int64_t width() const { return width_; }
@@ -46,12 +53,13 @@ class PixelCanvas final : public Canvas {
   const std::vector<std::uint8_t>& rgb() const { return rgb_; }
 
  private:
-  struct Box {
+  struct PixelBox {
     std::int64_t left, top, width, height;
   };
   std::int64_t pixels(double units) const;
-  void fill(const Box& box, Rgb color);
-  void frame(const Box& box, std::int64_t distance);
+  PixelBox pixels(const Box& box) const;
+  void fill(const PixelBox& box, Rgb color);
+  void frame(const PixelBox& box, std::int64_t distance);
   void draw(const Label& label, const TextStyle& style, bool rise);
   void map_over_image(const PlacedMap& placed);
 
@@ -69,6 +77,11 @@ std::uint8_t ink_level(Ink ink) { return ink == Ink::dark ? 0x22 : 0x55; }
 
 std::int64_t PixelCanvas::pixels(double units) const { return std::lround(units * scale_); }
 
+PixelCanvas::PixelBox PixelCanvas::pixels(const Box& box) const {
+  const std::int64_t left = pixels(box.left), top = pixels(box.top);
+  return {left, top, pixels(box.left + box.width) - left, pixels(box.top + box.height) - top};
+}
+
 double PixelCanvas::width_of(const std::string& text, const TextStyle& style) const {
   return style.size * fonts_.width_of(text, style.bold);
 }
@@ -79,7 +92,7 @@ void PixelCanvas::open(double width, double height) {
   rgb_.assign(static_cast<std::size_t>(3 * width_ * height_), 0xff);
 }
 
-void PixelCanvas::fill(const Box& box, Rgb color) {
+void PixelCanvas::fill(const PixelBox& box, Rgb color) {
   for (std::int64_t y = std::max<std::int64_t>(0, box.top); y < std::min(height_, box.top + box.height);
        ++y) {
     for (std::int64_t x = std::max<std::int64_t>(0, box.left); x < std::min(width_, box.left + box.width);
@@ -93,7 +106,7 @@ void PixelCanvas::fill(const Box& box, Rgb color) {
 }
 
 /// A line around the box, `distance` away from it.
-void PixelCanvas::frame(const Box& box, std::int64_t distance) {
+void PixelCanvas::frame(const PixelBox& box, std::int64_t distance) {
   const std::int64_t line = std::max<std::int64_t>(1, static_cast<std::int64_t>(scale_)),
                      away = distance + line;
   const std::int64_t left = box.left - away, top = box.top - away;
@@ -142,25 +155,46 @@ void PixelCanvas::map(const PlacedMap& placed) {
 
 void PixelCanvas::map_over_image(const PlacedMap& placed) {
   const AttentionMap& map = placed.map;
-  const InputImage& image = *placed.section.image;
-  const std::int64_t cell = pixels(placed.section.cell), left = pixels(placed.left), top = pixels(placed.top);
-  const std::int64_t width = map.keys * cell, height = map.queries * cell;
-  for (std::int64_t y = 0; y < height; ++y) {
-    for (std::int64_t x = 0; x < width; ++x) {
-      const float weight = map.weights[static_cast<std::size_t>(y / cell * map.keys + x / cell)];
+  const Section& section = placed.section;
+  const InputImage& image = *section.image;
+  const PixelBox to = pixels(Box{placed.left, placed.top, section.panel_width(), section.panel_height()});
+  for (std::int64_t y = 0; y < to.height; ++y) {
+    for (std::int64_t x = 0; x < to.width; ++x) {
+      const float weight = map.weights[static_cast<std::size_t>(y * map.queries / to.height * map.keys +
+                                                                x * map.keys / to.width)];
       const std::uint8_t* from = &image.rgb[static_cast<std::size_t>(
-          3 * (y * image.height / height * image.width + x * image.width / width))];
-      fill({left + x, top + y, 1, 1},
+          3 * (y * image.height / to.height * image.width + x * image.width / to.width))];
+      fill({to.left + x, to.top + y, 1, 1},
            std::isfinite(weight)
                ? covered({from[0], from[1], from[2]}, static_cast<double>(weight / placed.largest), palette_)
                : kNoNumber);
     }
   }
-  frame({left, top, width, height}, 1);
+  frame(to, 1);
+}
+
+void PixelCanvas::raster(const Pixels& pixels, const Box& box, const std::string& /*tooltip*/) {
+  const PixelBox to = this->pixels(box);
+  for (std::int64_t y = 0; y < to.height; ++y) {
+    for (std::int64_t x = 0; x < to.width; ++x) {
+      const std::uint8_t* from = &pixels.rgb[static_cast<std::size_t>(
+          3 * (y * pixels.height / to.height * pixels.width + x * pixels.width / to.width))];
+      fill({to.left + x, to.top + y, 1, 1}, {from[0], from[1], from[2]});
+    }
+  }
+}
+
+void PixelCanvas::outline(const Box& box, Rgb color) {
+  const PixelBox at = pixels(box);
+  const std::int64_t line = std::max<std::int64_t>(1, static_cast<std::int64_t>(scale_));
+  fill({at.left, at.top, std::max(line, at.width), line}, color);
+  fill({at.left, at.top + at.height - line, std::max(line, at.width), line}, color);
+  fill({at.left, at.top, line, at.height}, color);
+  fill({at.left + at.width - line, at.top, line, at.height}, color);
 }
 
 void PixelCanvas::legend(const Legend& legend, const TextStyle& style) {
-  const Box bar{pixels(legend.left), pixels(legend.top), pixels(legend.width), pixels(kLegendBarHeight)};
+  const PixelBox bar{pixels(legend.left), pixels(legend.top), pixels(legend.width), pixels(kLegendBarHeight)};
   for (std::int64_t x = 0; x < bar.width; ++x) {
     const double at = static_cast<double>(x) / static_cast<double>(bar.width - 1);
     fill({bar.left + x, bar.top, 1, bar.height},
@@ -187,8 +221,7 @@ constexpr double kManyPixels = 1e7;  // from here on, speed counts more than the
 /// Makes cells smaller until the sections fit in the width.
 void fit_width(std::vector<Section>& sections, double width, const PixelCanvas& canvas) {
   for (Section& section : sections) {
-    while (section.cell > 1 && section.width() + 2 * plot::kFigureMargin > width)
-      section.resize(section.cell - 1, canvas);
+    while (section.can_shrink() && section.width() + 2 * plot::kFigureMargin > width) section.shrink(canvas);
   }
 }
 
@@ -199,8 +232,8 @@ void fit_pixels(const AttentionPicture& picture, std::vector<Section>& sections,
     if (figure.width() * figure.height() <= kMostPixels) return;
     smaller = false;
     for (Section& section : sections) {
-      if (section.cell <= 1) continue;
-      section.resize(section.cell - 1, canvas);
+      if (!section.can_shrink()) continue;
+      section.shrink(canvas);
       smaller = true;
     }
   }
@@ -217,7 +250,9 @@ double fill_width(const AttentionPicture& picture, std::vector<Section>& section
                     needed, width));
   }
   const double scale = width / needed;
-  for (Section& section : sections) section.resize(std::floor(section.cell * scale) / scale, canvas);
+  for (Section& section : sections) {
+    if (section.sound == nullptr) section.resize(std::floor(section.cell * scale) / scale, canvas);
+  }
   return scale;
 }
 

@@ -69,6 +69,35 @@ class SvgCanvas final : public plot::Canvas {
         section.panel_width() + 3 - gap, section.panel_height() + 3 - gap);
   }
 
+  void raster(const plot::Pixels& pixels, const plot::Box& box, const std::string& tooltip) override {
+    put("<image x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" preserveAspectRatio=\"none\" "
+        "href=\"data:image/png;base64,{}\"{}",
+        box.left, box.top, box.width, box.height,
+        plot::base64(encode_png(pixels.width, pixels.height, pixels.rgb)), tooltip.empty() ? "/>\n" : ">");
+    if (!tooltip.empty()) put("<title>{}</title></image>\n", plot::escape_markup(tooltip));
+  }
+
+  /// The image is stored once.
+  void image(const InputImage& image, const plot::Box& box) override {
+    if (!has_image_) {
+      put("<defs><image id=\"image\" width=\"{0}\" height=\"{1}\" preserveAspectRatio=\"none\" "
+          "href=\"data:image/png;base64,{2}\"/></defs>\n",
+          image.width, image.height, plot::base64(encode_png(image.width, image.height, image.rgb)));
+      has_image_ = true;
+    }
+    put("<use href=\"#image\" transform=\"translate({:.1f} {:.1f}) scale({:.6g} {:.6g})\"/>\n", box.left,
+        box.top, box.width / static_cast<double>(image.width),
+        box.height / static_cast<double>(image.height));
+  }
+
+  void outline(const plot::Box& box, plot::Rgb color) override {
+    put("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" fill=\"none\" stroke=\"{}\"/>\n",
+        box.left, box.top, box.width, box.height, plot::hex(color));
+  }
+
+  double resolution() const override { return 2; }
+  Palette palette() const override { return style_.palette; }
+
   void legend(const plot::Legend& legend, const plot::TextStyle& style) override {
     constexpr int kStops = 8;
     put("<defs><linearGradient id=\"scale{}\">", legends_);
@@ -94,30 +123,20 @@ class SvgCanvas final : public plot::Canvas {
     fmt::format_to(std::back_inserter(out_), format, std::forward<Args>(args)...);
   }
 
-  /// The image is stored once.
   void put_image(const plot::Section& section) {
-    const InputImage& image = *section.image;
-    if (!has_image_) {
-      put("<defs><image id=\"image\" width=\"{0}\" height=\"{1}\" preserveAspectRatio=\"none\" "
-          "href=\"data:image/png;base64,{2}\"/></defs>\n",
-          image.width, image.height, plot::base64(encode_png(image.width, image.height, image.rgb)));
-      has_image_ = true;
-    }
-    put("<use href=\"#image\" transform=\"scale({:.6g} {:.6g})\"/>\n",
-        section.panel_width() / static_cast<double>(image.width),
-        section.panel_height() / static_cast<double>(image.height));
+    image(*section.image, {0, 0, section.panel_width(), section.panel_height()});
     put("<rect width=\"{:g}\" height=\"{:g}\" fill=\"#fff\" fill-opacity=\"{}\"/>\n", section.panel_width(),
         section.panel_height(), plot::kPale);
   }
 
   void put_part(const plot::PlacedMap& placed, std::int64_t row, std::int64_t column) {
-    const double cell = placed.section.cell;
+    const double cell = placed.section.cell, high = placed.section.row;
     const float weight = placed.map.weights[static_cast<std::size_t>(row * placed.map.keys + column)];
     const double share = static_cast<double>(weight / placed.largest);
     put("<rect x=\"{:g}\" y=\"{:g}\" width=\"{:g}\" height=\"{:g}\" fill=\"{}\" "
         "fill-opacity=\"{:.2f}\"><title>{},{}: "
         "{:.3g}</title></rect>\n",
-        static_cast<double>(column) * cell, static_cast<double>(row) * cell, cell, cell,
+        static_cast<double>(column) * cell, static_cast<double>(row) * high, cell, high,
         std::isfinite(share) ? plot::hex(plot::shade(share, style_.palette)) : "#ccc",
         std::isfinite(share) ? plot::density(share) : 1.0, row, column, weight);
   }
@@ -153,7 +172,7 @@ class SvgCanvas final : public plot::Canvas {
 std::string attention_svg(const AttentionPicture& picture, const FigureStyle& style) {
   plot::check_picture(picture);
   std::size_t cells = 0;
-  for (const AttentionMap& map : picture.maps) cells += map.weights.size();
+  for (const AttentionMap& map : picture.maps) cells += picture.along_time ? 1 : map.weights.size();
   if (cells > kMostCells) {
     throw Error(
         fmt::format("attention picture: expected at most {} cells in an SVG, got {} (choose fewer layers, "

@@ -9,6 +9,7 @@
 #include "heed/error.h"
 #include "heed/plot/picture.h"
 #include "heed/text/unicode.h"
+#include "plot/along_time.h"
 #include "plot/color.h"
 #include "plot/labels.h"
 #include "plot/over_image.h"
@@ -69,17 +70,18 @@ class TerminalWriter {
     if (!picture_.title.empty()) out_ += plot::visible(picture_.title) + "\n\n";
     for (const AttentionMap& map : picture_.maps) write_map(map);
     for (const plot::MeasureScale& scale : scales_) legend(scale);
-    if (scales_.size() > 1 && !picture_.over_image) out_ += "rows: queries, columns: keys\n";
+    if (scales_.size() > 1 && !picture_.over_image && !picture_.along_time)
+      out_ += "rows: queries, columns: keys\n";
     return out_;
   }
 
  private:
   void write_map(const AttentionMap& map) {
-    if (picture_.over_image) return write_over_image(map);
+    if (picture_.along_time) return write_along_time(map);
+    if (picture_.is_over_image(map.kind))
+      return picture_.sound.seconds > 0 ? write_over_sound(map) : write_over_image(map);
     const Layout layout = lay_out(plot::tokens_of(picture_, map), style_.width);
-    out_ += plot::kind_title(map.kind) + ", " + plot::head_title(map);
-    if (map.measure != "weights" && map.measure != "rollout") out_ += ", " + plot::measure_title(map.measure);
-    out_ += "\n";
+    heading(plot::kind_title(map.kind) + ", ", map);
     for (std::int64_t first = 0; first < map.keys; first += layout.keys_per_block) {
       const std::int64_t last = std::min(map.keys, first + layout.keys_per_block);
       header(layout, first, last);
@@ -88,11 +90,104 @@ class TerminalWriter {
     }
   }
 
-  /// Two columns a part, which most terminals show as a square.
-  void write_over_image(const AttentionMap& map) {
-    out_ += plot::head_title(map);
+  void heading(const std::string& kind, const AttentionMap& map) {
+    out_ += kind + plot::head_title(map);
     if (map.measure != "weights" && map.measure != "rollout") out_ += ", " + plot::measure_title(map.measure);
     out_ += "\n";
+  }
+
+  /// The spectrogram, then a row for each word: its name, its weights, its times. Brackets stand before and
+  /// after the columns of the word.
+  void write_along_time(const AttentionMap& map) {
+    constexpr int kTimes = 16;  // " 10.24-10.48 s"
+    const std::vector<std::string> words =
+        labels_of(plot::tokens_of(picture_, map).queries, kLongestRowLabel);
+    const int margin = widest(words) + 1;
+    const std::int64_t columns = std::max(8, style_.width - margin - kTimes);
+    heading(plot::kind_title(map.kind) + ", ", map);
+    constexpr std::int64_t kLines = 6;
+    for (std::int64_t line = 0; line < kLines; ++line) {
+      out_ += std::string(static_cast<std::size_t>(margin), ' ');
+      for (std::int64_t column = 0; column < columns; ++column)
+        loudness(plot::mean_color(picture_.image, {kLines, columns}, line, column));
+      end_line();
+    }
+    const float largest = plot::largest_of(scales_, map.measure);
+    for (std::int64_t row = 0; row < map.queries; ++row) {
+      const SpokenWord& word = picture_.sound.words[static_cast<std::size_t>(row)];
+      const auto column_of = [&](double seconds) {
+        return plot::share_of_time(picture_.sound, seconds) * static_cast<double>(columns);
+      };
+      const auto before = static_cast<std::int64_t>(std::floor(column_of(word.start) + 1e-6)) - 1;
+      const auto after =
+          std::max(before + 2, static_cast<std::int64_t>(std::ceil(column_of(word.end) - 1e-6)));
+      out_ += plot::pad_left(words[static_cast<std::size_t>(row)], margin - 1) + " ";
+      const std::vector<float> values = plot::in_columns(map, row, columns);
+      for (std::int64_t column = 0; column < columns; ++column)
+        cell(values[static_cast<std::size_t>(column)] / largest, 1,
+             column == before  ? '['
+             : column == after ? ']'
+                               : '\0');
+      if (style_.color) out_ += "\x1b[0m";
+      out_ += fmt::format(" {:5.2f}-{:.2f} s\n", word.start, word.end);
+    }
+    time_axis(margin, columns);
+    out_ += "\n";
+  }
+
+  /// As over an image, but time takes the width that there is.
+  void write_over_sound(const AttentionMap& map) {
+    heading("", map);
+    const std::int64_t columns = style_.width;
+    const float largest = plot::largest_of(scales_, map.measure);
+    // Frames are lit from the lowest to the highest frequency; without color they take one line.
+    const std::int64_t lines = map.queries > 1 ? map.queries : style_.color ? 8 : 1;
+    for (std::int64_t line = 0; line < lines; ++line) {
+      const std::vector<float> values = plot::in_columns(map, line * map.queries / lines, columns);
+      for (std::int64_t column = 0; column < columns; ++column) {
+        const float share = values[static_cast<std::size_t>(column)] / largest;
+        if (style_.color && std::isfinite(share)) {
+          block(plot::lit(loud(plot::mean_color(picture_.image, {lines, columns}, line, column)),
+                          static_cast<double>(share)),
+                1);
+        } else {
+          cell(share, 1);
+        }
+      }
+      end_line();
+    }
+    time_axis(0, columns);
+    out_ += "\n";
+  }
+
+  /// The spectrogram is dark where it is loud, as on paper; in the terminal it is bright there.
+  static plot::Rgb loud(plot::Rgb color) {
+    const auto turned = [](std::uint8_t level) { return static_cast<std::uint8_t>(255 - level); };
+    return {turned(color.r), turned(color.g), turned(color.b)};
+  }
+
+  void loudness(plot::Rgb color) {
+    if (style_.color) return block(loud(color), 1);
+    cell(static_cast<float>(255 - color.g) / 256, 1);
+  }
+
+  void end_line() { out_ += style_.color ? "\x1b[0m\n" : "\n"; }
+
+  void time_axis(int margin, std::int64_t columns) {
+    std::string line(static_cast<std::size_t>(margin + columns), ' ');
+    constexpr int kLabel = 6;
+    for (const plot::TimeTick& tick :
+         plot::time_ticks(picture_.sound, static_cast<double>(columns), kLabel)) {
+      const auto at = static_cast<std::size_t>(margin) +
+                      static_cast<std::size_t>(tick.share * static_cast<double>(columns));
+      if (at + tick.text.size() <= line.size()) line.replace(at, tick.text.size(), tick.text);
+    }
+    out_ += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
+  }
+
+  /// Two columns a part, which most terminals show as a square.
+  void write_over_image(const AttentionMap& map) {
+    heading("", map);
     const float largest = plot::largest_of(scales_, map.measure);
     for (std::int64_t row = 0; row < map.queries; ++row) {
       for (std::int64_t column = 0; column < map.keys; ++column) {
@@ -148,20 +243,29 @@ class TerminalWriter {
     out_ += style_.color ? "\x1b[0m\n" : "\n";
   }
 
-  /// Appends a cell. `value` is relative to the largest of its measure; NaN is shown as a question mark.
-  void cell(float value, int width) {
+  /// Appends a cell. `value` is relative to the largest of its measure; NaN is shown as a question mark. A
+  /// mark, if there is one, stands in it.
+  void cell(float value, int width, char mark = '\0') {
     const std::size_t size = static_cast<std::size_t>(width);
-    if (!std::isfinite(value)) {
+    if (mark != '\0' && (!style_.color || !std::isfinite(value))) {
+      out_ += mark;
+    } else if (!std::isfinite(value)) {
       out_ += (style_.color ? "\x1b[0m?" : "?") + std::string(size - 1, ' ');
     } else if (style_.color) {
       // Dark for small and bright for large weights: most weights are near zero, and most terminals are dark.
       const plot::Rgb color = value < 0 ? plot::shade(-1.0 - 0.75 * static_cast<double>(value), Palette::blue)
                                         : plot::shade(1.0 - static_cast<double>(value));
-      block(color, size);
+      if (mark == '\0') return block(color, size);
+      out_ += fmt::format("\x1b[48;2;{};{};{};38;2;251;146;60m{}", color.r, color.g, color.b, mark);
     } else {
       const int level = std::clamp(static_cast<int>(std::abs(value) * static_cast<float>(kShades.size())), 0,
                                    static_cast<int>(kShades.size()) - 1);
-      out_ += std::string(size - 1, kShades[static_cast<std::size_t>(level)]);
+      const char shade = kShades[static_cast<std::size_t>(level)];
+      if (size == 1) {
+        out_ += shade;
+        return;
+      }
+      out_ += std::string(size - 1, shade);
       out_ += value < 0 && level > 0 ? '-' : ' ';
     }
   }
@@ -182,6 +286,7 @@ class TerminalWriter {
     }
     out_ += fmt::format(" {:.3g}   {}\n", scale.largest,
                         scales_.size() > 1    ? plot::measure_title(scale.measure)
+                        : picture_.along_time ? "[ ]: when the word was spoken"
                         : picture_.over_image ? "bright: where the weights are large"
                                               : "rows: queries, columns: keys");
   }

@@ -1,10 +1,12 @@
 // The loop over the windows of a recording.
 #include "heed/tasks/transcribe.h"
 
+#include <fmt/format.h>
 #include <zlib.h>
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "core/trimmed.h"
 #include "generate/timestamp_rules.h"
@@ -15,6 +17,7 @@
 #include "heed/ops/softmax.h"
 #include "heed/sound/processor.h"
 #include "heed/text/tokenizer.h"
+#include "tasks/speech_window.h"
 #include "tasks/word_times.h"
 
 namespace heed {
@@ -103,6 +106,21 @@ class Transcription {
         options_.on_progress(seconds(std::min(seek_, features_.frames())), transcript_.seconds);
     }
     return std::move(transcript_);
+  }
+
+  // The window from a frame on, as if the recording began there.
+  tasks::SpeechWindow window_from(std::int64_t frame) {
+    const NoGradients no_gradients;
+    tasks::SpeechWindow window{.features = features_.part(frame, window_)};
+    seek_ = frame;
+    window.offset = last_speech_ = seconds(frame);
+    window.seconds = seconds(std::min(window_, features_.frames() - frame));
+    step();
+    window.start = start_tokens();
+    window.start.push_back(settings_.no_timestamps);
+    for (TranscriptSegment& segment : transcript_.segments)
+      std::move(segment.words.begin(), segment.words.end(), std::back_inserter(window.words));
+    return window;
   }
 
  private:
@@ -374,20 +392,50 @@ class Transcription {
   Transcript transcript_;
 };
 
-}  // namespace
-
-Transcript transcribe(const EncoderDecoderModel& model, const Tokenizer& tokenizer,
-                      const SpeechSettings& settings, const SoundProcessor& processor, SoundReader reader,
-                      const TranscribeOptions& options) {
+void check_bins(const EncoderDecoderModel& model, const SoundProcessor& processor) {
   if (const std::int64_t bins = model.input().row[0]; processor.bins() != bins) {
     throw Error("transcribe: expected a spectrogram of " + std::to_string(bins) +
                 " bins for this model, got " + std::to_string(processor.bins()) +
                 " (preprocessor_config.json is another model's)");
   }
+}
+
+}  // namespace
+
+Transcript transcribe(const EncoderDecoderModel& model, const Tokenizer& tokenizer,
+                      const SpeechSettings& settings, const SoundProcessor& processor, SoundReader reader,
+                      const TranscribeOptions& options) {
+  check_bins(model, processor);
   LongSpectrogram spectrogram(processor, std::move(reader), options.stop);
   const double rate = spectrogram.frames_per_second();
   RecordedFeatures features(std::move(spectrogram));
   return Transcription(model, tokenizer, settings, features, rate, options).run();
+}
+
+void tasks::fail_at_end(const std::string& name, double seconds, double start) {
+  throw Error(fmt::format("{}: expected a start before the end of the sound at {:.2f} s, got {:g} s", name,
+                          seconds, start));
+}
+
+tasks::SpeechWindow tasks::transcribe_window(const EncoderDecoderModel& model, const Tokenizer& tokenizer,
+                                             const SpeechSettings& settings, const SoundProcessor& processor,
+                                             SoundReader reader, double start,
+                                             const TranscribeOptions& given) {
+  check_bins(model, processor);
+  TranscribeOptions options = given;
+  options.word_times = true;
+  const std::string name = reader.name();
+  LongSpectrogram spectrogram(processor, std::move(reader), options.stop);
+  const double rate = spectrogram.frames_per_second();
+  const auto frame =
+      static_cast<std::int64_t>(std::min(start * rate, static_cast<double>(spectrogram.frames())));
+  const double seconds = static_cast<double>(spectrogram.frames()) / rate;
+  if (frame >= spectrogram.frames()) fail_at_end(name, seconds, start);
+  RecordedFeatures features(std::move(spectrogram));
+  SpeechWindow window = Transcription(model, tokenizer, settings, features, rate, options).window_from(frame);
+  window.recording = seconds;
+  window.seconds_per_frame = 1 / rate;
+  return window;
 }
 
 Transcript transcribe_features(const EncoderDecoderModel& model, const Tokenizer& tokenizer,

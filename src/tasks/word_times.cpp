@@ -344,7 +344,7 @@ void add_word_times(const WordWindow& window, std::vector<TranscriptSegment>& se
       saved += one.tokens.size();
       if (one.word.empty()) continue;
       segment.words.push_back({one.word, to_hundredths(window.offset + one.start),
-                               to_hundredths(window.offset + one.end), one.probability});
+                               to_hundredths(window.offset + one.end), one.probability, one.tokens});
     }
     if (segment.words.empty()) continue;
     adjust(segment, median, most, last_speech);

@@ -77,7 +77,7 @@ TEST(Costs, SlopesAndCrossoversFollowFromThem) {
 
 TEST(KnownShapes, AreNamedInTheError) {
   EXPECT_EQ(known_shape("gpt2").required_string("model_type"), "gpt2");
-  EXPECT_ERROR(known_shape("elephant"), "shape: expected one of gpt2, bert-base, marian, got elephant");
+  EXPECT_ERROR(known_shape("elephant"), "shape: expected one of gpt2, bert-base, marian, vit-base, whisper-base, got elephant");
 }
 
 }  // namespace

@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <set>
 
 #include "command.h"
 
@@ -149,6 +151,71 @@ TEST(EmbedImages, OfOtherImageModelsAreTheClassToken) {
   EXPECT_EQ(Json::parse(rows[1]), row);
 }
 
+Json attention_of(const std::string& model, const Words& more) {
+  Words words{"attend", "--model", model, kFiles[0], "--json", "--heads", "all"};
+  words.insert(words.end(), more.begin(), more.end());
+  return Json::parse(output_of(words));
+}
+
+std::set<std::string> kinds_of(const Json& picture) {
+  std::set<std::string> kinds;
+  for (const Json& map : picture.at("maps")) kinds.insert(map.at("kind").get<std::string>());
+  return kinds;
+}
+
+TEST(AttendTowers, WeightsAreThoseOfTransformers) {
+  const Clip clip;
+  const Siglip siglip;
+  const auto begins = [](const Json& picture, const std::string& kind, bool last,
+                         const std::vector<double>& wanted) {
+    const auto& maps = picture.at("maps");
+    const auto map =
+        std::find_if(maps.begin(), maps.end(), [&](const Json& one) { return one.at("kind") == kind; });
+    ASSERT_NE(map, maps.end()) << kind;
+    EXPECT_EQ(map->at("head"), 0);
+    const Json& row = last ? map->at("weights").back() : map->at("weights").front();
+    for (std::size_t i = 0; i < wanted.size(); ++i) EXPECT_NEAR(row[i], wanted[i], 1e-6) << kind;
+  };
+  const Words text{"--text", "dogs"};
+  begins(attention_of(clip.path, text), "image", false, {0.0017946, 0.0536539, 0.0063111});
+  begins(attention_of(clip.path, text), "text", true, {0.6365794, 0.2786156, 0.084805});
+  begins(attention_of(siglip.path, text), "image", false, {0.0221829, 0.1403231, 0.014044});
+  begins(attention_of(siglip.path, text), "text", true, {0.0375205, 0.1220689, 0.2725228});
+  begins(attention_of(siglip.path, text), "pooling", false, {0.0438854, 0.011711, 0.0498693});
+}
+
+TEST(AttendTowers, EachTextHasItsKindsAndItsGradient) {
+  const Clip clip;
+  const Siglip siglip;
+  using Kinds = std::set<std::string>;
+  EXPECT_EQ(kinds_of(attention_of(clip.path, {})), (Kinds{"image"}));
+  EXPECT_EQ(kinds_of(attention_of(clip.path, {"--text", "dogs"})), (Kinds{"image", "text"}));
+  const Words both{"--text", "a photo of a cat", "--text", "dogs"};
+  EXPECT_EQ(kinds_of(attention_of(siglip.path, both)), (Kinds{"image", "pooling", "text 1", "text 2"}));
+  Words gradient = both;
+  gradient.insert(gradient.end(), {"--show", "gradient", "--kind", "image"});
+  EXPECT_EQ(kinds_of(attention_of(clip.path, gradient)), (Kinds{"image for text 1", "image for text 2"}));
+}
+
+TEST(AttendTowers, FiguresShowTheImageAndTheLastTokenOfEachText) {
+  const Clip clip;
+  const Siglip siglip;
+  const std::string cls = output_of({"attend", "--model", clip.path, kFiles[0], "--text", "dogs"});
+  EXPECT_THAT(cls, HasSubstr("photo.jpg: dogs: what the class token attends to"));
+  EXPECT_THAT(cls, HasSubstr("text self-attention, layer 0, mean of heads, weights in texts"));
+  const std::string pooled = output_of({"attend", "--model", siglip.path, kFiles[0]});
+  EXPECT_THAT(pooled, HasSubstr("photo.jpg: what the query of the pooling attends to"));
+  EXPECT_THAT(pooled, HasSubstr("pooling, mean of heads"));
+  EXPECT_THAT(output_of({"attend", "--model", siglip.path, kFiles[0], "--patch", "1,1"}),
+              HasSubstr("what patch 1,1 attends to"));
+  const Folder folder;
+  for (const char* name : {"a.svg", "a.png", "a.html"}) {
+    output_of({"attend", "--model", siglip.path, kFiles[0], "--text", "dogs", "--output", folder / name,
+               "--quiet"});
+    EXPECT_TRUE(fs::exists(folder / name));
+  }
+}
+
 TEST(TwoTowers, WrongUsesSayWhy) {
   const Clip clip;
   const std::string vit = HEED_FIXTURES "/vit", bert = encoder("bert");
@@ -185,7 +252,16 @@ TEST(TwoTowers, WrongUsesSayWhy) {
        "a bert encoder cannot embed images (use heed embed)"},
       {1, {"translate", "--model", clip.path, "a"}, "a clip dual encoder cannot translate"},
       {1, {"lens", "--model", clip.path, "a"}, "expected a model that reads text, got clip"},
-      {1, {"attend", "--model", clip.path, "a"}, "expected a model with one encoder or decoder, got clip"},
+      {1, {"attend", "--model", clip.path, "a"}, "a: not found"},
+      {2,
+       {"attend", "--model", vit, kFiles[0], "--text", "a"},
+       "--text: expected a model of texts and images, such as clip, got vit"},
+      {2,
+       {"attend", "--model", clip.path, kFiles[0], "--kind", "cross"},
+       "--kind: expected image, text or self, got cross"},
+      {2,
+       {"attend", "--model", clip.path, kFiles[0], "--show", "gradient"},
+       "--show gradient: missing --text"},
       {1, {"attend", "--model", clip.path, "--input", HEED_FIXTURES "/clip/inputs.safetensors"}, ""},
       {2,
        {"forward", "--model", clip.path, "--text", "a"},

@@ -13,6 +13,7 @@
 #include "reference/json.h"
 #include "reference/temporary_folder.h"
 #include "tasks/speech_fixture.h"
+#include "tasks/speech_window.h"
 
 namespace heed {
 namespace {
@@ -225,6 +226,33 @@ TEST(Transcribe, CanBeCanceled) {
   TranscribeOptions options = greedy();
   options.stop = &stop;
   EXPECT_THROW(fixture().transcribe(options), Canceled);
+}
+
+TEST(TranscribeWindow, IsAWindowOfTheTranscript) {
+  const SpeechFixture& f = fixture();
+  const auto window = [&](double start, const TranscribeOptions& options) {
+    return tasks::transcribe_window(f.model, *f.tokenizer, f.settings, f.processor,
+                                    SoundReader(kSpeech / "tones.flac"), start, options);
+  };
+  TranscribeOptions options = greedy();
+  options.language = "en";
+  const tasks::SpeechWindow first = window(0, options);
+  const Json& wanted = expected().at("openai").at("words").at("segments")[0].at("words");
+  ASSERT_GE(first.words.size(), wanted.size());
+  std::vector<std::int64_t> tokens;
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    EXPECT_EQ(first.words[i].text, wanted[i].at("word"));
+    EXPECT_NEAR(first.words[i].start, wanted[i].at("start").get<double>(), 1e-6);
+    EXPECT_EQ(f.tokenizer->decode(first.words[i].tokens), first.words[i].text);
+  }
+  EXPECT_EQ(first.features.shape(), (Shape{1, 80, 100}));
+  EXPECT_EQ(first.start.size(), 4u);
+  EXPECT_EQ(first.start.back(), f.settings.no_timestamps);
+  EXPECT_DOUBLE_EQ(first.seconds, 1);
+  EXPECT_DOUBLE_EQ(window(1.5, options).offset, 1.5);
+  EXPECT_ERROR(window(99, options), "expected a start before the end of the sound at");
+  options.no_speech_threshold = 0;
+  EXPECT_TRUE(window(0, options).words.empty());
 }
 
 }  // namespace

@@ -15,21 +15,25 @@
 
 namespace HEED_API heed {
 
+class DualEncoderModel;
 class Model;
 
 /// One kind of attention of a model.
 struct AttentionKind {
-  std::string name;   ///< `cross`, `encoder`, `decoder`
-  std::string stack;  ///< of its taps: `encoder` or `decoder`
-  std::string part;   ///< of its taps: `self_attn` or `cross_attn`
+  std::string name;   ///< `cross`, `encoder`, `decoder`; of two towers `image`, `text`, `pooling`
+  std::string stack;  ///< of its taps: `encoder`, `decoder`, `image_encoder` or `text_encoder`
+  std::string part;   ///< of its taps: `self_attn`, `cross_attn`, or `pool` after the layers
   bool is_self() const { return part == "self_attn"; }
 };
 
-/// Returns the kinds that a model has, cross-attention first. Throws Error if there is none.
+/// Returns the kinds that a model has, cross-attention first. Throws Error if there is none, and for a model
+/// of two towers.
 std::vector<AttentionKind> attention_kinds(const Model& model);
+/// The kinds of two towers: of images, of texts, and the pooling of images where there is one (SigLIP).
+std::vector<AttentionKind> attention_kinds(const DualEncoderModel& model);
 
 /// One number of the logits: of `logits` [1, T, V], token `token` at `position`; of logits [1, L], label
-/// `token`.
+/// `token`; of a text and an image (`logits_per_text` [1, 1]) the one there is.
 struct LogitChoice {
   std::int64_t position = 0, token = 0;
 };

@@ -212,8 +212,13 @@ class EncoderModel : public Model {
   /// Numbers of the vector that the model was trained to make of a whole input, as the towers of CLIP and
   /// SigLIP; 0 for other models.
   virtual std::int64_t vector_size() const { return 0; }
-  /// Those vectors, [B, vector_size()] for hidden = encode(input). Throws Error where there are none.
-  virtual Tensor vectors(const Tensor& hidden, const ModelInput& input) const;
+  /// Those vectors, [B, vector_size()] for hidden = encode(input). Throws Error where there are none. Taps
+  /// are those of attention that pools (SigLIP's images).
+  virtual Tensor vectors(const Tensor& hidden, const ModelInput& input, Context& context) const;
+  Tensor vectors(const Tensor& hidden, const ModelInput& input) const {
+    Context context;
+    return vectors(hidden, input, context);
+  }
   /// The length to which every text is padded with pad_id(), and no mask hides the padding (SigLIP).
   virtual std::optional<std::int64_t> padded_length() const { return std::nullopt; }
   /// The head's logits: of the head `sequence` from hidden [B, T, D] to [B, L], of the others from any

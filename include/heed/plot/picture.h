@@ -26,7 +26,8 @@ struct AttentionMap {
   std::vector<float> weights;       // [queries, keys], row-major; NaN for a missing weight
   std::string measure = "weights";  // `weights`, `norms`, `rollout` or `gradient`
 
-  static constexpr std::int64_t kMeanOfHeads = -1, kMaxOfHeads = -2;
+  /// Of the last: the mean over heads of several layers that follow the time of speech.
+  static constexpr std::int64_t kMeanOfHeads = -1, kMaxOfHeads = -2, kAlignmentHeads = -3;
 };
 
 /// The tokens of the rows (queries) and columns (keys) of a kind's maps. For `cross` these are target and
@@ -66,6 +67,19 @@ struct InputImage {
   bool upward = false;  // row 0 is at the bottom, as low frequencies are
 };
 
+/// A word of a recording, and when it was spoken.
+struct SpokenWord {
+  std::string text;
+  double start = 0, end = 0;                 // in seconds from the beginning of the recording
+  std::array<std::int64_t, 2> queries = {};  // of cross-attention: its first token, and that after its last
+};
+
+/// The part of a recording that the columns of `image`, from left to right, are. Later keys are padding.
+struct RecordedSound {
+  double start = 0, seconds = 0;  // 0 seconds: no sound
+  std::vector<SpokenWord> words = {};
+};
+
 /// The maps of one input. Maps of the same kind share their tokens. What follows the maps is for the page,
 /// and may be empty.
 struct AttentionPicture {
@@ -79,7 +93,12 @@ struct AttentionPicture {
   std::optional<std::int64_t> mask_position = {};  // of the first mask in an encoder's text
   std::vector<std::string> scored = {};            // whose logits ablation changes
   InputImage image = {};
+  RecordedSound sound = {};
+  std::vector<std::string> beside = {};  // kinds that over_image() keeps as they are, beside the image
   bool over_image = false;  // of over_image(): queries and keys are the rows and columns of `image`
+  /// Whether a kind's maps are drawn over the image.
+  bool is_over_image(const std::string& kind) const;
+  bool along_time = false;  // of along_time(): queries are the words of `sound`, keys the columns of `image`
 };
 
 /// The same picture with each map of the parts of `image` as rows and columns over it: what `query` attends
@@ -87,6 +106,12 @@ struct AttentionPicture {
 /// the weights; the terminal draws its colors, bright for large weights. Maps of other keys are left out.
 /// Throws Error if none is left, or for a query that does not exist.
 AttentionPicture over_image(const AttentionPicture& picture, std::optional<std::int64_t> query);
+
+/// The same picture with the maps of cross-attention along the time of `sound`: the weights of a word are the
+/// mean of those of its tokens; keys that are padding are cut off. Figures and the terminal draw them below
+/// the spectrogram, with the beginning and end of each word. Other maps are left out. Throws Error if no map
+/// is left, or if there are no words.
+AttentionPicture along_time(const AttentionPicture& picture);
 
 /// The colors of weights; each runs from nearly white to dark in equal steps of lightness. Values below 0,
 /// which gradients have, are orange (blue in `red`).
@@ -132,9 +157,11 @@ std::string attention_html(const AttentionPicture& picture);
 
 /// Returns `{"title", "tokens": {kind: {"queries", "keys"}}, "maps": [{"name", "kind", "layer", "head",
 /// "queries", "keys", "measure", "weights": [[…]]}]}`, and for ablated heads `"scored": […], "ablation":
-/// [{"kind", "layer", "head", "change": […]}]`. `head` is null for a mean of heads and "max" for their
-/// maximum; a weight is null if it is not finite. Of a part of the input, the tokens have `"range":
-/// {"queries": [first, end], "keys": [first, end]}`.
+/// [{"kind", "layer", "head", "change": […]}]`. `head` is null for a mean of heads, "max" for their maximum
+/// and "alignment" for the mean of the alignment heads, whose `layer` is null; a weight is null if it is not
+/// finite. Of a part of the input, the tokens have `"range": {"queries": [first, end], "keys": [first,
+/// end]}`. Of a recording there is `"sound": {"start", "seconds", "words": [{"text", "start", "end",
+/// "queries": [first, end]}]}`, in seconds, with the tokens of each word.
 std::string attention_json(const AttentionPicture& picture);
 
 /// Returns an array [maps, queries, keys] of float32 in NumPy's format 1.0. Throws Error if the maps have

@@ -58,6 +58,7 @@ struct TranscribedWord {
   std::string text;
   double start = 0, end = 0;  ///< in seconds from the beginning of the recording
   double probability = 0;     ///< the mean of its tokens'
+  std::vector<std::int64_t> tokens = {};
 };
 
 /// A piece of a transcript, about a sentence. The numbers from `temperature` on are those of its window.

@@ -3,14 +3,17 @@
 // proportions (Tschannen et al. 2025), and each tower of them alone: their config, and the models built from
 // parts.
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <numeric>
 #include <vector>
 
+#include "heed/nn/pass.h"
 #include "heed/ops/attention.h"
 #include "heed/ops/elementwise.h"
 #include "heed/ops/matmul.h"
 #include "heed/ops/shape.h"
+#include "heed/ops/softmax.h"
 #include "models/config_fields.h"
 #include "models/dual_encoder.h"
 #include "models/families.h"
@@ -20,6 +23,8 @@
 
 namespace heed {
 namespace {
+
+constexpr const char* kImageStack = "image_encoder";
 
 struct TowerConfig {
   Config json;
@@ -209,12 +214,12 @@ EncoderParts take_text(const TowerConfig& c, const std::string& prefix, WeightBu
   parts.pads_texts = c.siglip;
   if (c.siglip) {  // at the last token, which may be padding
     parts.pool = [head = w.linear(prefix + "head", c.projection, e.d_model)](const Tensor& hidden,
-                                                                             const ModelInput&) {
+                                                                             const ModelInput&, Context&) {
       const std::int64_t time = hidden.size(1);
       return head(reshape(slice(hidden, 1, time - 1, time), {hidden.size(0), hidden.size(2)}));
     };
   } else {
-    parts.pool = [eos = c.eos](const Tensor& hidden, const ModelInput& input) {
+    parts.pool = [eos = c.eos](const Tensor& hidden, const ModelInput& input, Context&) {
       return at_end_token(hidden, input, eos);
     };
   }
@@ -230,8 +235,9 @@ struct AttentionPool {
   Linear up, down;
   Activation activation;
   std::int64_t heads;
+  std::string name;  // the prefix of its taps
 
-  Tensor operator()(const Tensor& hidden, const ModelInput& input) const {
+  Tensor operator()(const Tensor& hidden, const ModelInput& input, Context& context) const {
     const std::int64_t batch = hidden.size(0), d = hidden.size(2);
     const auto project = [&](const Tensor& x, std::int64_t kind) {  // [B, T, D] -> [B, H, T, D / H]
       const Tensor rows = linear(x, slice(projection, 0, kind * d, (kind + 1) * d),
@@ -240,8 +246,27 @@ struct AttentionPool {
     };
     const Tensor asked = probe.dtype() == hidden.dtype() ? probe : probe.to(hidden.dtype());
     const Tensor query = broadcast_to(project(asked, 0), {batch, heads, 1, d / heads}).contiguous();
-    const Tensor found =
-        scaled_dot_product_attention(query, project(hidden, 1), project(hidden, 2), see_only(input.mask));
+    Pass pass(context);
+    pass.name = name;
+    Tensor keys = project(hidden, 1), values = project(hidden, 2);
+    pass.tap("k", keys, kKeyAxes);
+    pass.tap("v", values, kKeyAxes);
+    Tensor found;
+    if (pass.wants("weights")) {
+      const double scale = 1 / std::sqrt(static_cast<double>(d / heads));
+      Tensor scores = matmul(query, transpose(keys, 2, 3)) * scale;
+      if (input.mask.defined()) {  // padding gets no weight
+        constexpr double kNever = 1e30;
+        scores = scores +
+                 (reshape(input.mask.to(scores.dtype()), {batch, 1, 1, input.mask.size(1)}) - 1.0) * kNever;
+      }
+      Tensor weights = softmax(scores, -1);
+      pass.tap("weights", weights, kScoreAxes);
+      found = matmul(weights, values);
+    } else {
+      found = scaled_dot_product_attention(query, keys, values, see_only(input.mask));
+    }
+    pass.tap("heads", found, kQueryAxes);
     const Tensor x = out(reshape(found, {batch, d}));
     return x + down(up(norm(x), activation));
   }
@@ -307,7 +332,8 @@ EncoderParts take_image_layers(const TowerConfig& c, const std::string& prefix, 
   return parts;
 }
 
-EncoderParts take_image(const TowerConfig& c, const std::string& prefix, WeightBuilder& w) {
+EncoderParts take_image(const TowerConfig& c, const std::string& prefix, const std::string& stack,
+                        WeightBuilder& w) {
   const EncoderConfig& e = c.body.encoder;
   VitNames names = kTowerNames;
   names.embeddings_norm = c.siglip ? "" : "pre_layrnorm";  // as it is spelled
@@ -317,11 +343,14 @@ EncoderParts take_image(const TowerConfig& c, const std::string& prefix, WeightB
   if (!c.siglip) {
     parts.pool = [first = pool_first_token(),
                   norm = w.layer_norm(prefix + "post_layernorm", e.d_model, e.norm_eps)](
-                     const Tensor& hidden, const ModelInput& input) { return norm(first(hidden, input)); };
+                     const Tensor& hidden, const ModelInput& input, Context& context) {
+      return norm(first(hidden, input, context));
+    };
   } else if (c.pools) {
     const std::string head = prefix + "head.", attention = head + "attention.";
     AttentionPool pool;
     pool.heads = e.heads;
+    pool.name = stack + ".pool";
     pool.activation = e.activation;
     pool.probe = w.tensor({.name = head + "probe", .shape = {1, 1, e.d_model}});
     pool.projection = w.tensor({.name = attention + "in_proj_weight", .shape = {3 * e.d_model, e.d_model}});
@@ -342,7 +371,7 @@ std::unique_ptr<Model> build_tower(const ClipConfig& c, WeightBuilder& w) {
   if (c.projects) w.set_prefix(prefix);
   if (!c.projects) w.set_body_prefix(prefix);
   const std::string names = c.projects ? prefix : "";
-  EncoderParts parts = text ? take_text(tower, names, w) : take_image(tower, names, w);
+  EncoderParts parts = text ? take_text(tower, names, w) : take_image(tower, names, "encoder", w);
   if (c.projects) {
     parts.projection = w.linear(text ? "text_projection" : "visual_projection", tower.projection,
                                 tower.body.encoder.d_model, false);
@@ -363,7 +392,8 @@ std::unique_ptr<Model> build_clip(const ClipConfig& c, WeightBuilder& w) {
   parts.loss = c.siglip ? PairLoss::sigmoid : PairLoss::softmax;
   parts.logit_scale = one_number("logit_scale", c.logit_scale);
   if (c.siglip) parts.logit_bias = one_number("logit_bias", 0);
-  EncoderParts text = take_text(*c.text, "text_model.", w), image = take_image(*c.image, "vision_model.", w);
+  EncoderParts text = take_text(*c.text, "text_model.", w),
+               image = take_image(*c.image, "vision_model.", kImageStack, w);
   if (!c.siglip) {
     image.projection =
         w.linear("visual_projection", c.image->projection, c.image->body.encoder.d_model, false);
@@ -379,7 +409,7 @@ std::unique_ptr<Model> build_clip(const ClipConfig& c, WeightBuilder& w) {
                  tower.body.encoder.layers};
   };
   parts.text = assemble(*c.text, std::move(text), "text_encoder");
-  parts.image = assemble(*c.image, std::move(image), "image_encoder");
+  parts.image = assemble(*c.image, std::move(image), kImageStack);
   return assemble_dual_encoder(std::move(files), std::move(parts));
 }
 

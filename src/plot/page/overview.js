@@ -38,7 +38,8 @@ class Overview {
       const parts = partsOf(kind, values, state.query, image).map(value => Math.sign(value) * Math.sqrt(Math.abs(value / full)));
       paint(canvas, parts, image.rows, image.columns, 1, 64, viewer.shades);
     } else {
-      paint(canvas, values, kind.queries.length, kind.keys.length, full, 64, viewer.shades);
+      const time = viewer.alongTime(kind), rows = kind.queries.length, shown = time ? narrowed(values, rows, kind.keys.length, time.image.columns, 64) : values;
+      paint(canvas, shown, rows, time ? 64 : kind.keys.length, full, 64, viewer.shades);
     }
     canvas.drawn = true;
   }
@@ -61,7 +62,7 @@ class Overview {
     const top = element("tr", null), { pattern } = viewer.state, columns = kind.columns.length + 1;
     const pictures = viewer.state.view === "picture" && !!data.image;
     const room = (window.innerWidth > 820 ? pictures ? 0.4 : viewer.options.overviewShare || 0.36 : 0.8) * window.innerWidth;
-    const size = Math.max(window.innerWidth > 820 ? 16 : 22, Math.min(72, room / columns - 5)), aspect = pictures ? Math.max(0.5, data.image.picture.height / data.image.picture.width) : kind.queries.length / kind.keys.length;
+    const size = Math.max(window.innerWidth > 820 ? 16 : 22, Math.min(72, room / columns - 5)), aspect = pictures ? Math.max(0.5, data.image.picture.height / data.image.picture.width) : viewer.alongTime(kind) ? 0.4 : kind.queries.length / kind.keys.length;
     const width = Math.max(10, aspect > 1 ? size / aspect : size), height = Math.max(10, aspect > 1 ? size : size * aspect);
     top.append(element("td", ""), ...kind.columns.map(head => element("th", head, { scope: "col" })));
     table.append(top);

@@ -46,7 +46,7 @@ class MapPanel {
 
   /// A part of an image is a query of its own, and of other stacks a key.
   listenToImage() {
-    const { viewer, overlay } = this, { canvas } = overlay, crosses = () => this.kind.kind === "cross";
+    const { viewer, overlay } = this, { canvas } = overlay, crosses = () => this.kind.kind === "cross" || this.kind.queries.length !== this.kind.keys.length;
     const cell = key => crosses() ? [Math.max(0, this.query), key] : [key, -1];
     canvas.onmousemove = event => viewer.follow(...cell(overlay.keyAt(event)));
     canvas.onmouseleave = () => viewer.follow(-1, -1);
@@ -88,7 +88,7 @@ class MapPanel {
     this.part("which").textContent = (this.caption ? this.caption + ": " : "") + viewer.title;
     for (const part of ["stage", "text"]) this.part(part).hidden = !shown;
     this.part("legend").hidden = !shown || state.view === "neurons" || state.view === "picture";
-    this.part("save").hidden = !shown || state.view === "neurons";
+    this.part("save").hidden = !shown || state.view === "neurons" || (state.view === "matrix" && !!viewer.alongTime(kind));
     const map = shown && this.data.find(kind, state.measure, state.layer, state.head);
     this.part("name").textContent = map ? map.name : "";
     if (!shown) { this.part("readout").textContent = this.data.missing || "There is no such map here."; return; }
@@ -97,7 +97,7 @@ class MapPanel {
     for (const view of Object.keys(viewNames)) this.part(view).hidden = view !== state.view;
     if (state.view === "matrix") {
       const beside = viewer.options.aside && window.innerWidth > 820 ? 260 : 0;
-      this.matrix.draw(kind, values, this.full, shades, this.step, Math.max(200, Math.min(900, this.room - beside)));
+      this.matrix.draw(kind, values, this.full, shades, this.step, Math.max(200, Math.min(900, this.room - beside)), viewer.alongTime(kind));
       this.matrix.map.setAttribute("aria-label", this.part("which").textContent + ": " + kind.queries.length + " queries by " + kind.keys.length + " keys; the numbers are below, as text");
     }
     if (state.view === "lines") {

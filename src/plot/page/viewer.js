@@ -71,8 +71,14 @@ class Viewer {
   }
 
   overImage(kind) {
-    const { image } = this.data;
-    return !!image && kind.keys.length === image.first + image.rows * image.columns;
+    const { image, sound } = this.data, keys = image && image.first + image.rows * image.columns;
+    return !!image && !kind.kind.startsWith("text") && (sound ? kind.keys.length >= keys && kind.kind !== "decoder" : kind.keys.length === keys);
+  }
+
+  /// The recording along whose time a kind's keys are, for the matrix: it and its image, or null.
+  alongTime(kind) {
+    const { image, sound } = this.data;
+    return sound && image && image.rows === 1 && this.overImage(kind) ? { ...sound, image } : null;
   }
 
   /// The head whose weight is most on few tokens, those that gather weight in every text left out.
@@ -225,7 +231,7 @@ class Viewer {
     const kind = this.kind, [layer, head] = (parts[2] || "").split("."), wanted = { layer: parseInt(layer, 10), head: headOf(head || "") };
     state.measure = kind.measures.includes(parts[1]) ? parts[1] : kind.measures[0] || "weights";
     Object.assign(state, data.has(kind, state.measure, wanted.layer, wanted.head) ? wanted : this.worthSeeing(kind));
-    state.view = parts[3] in viewNames ? parts[3] : this.overImage(kind) ? "picture" : "matrix";
+    state.view = parts[3] in viewNames ? parts[3] : this.overImage(kind) && !this.alongTime(kind) ? "picture" : "matrix";
     state.query = at("q", kind.queries.length); state.key = at("k", kind.keys.length);
     if (!parts[0] && kind.mask !== undefined) state.query = kind.mask;  // a new page opens on what is asked
     state.held = state.query >= 0 || state.key >= 0;

@@ -1,5 +1,15 @@
 // The views of one map. Each has a box of its own, and gets what is shown and the map's numbers.
 
+/// Of the first `shown` of the columns, the largest weight in each of fewer, so that none is lost where they are narrow.
+function narrowed(values, rows, columns, shown, pixels) {
+  const result = new Float32Array(rows * pixels);
+  for (let r = 0; r < rows; ++r) for (let x = 0; x < pixels; ++x) {
+    const first = Math.floor(x * shown / pixels), end = Math.max(first + 1, Math.floor((x + 1) * shown / pixels));
+    for (let k = first; k < end; ++k) if (Math.abs(values[r * columns + k]) > Math.abs(result[r * pixels + x])) result[r * pixels + x] = values[r * columns + k];
+  }
+  return result;
+}
+
 // ---- the matrix
 class Matrix {
   constructor(box) {
@@ -7,6 +17,14 @@ class Matrix {
     this.map = box.querySelector(".map");
     this.over = box.querySelector(".over");
     this.shape = null;
+  }
+  /// Along time, a row has a height of its own, the columns take the room, and the spectrogram stands above them.
+  measureTime(kind, room, time) {
+    const size = 11, wide = kind.wide || (kind.wide = { queries: widest(kind.queries, 10, 200) / 10, keys: widest(kind.keys, 10, 200) / 10 });
+    const left = Math.min(120, wide.queries * size) + 12, row = kind.queries.length > 60 ? 12 : 16, above = 78;
+    const cell = Math.max(120, room - left - 8) / time.image.columns;
+    this.shape = { cell, row, size, every: 1, left, above, columns: time.image.columns, width: left + time.image.columns * cell + 8, height: above + kind.queries.length * row + 22, time };
+    return this.shape;
   }
   measure(kind, room) {
     const rows = kind.queries.length, columns = kind.keys.length, tall = Math.max(300, window.innerHeight - 300);
@@ -20,24 +38,42 @@ class Matrix {
       above = label * 0.87 + 14; right = Math.max(6, label * 0.5 + 8 - cell / 2);
       if (left + columns * cell + right <= room && (above + rows * cell <= tall || cell <= 9)) break;
     }
-    this.shape = { cell, size, every, left, above, width: left + columns * cell + right, height: above + rows * cell + 6 };
+    this.shape = { cell, row: cell, size, every, left, above, columns, width: left + columns * cell + right, height: above + rows * cell + 6 };
     return this.shape;
   }
-  /// `step`: the last query that is shown in full; `room`: pixels from left to right.
-  draw(kind, values, full, shades, step, room) {
-    const shape = this.measure(kind, room), { cell, left, above } = shape, rows = kind.queries.length, columns = kind.keys.length;
+  /// The spectrogram, the seconds, and a box around each word's time in the rows of its tokens.
+  drawTime(context) {
+    const { time, left, above, row, columns, cell, height } = this.shape, width = columns * cell, at = seconds => left + Math.max(0, Math.min(1, (seconds - time.start) / time.seconds)) * width;
+    context.imageSmoothingEnabled = true;
+    context.drawImage(time.image.picture, left, 6, width, above - 12);
+    context.strokeStyle = style("--line");
+    context.strokeRect(left - 0.5, 5.5, width + 1, above - 11);
+    context.font = font(10); context.fillStyle = style("--soft"); context.textAlign = "center"; context.textBaseline = "alphabetic";
+    const least = Math.max(1e-3, time.seconds * 60 / width), tens = 10 ** Math.floor(Math.log10(least)), every = [1, 2, 5, 10].map(f => f * tens).find(step => step >= least);
+    for (let n = Math.ceil(time.start / every - 1e-6); n * every <= time.start + time.seconds; ++n) {
+      const x = at(n * every), text = +(n * every).toFixed(3) + " s", half = context.measureText(text).width / 2;
+      context.fillText(text, Math.max(left + half, Math.min(left + width - half, x)), height - 6);
+      context.fillRect(x, height - 20, 1, 4);
+    }
+    context.strokeStyle = style("--accent"); context.lineWidth = 1;
+    for (const word of time.words) context.strokeRect(at(word.start), above + word.first * row + 0.5, Math.max(1, at(word.end) - at(word.start)), word.count * row - 1);
+  }
+  /// `step`: the last query that is shown in full; `room`: pixels from left to right; `time`: the recording, if the columns are its time.
+  draw(kind, values, full, shades, step, room, time) {
+    const shape = time ? this.measureTime(kind, room, time) : this.measure(kind, room), { cell, row, left, above, columns } = shape, rows = kind.queries.length;
     const small = document.createElement("canvas"), context = sized(this.map, shape.width, shape.height);
-    paint(small, values, rows, columns, full, Infinity, shades);
+    const pixels = time ? Math.round(columns * cell) : columns;
+    paint(small, time ? narrowed(values, rows, kind.keys.length, columns, pixels) : values, rows, pixels, full, Infinity, shades);
     context.imageSmoothingEnabled = false;
-    context.drawImage(small, left, above, columns * cell, rows * cell);
-    if (cell >= 12) {
+    context.drawImage(small, left, above, columns * cell, rows * row);
+    if (cell >= 12 && !time) {
       context.strokeStyle = style("--paper");
       context.beginPath();
       for (let i = 1; i < columns; ++i) { context.moveTo(left + i * cell, above); context.lineTo(left + i * cell, above + rows * cell); }
       for (let i = 1; i < rows; ++i) { context.moveTo(left, above + i * cell); context.lineTo(left + columns * cell, above + i * cell); }
       context.stroke();
     }
-    if (cell >= 28) {
+    if (cell >= 28 && !time) {
       context.font = font(10); context.textAlign = "center"; context.textBaseline = "middle";
       for (let i = 0; i < values.length; ++i) {
         const share = values[i] / full;
@@ -48,16 +84,17 @@ class Matrix {
     }
     if (step < rows - 1) {
       context.globalAlpha = 0.8; context.fillStyle = style("--paper");
-      context.fillRect(left, above + (step + 1) * cell, columns * cell, (rows - 1 - step) * cell);
+      context.fillRect(left, above + (step + 1) * row, columns * cell, (rows - 1 - step) * row);
       context.globalAlpha = 1;
     }
     context.strokeStyle = style("--line");
-    context.strokeRect(left - 0.5, above - 0.5, columns * cell + 1, rows * cell + 1);
+    context.strokeRect(left - 0.5, above - 0.5, columns * cell + 1, rows * row + 1);
     for (let i = 0; i < rows; i += shape.every) this.label(context, kind.queries[i], i, false, style("--ink"));
-    for (let i = 0; i < columns; i += shape.every) this.label(context, kind.keys[i], i, true, style("--ink"));
+    if (time) this.drawTime(context);
+    else for (let i = 0; i < columns; i += shape.every) this.label(context, kind.keys[i], i, true, style("--ink"));
   }
   label(context, token, index, isKey, color, opaque) {
-    const { cell, left, above, size } = this.shape, half = (index + 0.5) * cell;
+    const { cell, row, left, above, size } = this.shape, half = (index + 0.5) * (isKey ? cell : row);
     context.save();
     context.font = font(size); context.textBaseline = "middle";
     if (isKey) { context.textAlign = "left"; context.translate(left + half, above - 6); context.rotate(-Math.PI / 3); }
@@ -69,23 +106,23 @@ class Matrix {
     context.restore();
   }
   mark(kind, query, key) {
-    const { cell, left, above, width, height, every } = this.shape;
+    const { cell, row, left, above, columns, width, height, every, time } = this.shape;
     // In print, a canvas over another one would hide it.
     const context = document.documentElement.classList.contains("light") ? this.map.getContext("2d") : sized(this.over, width, height);
     context.strokeStyle = style("--accent"); context.lineWidth = 1.5;
-    const room = cell < 6 ? 1.5 : 0;
-    if (query >= 0) context.strokeRect(left, above + query * cell - room, kind.keys.length * cell, cell + 2 * room);
-    if (key >= 0) context.strokeRect(left + key * cell - room, above, cell + 2 * room, kind.queries.length * cell);
+    const room = cell < 6 ? 1.5 : 0, roomy = row < 6 ? 1.5 : 0;
+    if (query >= 0) context.strokeRect(left, above + query * row - roomy, columns * cell, row + 2 * roomy);
+    if (key >= 0 && key < columns) context.strokeRect(left + key * cell - room, above, cell + 2 * room, kind.queries.length * row);
     if (query >= 0) this.label(context, kind.queries[query], query, false, style("--accent"), every > 1);
-    if (key >= 0) this.label(context, kind.keys[key], key, true, style("--accent"), every > 1);
+    if (key >= 0 && !time) this.label(context, kind.keys[key], key, true, style("--accent"), every > 1);
   }
   cellAt(kind, event) {
-    const query = Math.floor((event.offsetY - this.shape.above) / this.shape.cell), key = Math.floor((event.offsetX - this.shape.left) / this.shape.cell);
-    return [query >= 0 && query < kind.queries.length ? query : -1, key >= 0 && key < kind.keys.length ? key : -1];
+    const query = Math.floor((event.offsetY - this.shape.above) / this.shape.row), key = Math.floor((event.offsetX - this.shape.left) / this.shape.cell);
+    return [query >= 0 && query < kind.queries.length ? query : -1, key >= 0 && key < this.shape.columns ? key : -1];
   }
   /// The cell that a key leads to from a cell, or null.
   cellAfter(kind, query, key, name) {
-    const rows = kind.queries.length - 1, columns = kind.keys.length - 1, within = (value, most) => Math.max(0, Math.min(most, value));
+    const rows = kind.queries.length - 1, columns = this.shape.columns - 1, within = (value, most) => Math.max(0, Math.min(most, value));
     const turn = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0], Home: [0, -columns], End: [0, columns], PageUp: [-10, 0], PageDown: [10, 0] }[name];
     if (!turn) return null;
     if (query < 0 && key < 0) return [0, 0];
@@ -93,9 +130,9 @@ class Matrix {
   }
   /// Scrolls its box so that a cell is in view.
   reveal(query, key) {
-    const { cell, left, above } = this.shape, x = left + key * cell, y = above + query * cell, box = this.box;
+    const { cell, row, left, above } = this.shape, x = left + key * cell, y = above + query * row, box = this.box;
     if (x < box.scrollLeft || x + cell > box.scrollLeft + box.clientWidth) box.scrollLeft = x - box.clientWidth / 2;
-    if (y < box.scrollTop || y + cell > box.scrollTop + box.clientHeight) box.scrollTop = y - box.clientHeight / 2;
+    if (y < box.scrollTop || y + row > box.scrollTop + box.clientHeight) box.scrollTop = y - box.clientHeight / 2;
   }
 }
 
@@ -200,11 +237,13 @@ function drawNeurons(box, kind, vectors, query, key, shades) {
 
 // ---- attention over an image, or over the frames of a sound
 /// Whether a picture without a query shows the mean over all: there is no class token before the parts.
-const isMean = (kind, query, about) => query < 0 && about.first === 0 && kind.kind !== "cross";
+const isMean = (kind, query, about) => query < 0 && about.first === 0 && ownParts(kind);
+/// Whether the queries are the parts themselves, and not those of another stack or of a pooling.
+const ownParts = kind => kind.queries.length === kind.keys.length && kind.kind !== "cross";
 /// The weights of the parts, row by row from the top of the picture: what the query attends to; without one, the first, or the mean.
 function partsOf(kind, values, query, about) {
   const { rows, columns, first } = about, keys = kind.keys.length, parts = new Float32Array(rows * columns);
-  const from = Math.max(0, query), end = isMean(kind, query, about) ? kind.queries.length : from + 1;
+  const from = Math.max(0, query), end = isMean(kind, query, about) ? Math.min(kind.queries.length, rows * columns) : from + 1;  // what follows the parts is padding
   for (let q = from; q < end; ++q) {
     for (let i = 0; i < parts.length; ++i) parts[placeOf(i, about)] += values[q * keys + first + i] / (end - from);
   }
@@ -239,7 +278,7 @@ class Overlay {
     }
     context.globalAlpha = 1;
     context.strokeStyle = style("--accent"); context.lineWidth = 2;
-    const own = kind.kind !== "cross", part = (own ? query : key) - about.first, at = part < 0 ? -1 : placeOf(part, about);
+    const own = ownParts(kind), part = (own ? query : key) - about.first, at = part < 0 || part >= parts.length ? -1 : placeOf(part, about);
     if (at >= 0) context.strokeRect(at % about.columns * across + 1, Math.floor(at / about.columns) * down + 1, Math.max(1, across - 2), Math.max(1, down - 2));
     const q = Math.max(0, query), whose = isMean(kind, query, about) ? "the mean of all queries" : "query " + kind.queries[q] + " (" + q + ")";
     this.of.textContent = "Attention of " + whose + ", from 0 (pale) to " + number(full) + " (full color). " + (own ? "A click on a part chooses its query." : "Step chooses the query.");

@@ -1,0 +1,168 @@
+// Recordings for heed attend: the window that is shown, its words for a model of speech, and the spectrogram.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "cli/attend.h"
+#include "cli/model_commands.h"
+#include "cli/signals.h"
+#include "core/trimmed.h"
+#include "heed/ops/shape.h"
+#include "heed/sound/processor.h"
+#include "heed/tasks/transcribe.h"
+#include "inspect/token_input.h"
+#include "models/named_tensors.h"
+#include "sound/spectrogram.h"
+#include "tasks/speech_window.h"
+
+namespace heed::cli {
+namespace {
+
+// Of models that hear any number of samples: attention grows with the square of the time.
+constexpr double kUsualSeconds = 20;
+
+std::string shown_part(const std::string& file, double start, double seconds) {
+  return fmt::format("{}: shown are {:g} s to {:.2f} s (--start SECONDS shows another part)", file, start,
+                     start + seconds);
+}
+
+AttendInput speech_input(const AttendText& text, const EncoderDecoderModel& model,
+                         const AttendSource& source) {
+  const std::string& file = text.text;
+  const SpeechSettings settings = load_speech_settings(source.directory.string(), model);
+  const SoundProcessor processor = load_sound_processor(source.directory);
+  TranscribeOptions options;
+  options.stop = &stop_flag();
+  GenerationOptions sampling{.do_sample = true};
+  choose_seed(sampling, source.globals);
+  options.seed = sampling.seed;
+  const tasks::SpeechWindow window = tasks::transcribe_window(model, *source.tokenizer, settings, processor,
+                                                              SoundReader(file, {.rate = processor.rate()}),
+                                                              text.start.value_or(0), options);
+  if (window.words.empty()) {
+    throw Error(fmt::format("{}: expected speech, got none from {:.2f} s to {:.2f} s{}", file, window.offset,
+                            window.offset + window.seconds,
+                            window.seconds < window.recording ? " (choose another part with --start)" : ""));
+  }
+
+  AttendInput input;
+  if (window.seconds < window.recording) input.part = shown_part(file, window.offset, window.seconds);
+  std::string transcript;
+  input.sound = {window.offset, window.seconds, {}};
+  input.window = static_cast<double>(window.features.size(2)) * window.seconds_per_frame;
+  input.alignment_heads = settings.alignment_heads;
+  std::vector<std::int64_t> fed = window.start;
+  for (const TranscribedWord& word : window.words) {
+    const std::int64_t first = std::ssize(fed) - 1;  // the position that predicts its first token
+    fed.insert(fed.end(), word.tokens.begin(), word.tokens.end());
+    input.sound.words.push_back({word.text, word.start, word.end, {first, std::ssize(fed) - 1}});
+    transcript += word.text;
+  }
+  input.title = std::filesystem::path(file).filename().string() + " → " + std::string(trimmed(transcript));
+  input.following.assign(fed.begin() + 1, fed.end());
+  input.following.push_back(settings.generation.eos_token_id.front());
+  input.tensors["input_features"] = window.features;
+  input.tensors["decoder_input_ids"] = inspect::one_row(fed);
+  const std::vector<std::string> tokens = inspect::token_names(source.tokenizer, fed);
+  input.tokens["decoder"] = {tokens, tokens};
+  input.tokens["cross"].queries = inspect::token_names(source.tokenizer, input.following);
+  return input;
+}
+
+// At most `most` samples from `start` on, and whether there are more.
+struct Part {
+  Tensor samples;
+  bool ends = true;
+};
+
+Part part_of(SoundReader& reader, double start, std::int64_t most) {
+  const auto rate = static_cast<double>(reader.rate());
+  std::vector<float> skipped(1 << 16), samples(static_cast<std::size_t>(most)), more(1);
+  double left = std::floor(start * rate), position = 0;
+  while (left > 0) {
+    const std::size_t want = static_cast<std::size_t>(std::min(left, static_cast<double>(skipped.size())));
+    const std::size_t got = reader.read(std::span(skipped).first(want));
+    position += static_cast<double>(got);
+    left -= static_cast<double>(got);
+    if (got < want) tasks::fail_at_end(reader.name(), position / rate, start);
+  }
+  samples.resize(reader.read(samples));
+  if (samples.empty()) tasks::fail_at_end(reader.name(), position / rate, start);
+  const bool ends = std::ssize(samples) < most || reader.read(more) == 0;
+  const std::int64_t count = std::ssize(samples);
+  return {Tensor::from(samples, {count}), ends};
+}
+
+// Of samples, which a model may read as they are.
+InputImage spectrogram_of(const Tensor& samples, std::int64_t rate) {
+  constexpr std::int64_t kBins = 80;
+  const sound::SpectrogramSettings settings;
+  const std::int64_t frames = samples.numel() / settings.hop;
+  if (samples.numel() <= settings.frame / 2 || frames == 0) return {};
+  std::vector<float> values(static_cast<std::size_t>(kBins * frames));
+  sound::Spectrogram(settings, sound::MelFilters::slaney(kBins, settings.fft_size, rate))(
+      std::span(samples.data<float>(), static_cast<std::size_t>(samples.numel())), frames, values);
+  constexpr float kDecades = 8;  // below the loudest, as Whisper hears it
+  const float least = *std::max_element(values.begin(), values.end()) - kDecades;
+  for (float& value : values) value = std::max(value, least);
+  return spectrogram_image(values, kBins, frames);
+}
+
+}  // namespace
+
+AttendInput sound_input(const AttendText& text, const AttendSource& source) {
+  if (text.pair || text.target || text.max_new_tokens)
+    throw UsageError("--pair, --target, --max-new-tokens: expected none for a recording, got one");
+  const InputSpec spec = source.model.input();
+  if (const auto* both = dynamic_cast<const EncoderDecoderModel*>(&source.model)) {
+    if (spec.kind == InputKind::waveform)
+      throw Error(
+          fmt::format("attend: expected a model of speech that reads spectrograms, such as whisper, got {} "
+                      "(give its tensors with --input)",
+                      both->family()));
+    return speech_input(text, *both, source);
+  }
+  const SoundProcessor processor = load_sound_processor(source.directory);
+  SoundReader reader(text.text, {.rate = processor.rate()});
+  const auto rate = static_cast<double>(processor.rate());
+  const double start = text.start.value_or(0);
+  const Part part =
+      part_of(reader, start, processor.window().value_or(static_cast<std::int64_t>(kUsualSeconds * rate)));
+  AttendInput input;
+  input.title = std::filesystem::path(text.text).filename().string();
+  const Tensor features = processor(part.samples, {.attention_mask = false}).features;
+  if (!has_rows(features.shape(), spec.row)) {
+    throw Error(
+        fmt::format("{}: expected {} of rows {} after preprocessing, got {} (the sizes of "
+                    "preprocessor_config.json are not those of config.json)",
+                    text.text, spec.name, row_text(spec.row), features.str()));
+  }
+  input.tensors[spec.name] = features;
+  const double seconds = static_cast<double>(part.samples.numel()) / rate;
+  if (spec.kind == InputKind::waveform) {
+    input.image = spectrogram_of(part.samples, processor.rate());
+    input.window = seconds;
+  } else {  // a grid of patches, of padding too
+    input.window = static_cast<double>(*processor.window()) / rate;
+  }
+  input.sound = {start, input.window, {}};
+  if (start > 0 || !part.ends) input.part = shown_part(text.text, start, seconds);
+  return input;
+}
+
+InputImage spectrogram_image(const std::vector<float>& values, std::int64_t bins, std::int64_t frames) {
+  const auto [low, high] = std::minmax_element(values.begin(), values.end());
+  const float range = *high > *low ? *high - *low : 1;
+  InputImage image{frames, bins, {}};
+  image.upward = true;
+  for (std::int64_t bin = bins - 1; bin >= 0; --bin) {
+    for (std::int64_t frame = 0; frame < frames; ++frame) {
+      const float loudness = (values[static_cast<std::size_t>(bin * frames + frame)] - *low) / range;
+      image.rgb.insert(image.rgb.end(), 3, static_cast<std::uint8_t>(std::lround(255 * (1 - loudness))));
+    }
+  }
+  return image;
+}
+
+}  // namespace heed::cli
