@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Serves small models with `heed explore`, opens the page in headless Chromium, types, clicks and presses keys, and checks
-# what it shows and downloads. Prints milliseconds until the first map. Skips where Chromium is missing.
+# Serves small models with `heed explore`, opens the page in headless Chromium, types, clicks, presses keys and drops files,
+# and checks what it shows and downloads. Prints milliseconds until the first map. Skips where Chromium is missing.
 # usage: scripts/check-explore.sh HEED      (the built command, such as build/release/heed)
 set -euo pipefail
 heed=$(realpath "${1:?usage: scripts/check-explore.sh HEED}")
@@ -123,4 +123,58 @@ step "the mask is chosen" 'expect("the mask", chosen.position === predictedToken
 step "masks" 'expect("candidates of the mask", rows() > 5 && $("predictions").textContent.includes("place of")); await settled(() => document.querySelector("#predictions .token-cell button").click()); expect("filled in", !ask.text.includes("[MASK]")); await settled(() => $("undo").click()); expect("back", ask.text.includes("[MASK]"))'
 step "two models" 'pick("model1"); await until("three panels", () => viewer.panels.length === 3 && page.dataset.drawn); pick(""); await until("one", () => viewer.panels.length === 1)'
 step "classes" 'await settled(() => { $("model").value = 1; $("model").onchange(); }); expect("classes", $("predictions").textContent.includes("Classes") && rows() > 1)'
+# drop FILE X Y: drags a file to a place of the page and drops it there. Each event is handled before the next.
+drop() {
+  for type in dragEnter dragOver dragOver drop; do
+    sleep 0.2
+    page_call Input.dispatchDragEvent "\"type\":\"$type\",\"x\":$2,\"y\":$3,\"data\":{\"items\":[],\"files\":[$(json_string "$1")],\"dragOperationsMask\":1}"
+  done
+}
+# choose FIELD FILE: as its button does.
+choose() {
+  page_call Runtime.evaluate "\"expression\":\"document.getElementById('$1')\""
+  local object=${page_answer#*\"objectId\":\"}
+  page_call DOM.setFileInputFiles "\"files\":[$(json_string "$2")],\"objectId\":\"${object%%\"*}\""
+}
+
+model=vit
+pictures=$PWD/$fixtures/image/pictures
+head -c 3000 "$pictures/photo.jpg" >"$folder/cut.jpg"
+echo "Dear all," >"$folder/notes.txt"
+head -c 34000000 /dev/zero >"$folder/large.png"
+serve $fixtures/vit
+page_open "$address" 'models.length'
+step "an image is asked for" 'await until("a hint", () => $("status").textContent === "Choose an image."); expect("no text field", $("text-box").hidden && !$("file-box").hidden && $("other_file-box").hidden); window.waiting = settled(() => {})'
+drop "$pictures/photo.jpg" 200 100
+step "a dropped image is shown" 'await waiting; expect("its name", $("file-name").textContent === "photo.jpg" && $("error").textContent === ""); expect("the picture", viewer.state.view === "picture" && !viewer.panels[0].part("picture").hidden); expect("classes", $("predictions").textContent.includes("Classes") && $("predictions").textContent.includes("LABEL_")); expect("no tokens", $("tokens").hidden); expect("the class token", viewer.panels[0].part("of").textContent.includes("query [CLS]")); expect("patches", $("status").textContent.includes("4 × 4 patches"))'
+for wrong in "notes.txt|expected a PNG" "cut.jpg|expected a whole image, got a truncated one" "large.png|expected a file of at most 32 MiB"; do
+  drop "$folder/${wrong%|*}" 200 100
+  step "refused: $wrong" "await until('why', () => \$('error').textContent.startsWith($(json_string "${wrong%|*}: ${wrong#*|}"))); expect('the last picture stays', \$('file-name').textContent === 'photo.jpg' && viewer.panels[0].values)"
+done
+step "a patch is clicked" 'window.thumb = [...document.querySelectorAll("#overview canvas")][0]; await until("thumbnails", () => thumb.drawn); window.pixels = () => thumb.getContext("2d").getImageData(0, 0, thumb.width, thumb.height).data.join(); window.before = pixels(); expect("a thumbnail is the grid of patches", thumb.width === 4 && thumb.height === 4); const { canvas } = viewer.panels[0].overlay, box = canvas.getBoundingClientRect(); canvas.dispatchEvent(new MouseEvent("click", { clientX: box.left + 1.5 * box.width / 4, clientY: box.top + 2.5 * box.height / 4, bubbles: true })); expect("it is held", viewer.state.held && viewer.kind.queries[viewer.state.query] === "2,1"); await until("thumbnails follow", () => pixels() !== before); viewer.panels[0].overlay.canvas.focus()'
+page_key ArrowRight 0 39
+step "the keyboard goes from patch to patch" 'await until("the next patch", () => viewer.kind.queries[viewer.state.query] === "2,2"); viewer.hold(-1, -1); expect("the class token again", viewer.panels[0].part("of").textContent.includes("[CLS]"))'
+step "rollout" 'viewer.show({ head: "rollout" }); await viewer.drawn; expect("drawn", viewer.panels[0].values && viewer.title.includes("rollout")); viewer.show({ head: 1 }); await viewer.drawn'
+step "ablating" 'await settled(() => $("ablate").click()); expect("changes of logits", $("predictions").textContent.includes("change") && $("changes").textContent.includes("ablated")); await settled(() => $("undo").click())'
+step "every head matters so much" '$("try-all").click(); await until("all heads", () => $("progress").hidden && document.querySelectorAll("#effects td button").length === 8)'
+step "patching needs a second image" '$("patch").click(); expect("a place for it", !$("other_file-box").hidden && $("error").textContent.includes("second image"))'
+choose other_file "$pictures/rotated.jpg"
+step "patching" 'await until("it was sent", () => ask.other_file !== null && $("other_file-name").textContent === "rotated.jpg"); await settled(() => $("patch").click()); expect("in the list", $("changes").textContent.includes("patched from rotated.jpg"))'
+step "comparing" 'pick("text"); await until("three panels", () => viewer.panels.length === 3 && page.dataset.drawn); await viewer.drawn; expect("pictures of both, and the difference", viewer.panels.every(panel => panel.values && !panel.part("picture").hidden)); await settled(() => pick(""))'
+choose file "$pictures/gradient.png"
+step "another image" 'await until("it is shown", () => ask.file_name === "gradient.png" && page.dataset.drawn && $("file-name").textContent === "gradient.png")'
+step "pasting" 'document.activeElement.blur(); const bytes = bytesOf(viewer.data.image.png), data = new DataTransfer(); data.items.add(new File([bytes], "pasted.png", { type: "image/png" })); await settled(() => document.dispatchEvent(new ClipboardEvent("paste", { clipboardData: data, bubbles: true, cancelable: true }))); expect("its name", ask.file_name === "pasted.png"); await settled(() => $("undo").click()); expect("undone", $("file-name").textContent === "gradient.png")'
+step "what the server has forgotten is sent again" 'window.oldNumber = ask.file; sent.set(99999, sent.get(oldNumber)); ask = { ...ask, file: 99999 }; await settled(() => run()); expect("a new number", ask.file !== 99999 && ask.file !== oldNumber && !$("error").textContent)'
+page_size 390 844
+step "narrower" 'await until("no wider than 390 pixels", () => page.scrollWidth <= innerWidth)'
+page_size 1280 900
+
+model=audio-spectrogram
+serve $fixtures/audio-spectrogram
+page_open "$address" 'models.length'
+step "a sound is asked for" 'await until("a hint", () => $("status").textContent === "Choose a sound."); window.waiting = settled(() => {})'
+drop "$PWD/$fixtures/sound/speech.wav" 200 100
+step "a dropped sound is shown" 'await waiting; expect("the spectrogram", viewer.state.view === "picture" && viewer.data.image.upward && $("file-name").textContent === "speech.wav"); expect("low frequencies are below", viewer.panels[0].overlay.keyAt({ offsetX: 1, offsetY: viewer.panels[0].overlay.canvas.clientHeight - 1 }) === 2)'
+drop "$pictures/photo.jpg" 200 100
+step "an image is no sound" 'await until("why", () => $("error").textContent.startsWith("photo.jpg: expected a sound file"))'
 echo "check-explore: the page behaves"

@@ -1,4 +1,4 @@
-// Models, texts and tables of the analyses.
+// Models, texts, files and tables of the analyses.
 #include "cli/analysis_input.h"
 
 #include <fmt/core.h>
@@ -7,20 +7,68 @@
 
 #include "cli/terminal.h"
 #include "cli/text_tensors.h"
+#include "heed/autograd.h"
 #include "heed/files/file.h"
 #include "heed/models/registry.h"
+#include "inspect/patch_grid.h"
 
 namespace heed::cli {
 
-TextModel<Model> load_analyzed(const ModelChoice& choice, const Globals& globals) {
+const char* AnalyzedModel::reads() const {
+  return !reads_files() ? "text" : model->input().is_image() ? "image" : "sound";
+}
+
+AnalyzedModel load_analyzed(const ModelChoice& choice, const Globals& globals) {
   const LocatedModel located = locate_model(choice);
-  TextModel<Model> loaded{load_model(located.directory, DType::f32, located.adapters), nullptr};
-  warn_of_unknown_settings(*loaded.model, located.directory, globals);
-  if (loaded.model->input().is_image())
-    throw Error(located.directory.string() + ": expected a model that reads text, got " +
-                loaded.model->family());
-  loaded.tokenizer = load_tokenizer(located.directory);
-  return loaded;
+  AnalyzedModel analyzed{load_model(located.directory, DType::f32, located.adapters)};
+  warn_of_unknown_settings(*analyzed.loaded, located.directory, globals);
+  analyzed.model = analyzed.loaded.get();
+  if (const auto* dual = dynamic_cast<const DualEncoderModel*>(analyzed.model))
+    analyzed.model = &dual->image();
+  if (!analyzed.reads_files()) {
+    analyzed.tokenizer = load_tokenizer(located.directory);
+    return analyzed;
+  }
+  if (dynamic_cast<const EncoderModel*>(analyzed.model) == nullptr)
+    throw Error(located.directory.string() +
+                ": expected a model that reads text, or an encoder of images or "
+                "sounds, got " +
+                kind_of(*analyzed.model));
+  analyzed.processor = tasks::load_file_processor(analyzed.model->input(), located.directory);
+  return analyzed;
+}
+
+AnalyzedFile analyzed_file(const AnalyzedModel& model, const std::string& file) {
+  const InputSpec input = model.model->input();
+  AnalyzedFile result{tasks::file_input(input, model.processor, file).tensors, {}};
+  const auto grid = inspect::patch_grid(input, result.inputs);
+  if (!grid) throw Error(file + ": expected at least one part, got " + result.inputs.at(input.name).str());
+  result.parts = inspect::part_labels(input, result.inputs, *grid);
+  return result;
+}
+
+const std::vector<std::string>& labels_of(const AnalyzedModel& model, const char* where) {
+  const auto& encoder = dynamic_cast<const EncoderModel&>(*model.model);
+  if (encoder.head() != EncoderHead::sequence)
+    throw Error(std::string(where) + ": expected a classifier, got " + kind_of(encoder) + " without labels");
+  return encoder.labels();
+}
+
+std::int64_t predicted_label(const AnalyzedModel& model, const TensorMap& inputs) {
+  const NoGradients guard;
+  const std::vector<float> logits = model.model->forward(inputs).at("logits").to_vector<float>();
+  return std::max_element(logits.begin(), logits.end()) - logits.begin();
+}
+
+std::string label_name(const std::vector<std::string>& labels, std::int64_t label) {
+  const auto index = static_cast<std::size_t>(label);
+  return index < labels.size() ? labels[index] : std::to_string(label);
+}
+
+void refuse_text_option(const AnalyzedModel& model, const char* option, bool given) {
+  if (given && model.reads_files())
+    throw UsageError(std::string(option) + ": expected a model that reads text, got " +
+                     kind_of(*model.model));
 }
 
 std::string subtitle_of(const ModelChoice& choice, const std::string& text) {
@@ -33,9 +81,9 @@ std::vector<std::string> tokens_of(const std::vector<std::int64_t>& ids, const T
   return names;
 }
 
-AnalyzedText analyzed_text(const TextModel<Model>& loaded, const std::string& text,
+AnalyzedText analyzed_text(const AnalyzedModel& loaded, const std::string& text,
                            const std::optional<std::string>& target) {
-  const auto* both = dynamic_cast<const EncoderDecoderModel*>(loaded.model.get());
+  const auto* both = dynamic_cast<const EncoderDecoderModel*>(loaded.model);
   if (both == nullptr && target)
     throw UsageError("--target: expected an encoder-decoder, got " + loaded.model->family());
   if (both != nullptr && !target)

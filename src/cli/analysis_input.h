@@ -1,7 +1,8 @@
-// What lens, heads and patch share: the model and its tokenizer, texts as inputs, tokens, and tables as
-// results.
+// What lens, heads and patch share: the model with what makes its inputs, texts and files as inputs, tokens,
+// and tables as results.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -9,11 +10,41 @@
 #include "cli/cli.h"
 #include "cli/model_commands.h"
 #include "heed/plot/heat_table.h"
+#include "tasks/file_input.h"
 
 namespace heed::cli {
 
-/// Loads a model and its tokenizer. Throws Error for a model that does not read text.
-TextModel<Model> load_analyzed(const ModelChoice& choice, const Globals& globals);
+/// A model, with a tokenizer if it reads text, else with what makes its inputs of files.
+struct AnalyzedModel {
+  std::unique_ptr<Model> loaded;
+  const Model* model = nullptr;  ///< `loaded`; of a model of texts and images, the tower for images
+  std::unique_ptr<Tokenizer> tokenizer = nullptr;
+  tasks::FileProcessor processor = {};
+
+  bool reads_files() const { return model->input().kind != InputKind::tokens; }
+  /// `text`, `image` or `sound`.
+  const char* reads() const;
+};
+
+/// Throws Error for an encoder-decoder of images or sounds.
+AnalyzedModel load_analyzed(const ModelChoice& choice, const Globals& globals);
+
+/// An image or a sound as named inputs, with the names of its positions.
+struct AnalyzedFile {
+  TensorMap inputs;
+  std::vector<std::string> parts;
+};
+AnalyzedFile analyzed_file(const AnalyzedModel& model, const std::string& file);
+
+/// The labels of a classifier of files. Throws Error, as `where`, for another model.
+const std::vector<std::string>& labels_of(const AnalyzedModel& model, const char* where);
+/// The label of the largest logit.
+std::int64_t predicted_label(const AnalyzedModel& model, const TensorMap& inputs);
+/// The name of a label, or its number.
+std::string label_name(const std::vector<std::string>& labels, std::int64_t label);
+
+/// Throws UsageError for an option of texts that was given for a file.
+void refuse_text_option(const AnalyzedModel& model, const char* option, bool given);
 
 /// One text as named inputs. `ids` are those of the stack that predicts, the target's in an encoder-decoder;
 /// `source_ids` those of the text.
@@ -27,7 +58,7 @@ std::string subtitle_of(const ModelChoice& choice, const std::string& text);
 /// The tokens of ids.
 std::vector<std::string> tokens_of(const std::vector<std::int64_t>& ids, const Tokenizer& tokenizer);
 /// Throws UsageError where an encoder-decoder has no target, or another model has one.
-AnalyzedText analyzed_text(const TextModel<Model>& model, const std::string& text,
+AnalyzedText analyzed_text(const AnalyzedModel& model, const std::string& text,
                            const std::optional<std::string>& target);
 /// The same for token ids of a model without an encoder.
 AnalyzedText analyzed_ids(const std::vector<std::int64_t>& ids);

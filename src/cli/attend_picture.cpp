@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "cli/cli.h"
+#include "cli/option_values.h"
 #include "cli/terminal.h"
 #include "heed/inspect/measures.h"
 #include "heed/ops/reduce.h"

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "cli/attend.h"
+#include "cli/generation_arguments.h"
 #include "cli/model_commands.h"
 #include "cli/signals.h"
 #include "core/trimmed.h"

@@ -1,4 +1,5 @@
-// heed explore: serves a page on which one types text and sees what one or two models make of it.
+// heed explore: serves a page on which one types text, or drops an image or a sound, and sees what one or two
+// models make of it.
 #include <fmt/core.h>
 
 #include "cli/cli.h"
@@ -28,14 +29,20 @@ explore::ExploredModel open_explored(const ModelChoice& choice, const Globals& g
   const LocatedModel located = locate_model(choice);
   auto model = load_model(located.directory, DType::f32, located.adapters);
   warn_of_unknown_settings(*model, located.directory, globals);
-  auto tokenizer = model->vocab_size() > 0 ? load_tokenizer(located.directory) : nullptr;
+  std::unique_ptr<Tokenizer> tokenizer;
+  try {
+    if (model->vocab_size() > 0) tokenizer = load_tokenizer(located.directory);
+  } catch (const Error&) {  // of sound, characters are then shown as numbers
+    if (model->input().kind == InputKind::tokens) throw;
+  }
   const std::string shown = located.directory.filename().empty()
                                 ? located.directory.parent_path().filename().string()
                                 : located.directory.filename().string();
   std::string title = std::filesystem::exists(name) ? shown : name;
   for (const std::string& adapter : choice.adapters) title += " + " + adapter;
+  tasks::FileProcessor processor = tasks::load_file_processor(model->input(), located.directory);
   return {std::move(title), std::move(model), std::move(tokenizer),
-          load_generation_options(located.directory)};
+          load_generation_options(located.directory), std::move(processor)};
 }
 
 std::string address_of(const server::HttpServer& server, const std::string& host, const std::string& token) {
@@ -54,7 +61,9 @@ void run(const ExploreArguments& arguments, const Globals& globals) {
   const std::string token = server::random_token();
   explore::Application application(explorer, arguments.host, token);
   server::HttpServer server(
-      {arguments.host, static_cast<std::uint16_t>(arguments.port)},
+      {.host = arguments.host,
+       .port = static_cast<std::uint16_t>(arguments.port),
+       .has_large_body = [&](const server::HttpRequest& request) { return application.has_file(request); }},
       [&](const server::HttpRequest& request) { return application.at_once(request); },
       [&](const server::HttpRequest& request, const std::atomic<bool>& stop) {
         return application.compute(request, stop);
@@ -78,7 +87,8 @@ void run(const ExploreArguments& arguments, const Globals& globals) {
 
 void add_explore(CLI::App& app, const Globals& globals) {
   CLI::App* command = app.add_subcommand(
-      "explore", "Serve a page to explore what models make of a text, and change their heads");
+      "explore",
+      "Serve a page to explore what models make of a text, an image or a sound, and change their heads");
   auto a = std::make_shared<ExploreArguments>();
   command->add_option("model", a->models, "One model, or two to compare: directories or names")
       ->required()
@@ -103,6 +113,7 @@ void add_explore(CLI::App& app, const Globals& globals) {
       "Examples:\n"
       "  heed explore gpt2\n"
       "  heed explore en-fr\n"
+      "  heed explore ./vit\n"
       "  heed explore gpt2 gpt2 --adapter runs/poems\n"
       "  heed explore runs/one runs/two --port 0");
   command->callback([a, &globals] { run(*a, globals); });

@@ -1,4 +1,4 @@
-// heed heads: measures every attention head over texts.
+// heed heads: measures every attention head over texts, images or sounds.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -31,8 +31,7 @@ struct HeadsArguments {
 };
 
 // A sequence of random ids, twice: what an induction head needs.
-std::vector<std::int64_t> repeated_ids(const TextModel<Model>& loaded, std::int64_t count,
-                                       std::uint64_t seed) {
+std::vector<std::int64_t> repeated_ids(const AnalyzedModel& loaded, std::int64_t count, std::uint64_t seed) {
   const RandomStream random{seed, 0};
   std::vector<std::int64_t> ids;
   for (std::uint64_t i = 0; std::ssize(ids) < count; ++i) {
@@ -43,9 +42,25 @@ std::vector<std::int64_t> repeated_ids(const TextModel<Model>& loaded, std::int6
   return ids;
 }
 
-std::vector<TensorMap> head_texts(const HeadsArguments& a, const TextModel<Model>& loaded,
+// The labels are those that the model predicts.
+std::vector<TensorMap> head_files(const HeadsArguments& a, const AnalyzedModel& loaded,
                                   const Globals& globals) {
-  const auto* both = dynamic_cast<const EncoderDecoderModel*>(loaded.model.get());
+  std::vector<std::string> files =
+      a.file.empty() ? read_texts(a.texts, globals.quiet) : read_lines(a.file, globals.quiet);
+  std::erase_if(files, [](const std::string& file) { return file.empty(); });
+  std::vector<TensorMap> inputs;
+  for (const std::string& file : files) {
+    TensorMap& input = inputs.emplace_back(analyzed_file(loaded, file).inputs);
+    if (!a.ablate) continue;
+    labels_of(loaded, "--ablate");
+    input["labels"] = Tensor::from(std::vector<std::int64_t>{predicted_label(loaded, input)}, {1});
+  }
+  return inputs;
+}
+
+std::vector<TensorMap> head_texts(const HeadsArguments& a, const AnalyzedModel& loaded,
+                                  const Globals& globals) {
+  const auto* both = dynamic_cast<const EncoderDecoderModel*>(loaded.model);
   std::vector<TensorMap> inputs;
   if (a.repeat) {
     if (both != nullptr)
@@ -69,22 +84,28 @@ struct Column {
   const char* name;
   double HeadMeasures::*value;
   bool share;
-  bool of_cross;
+  bool of_cross, of_files;
 };
-constexpr Column kColumns[] = {{"previous", &HeadMeasures::previous, true, false},
-                               {"duplicate", &HeadMeasures::duplicate, true, false},
-                               {"induction", &HeadMeasures::induction, true, false},
-                               {"first", &HeadMeasures::first, true, true},
-                               {"separator", &HeadMeasures::separator, true, true},
-                               {"entropy", &HeadMeasures::entropy, false, true},
-                               {"distance", &HeadMeasures::distance, false, false},
-                               {"size", &HeadMeasures::size, false, true}};
+constexpr Column kColumns[] = {{"previous", &HeadMeasures::previous, true, false, false},
+                               {"duplicate", &HeadMeasures::duplicate, true, false, false},
+                               {"induction", &HeadMeasures::induction, true, false, false},
+                               {"first", &HeadMeasures::first, true, true, true},
+                               {"separator", &HeadMeasures::separator, true, true, false},
+                               {"entropy", &HeadMeasures::entropy, false, true, true},
+                               {"distance", &HeadMeasures::distance, false, false, true},
+                               {"size", &HeadMeasures::size, false, true, true}};
 
-// Those of a kind of attention.
-std::vector<Column> columns_of(const AttentionKind& kind) {
+// What is measured: a kind of attention, over texts or files.
+struct Measured {
+  AttentionKind kind;
+  const AnalyzedModel& model;
+};
+
+std::vector<Column> columns_of(const Measured& measured) {
   std::vector<Column> columns;
   for (const Column& column : kColumns) {
-    if (kind.is_self() || column.of_cross) columns.push_back(column);
+    if (measured.model.reads_files() ? column.of_files : measured.kind.is_self() || column.of_cross)
+      columns.push_back(column);
   }
   return columns;
 }
@@ -106,18 +127,22 @@ void add_column(HeatTable& table, const std::string& name, const std::vector<dou
                               fmt::format("head {}, {}: {:.5f}", table.rows[i], name, values[i])});
 }
 
-HeatTable heads_table(const std::vector<HeadMeasures>& heads, const AttentionKind& kind) {
+HeatTable heads_table(const std::vector<HeadMeasures>& heads, const Measured& measured) {
+  const AttentionKind& kind = measured.kind;
+  const char* far = !measured.model.reads_files()                    ? "distance in tokens; "
+                    : measured.model.reads() == std::string("image") ? "distance in patches; "
+                                                                     : "distance in parts; ";
   HeatTable table{.title = "Attention heads",
                   .rows_title = "head",
                   .legend = std::string("shares of weight from 0 to 1; entropy in nats; ") +
-                            (kind.is_self() ? "distance in tokens; " : "") +
+                            (kind.is_self() ? far : "") +
                             "size of what the head adds, relative to the stream",
                   .rows = {},
                   .columns = {},
                   .cells = std::vector<std::vector<HeatCell>>(heads.size())};
   if (kind.name == "cross") table.title += " of cross-attention";
   for (const HeadMeasures& head : heads) table.rows.push_back(fmt::format("{}.{}", head.layer, head.head));
-  for (const Column& column : columns_of(kind)) {
+  for (const Column& column : columns_of(measured)) {
     std::vector<double> values;
     for (const HeadMeasures& head : heads) values.push_back(head.*column.value);
     add_column(table, column.name, values, column.share);
@@ -134,12 +159,12 @@ HeatTable heads_table(const std::vector<HeadMeasures>& heads, const AttentionKin
   return table;
 }
 
-std::string heads_json(const std::vector<HeadMeasures>& heads, const AttentionKind& kind) {
+std::string heads_json(const std::vector<HeadMeasures>& heads, const Measured& measured) {
   JsonWriter json;
   json.begin_array();
   for (const HeadMeasures& head : heads) {
     json.begin_object().field("layer", head.layer).field("head", head.head);
-    for (const Column& column : columns_of(kind)) json.field(column.name, head.*column.value);
+    for (const Column& column : columns_of(measured)) json.field(column.name, head.*column.value);
     json.field("dead", head.dead)
         .field("nearest", head.nearest)
         .field("nearest_distance", head.nearest_distance);
@@ -163,8 +188,10 @@ AttentionKind measured_kind(const HeadsArguments& a, const Model& model) {
   return kinds[index_of_kind(!a.kind.empty() ? a.kind : decodes ? "decoder" : "encoder", names)];
 }
 
-HeadsOptions heads_options(const HeadsArguments& a, const AttentionKind& kind, const Tokenizer& tokenizer) {
+HeadsOptions heads_options(const HeadsArguments& a, const AttentionKind& kind, const Tokenizer* known) {
   HeadsOptions options{.stack = kind.stack, .part = kind.part, .separators = {}, .ablate = a.ablate};
+  if (known == nullptr) return options;  // of files
+  const Tokenizer& tokenizer = *known;
   for (const auto& id : {tokenizer.bos_id(), tokenizer.eos_id(), tokenizer.sep_id(), tokenizer.cls_id()}) {
     if (id && a.separators.empty()) options.separators.insert(*id);
   }
@@ -179,10 +206,14 @@ void run(const HeadsArguments& a, const Globals& globals) {
     throw UsageError("--text: expected texts or --text FILE, got both");
   if (a.repeat && (!a.file.empty() || !a.texts.empty()))
     throw UsageError("--repeat: expected texts or --repeat, got both");
-  const TextModel<Model> loaded = load_analyzed(a.model, globals);
+  const AnalyzedModel loaded = load_analyzed(a.model, globals);
   const AttentionKind kind = measured_kind(a, *loaded.model);
-  const std::vector<TensorMap> texts = head_texts(a, loaded, globals);
-  HeadsOptions options = heads_options(a, kind, *loaded.tokenizer);
+  refuse_text_option(loaded, "--target", a.target.has_value());
+  refuse_text_option(loaded, "--repeat", a.repeat.has_value());
+  refuse_text_option(loaded, "--separator", !a.separators.empty());
+  const std::vector<TensorMap> texts =
+      loaded.reads_files() ? head_files(a, loaded, globals) : head_texts(a, loaded, globals);
+  HeadsOptions options = heads_options(a, kind, loaded.tokenizer.get());
   Progress progress(globals.quiet);
   options.progress = [&](std::int64_t done, std::int64_t total) { progress.show(done, total, "heads"); };
   const std::vector<HeadMeasures> heads = measure_heads(*loaded.model, texts, options);
@@ -193,21 +224,27 @@ void run(const HeadsArguments& a, const Globals& globals) {
                                    return std::isfinite(head.first) && std::isfinite(head.size);
                                  }),
                      globals);
-  HeatTable table = heads_table(heads, kind);
-  table.subtitle = subtitle_of(a.model, a.repeat          ? fmt::format("{} random tokens, twice", *a.repeat)
-                                        : !a.file.empty() ? a.file
-                                        : a.texts.size() == 1 ? a.texts.front()
-                                                              : fmt::format("{} texts", texts.size()));
-  show_table(table, heads_json(heads, kind), a.output, globals);
+  const Measured measured{kind, loaded};
+  HeatTable table = heads_table(heads, measured);
+  table.subtitle =
+      subtitle_of(a.model, a.repeat              ? fmt::format("{} random tokens, twice", *a.repeat)
+                           : !a.file.empty()     ? a.file
+                           : a.texts.size() == 1 ? a.texts.front()
+                                                 : fmt::format("{} {}s", texts.size(), loaded.reads()));
+  show_table(table, heads_json(heads, measured), a.output, globals);
 }
 
 }  // namespace
 
 void add_heads(CLI::App& app, const Globals& globals) {
-  CLI::App* command = app.add_subcommand("heads", "Measure every attention head over texts");
+  CLI::App* command =
+      app.add_subcommand("heads", "Measure every attention head over texts, images or sounds");
   auto a = std::make_shared<HeadsArguments>();
-  command->add_option("texts", a->texts, "Texts; without any, the lines of stdin");
-  command->add_option("--text", a->file, "File with a text in each line")->type_name("FILE")->group("Input");
+  command->add_option("texts", a->texts,
+                      "Texts, or files for a model of images or sounds; without any, the lines of stdin");
+  command->add_option("--text", a->file, "File with a text, or the name of a file, in each line")
+      ->type_name("FILE")
+      ->group("Input");
   command
       ->add_option("--target", a->target,
                    "Target text, for the decoder of an encoder-decoder (default: the text itself)")
@@ -234,14 +271,17 @@ void add_heads(CLI::App& app, const Globals& globals) {
       ->type_name("TOKEN")
       ->group("Output");
   command
-      ->add_flag("--ablate", a->ablate,
-                 "Also the importance of each head: by how much the loss increases when its output is 0")
+      ->add_flag(
+          "--ablate", a->ablate,
+          "Also the importance of each head: by how much the loss, of a classifier that of the label it "
+          "predicts, increases when its output is 0")
       ->group("Output");
   command->add_option("--output,-o", a->output, "Write a figure")->type_name("FILE.svg")->group("Output");
   command->footer(
       "Examples:\n"
       "  heed heads --model gpt2 \"The cat sat on the mat. The cat slept.\"\n"
       "  heed heads --model gpt2 --repeat 50 --output heads.svg\n"
+      "  heed heads --model ./vit photo.jpg --ablate\n"
       "  heed heads --model gpt2 --text lines.txt --ablate --json");
   command->callback([a, &globals] { run(*a, globals); });
 }

@@ -1,4 +1,5 @@
-// heed lens: what each layer of a model would predict, and what each part adds to the logit of a token.
+// heed lens: what each layer of a model would predict, of a text the next token, of a file its label; and
+// what each part adds to the logit of a token.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -131,6 +132,43 @@ std::string attribution_json(const LogitAttribution& attribution, const std::str
   return json.end_array().end_object().text();
 }
 
+// What the head reads after each layer: a row for each, the most probable labels from left to right.
+HeatTable label_table(const std::vector<LensLayer>& layers, const std::vector<std::string>& labels) {
+  HeatTable table{.title = "Lens: the labels that the head reads after each layer",
+                  .rows_title = "layer",
+                  .legend = "rows: the input of the first layer, and the output of each",
+                  .shade_legend = "shade: probability of the label",
+                  .rows = {},
+                  .columns = {},
+                  .cells = {}};
+  for (std::size_t i = 0; i < layers.front().positions.front().size(); ++i)
+    table.columns.push_back(i == 0 ? "label" : std::to_string(i + 1) + ".");
+  for (const LensLayer& layer : layers) {
+    table.rows.push_back(layer.name);
+    std::vector<HeatCell>& row = table.cells.emplace_back();
+    for (const TokenProbability& one : layer.positions.front())
+      row.push_back({fmt::format("{} {:.3f}", label_name(labels, one.id), one.probability), one.probability,
+                     fmt::format("{}: {} {:.5f}", layer.name, label_name(labels, one.id), one.probability)});
+  }
+  return table;
+}
+
+std::string label_json(const std::vector<LensLayer>& layers, const std::vector<std::string>& labels) {
+  JsonWriter json;
+  json.begin_object().key("layers").begin_array();
+  for (const LensLayer& layer : layers) {
+    json.begin_object().field("name", layer.name).key("labels").begin_array();
+    for (const TokenProbability& one : layer.positions.front())
+      json.begin_object()
+          .field("id", one.id)
+          .field("label", label_name(labels, one.id))
+          .field("probability", one.probability)
+          .end_object();
+    json.end_array().end_object();
+  }
+  return json.end_array().end_object().text();
+}
+
 bool lens_is_finite(const std::vector<LensLayer>& layers) {
   for (const LensLayer& layer : layers) {
     for (const auto& best : layer.positions) {
@@ -140,10 +178,23 @@ bool lens_is_finite(const std::vector<LensLayer>& layers) {
   return true;
 }
 
+void run_on_file(const LensArguments& a, const AnalyzedModel& loaded, const Globals& globals) {
+  refuse_text_option(loaded, "--target", a.target.has_value());
+  refuse_text_option(loaded, "--token", a.token.has_value());
+  const std::vector<std::string>& labels = labels_of(loaded, "lens");
+  const std::vector<LensLayer> layers =
+      label_lens(*loaded.model, analyzed_file(loaded, a.text).inputs, a.top_k);
+  warn_of_non_finite(*loaded.model, lens_is_finite(layers), globals);
+  HeatTable table = label_table(layers, labels);
+  table.subtitle = subtitle_of(a.model, a.text);
+  show_table(table, label_json(layers, labels), a.output, globals);
+}
+
 void run(const LensArguments& a, const Globals& globals) {
   check_svg_file(a.output);
   if (a.position && !a.token) throw UsageError("--position: missing --token");
-  const TextModel<Model> loaded = load_analyzed(a.model, globals);
+  const AnalyzedModel loaded = load_analyzed(a.model, globals);
+  if (loaded.reads_files()) return run_on_file(a, loaded, globals);
   const Tokenizer& tokenizer = *loaded.tokenizer;
   std::optional<std::string> target;
   if (a.target) target = valid_text(*a.target, "--target", globals.quiet);
@@ -179,12 +230,14 @@ void add_lens(CLI::App& app, const Globals& globals) {
   CLI::App* command = app.add_subcommand(
       "lens", "Show what each layer would predict, or what each head adds to a token's logit");
   auto a = std::make_shared<LensArguments>();
-  command->add_option("text", a->text, "The text")->required();
+  command->add_option("text", a->text, "The text; for a classifier of images or sounds, a file")->required();
   command->add_option("--target", a->target, "Target text, for the decoder of an encoder-decoder")
       ->type_name("TEXT")
       ->group("Input");
   add_model_option(*command, a->model)->required();
-  command->add_option("--top-k", a->top_k, "Tokens of every layer and position, in JSON and tooltips")
+  command
+      ->add_option("--top-k", a->top_k,
+                   "Tokens of every layer and position, in JSON and tooltips; labels of every layer")
       ->transform(whole_number(1))
       ->capture_default_str()
       ->type_name("N")
@@ -203,6 +256,7 @@ void add_lens(CLI::App& app, const Globals& globals) {
       "Examples:\n"
       "  heed lens \"The cat sat on the\" --model gpt2\n"
       "  heed lens \"The cat sat on the\" --model gpt2 --token \" mat\" --output mat.svg\n"
+      "  heed lens photo.jpg --model ./vit --top-k 3\n"
       "  heed lens \"I like tea.\" --model en-fr --target \"J'aime le thé.\" --top-k 5 --json");
   command->callback([a, &globals] { run(*a, globals); });
 }

@@ -56,6 +56,12 @@ std::vector<std::string> commands_for(const Model& model) {
       more = {"transcribe", "evaluate --data"};
     commands.insert(commands.end(), more.begin(), more.end());
   }
+  if (const auto* encoder = dynamic_cast<const EncoderModel*>(&model);
+      encoder != nullptr && model.input().kind != InputKind::tokens) {
+    if (model.input().is_image()) commands.emplace_back("attend");
+    commands.insert(commands.end(), {"explore", "heads"});
+    if (encoder->head() == EncoderHead::sequence) commands.insert(commands.end(), {"lens", "patch"});
+  }
   if (!tasks.empty() && model.input().kind == InputKind::tokens) {
     const bool has_attention = std::find(tasks.begin(), tasks.end(), Task::attention) != tasks.end();
     const std::vector<std::string> analyses = analyses_of(model, has_attention);

@@ -1,5 +1,7 @@
-// heed patch: activation patching between two texts.
+// heed patch: activation patching between two texts, images or sounds.
 #include <fmt/core.h>
+
+#include <cmath>
 
 #include "cli/analysis_input.h"
 #include "cli/cli.h"
@@ -15,8 +17,8 @@ namespace heed::cli {
 namespace {
 
 struct PatchArguments {
-  std::string clean, corrupted, token, other;
-  std::optional<std::string> target, kind, site;
+  std::string clean, corrupted;
+  std::optional<std::string> token, other, target, kind, site;
   ModelChoice model;
   std::filesystem::path output;
 };
@@ -54,6 +56,8 @@ constexpr PatchedKind kKinds[] = {{"encoder", "encoder", "self_attn", "the encod
 // By default the encoder of an encoder-decoder: there the two texts differ.
 const PatchedKind& chosen_patch_kind(const PatchArguments& a, const Model& model) {
   const auto* both = dynamic_cast<const EncoderDecoderModel*>(&model);
+  if (dynamic_cast<const EncoderModel*>(&model) != nullptr && model.input().kind != InputKind::tokens)
+    return kKinds[index_of_kind(a.kind.value_or("encoder"), {"encoder"})];
   if (both == nullptr) {
     if (dynamic_cast<const DecoderModel*>(&model) != nullptr)
       index_of_kind(a.kind.value_or("decoder"), {"decoder"});
@@ -64,12 +68,17 @@ const PatchedKind& chosen_patch_kind(const PatchArguments& a, const Model& model
   return kKinds[index_of_kind(a.kind.value_or("encoder"), names)];
 }
 
-// By default the residual stream, of cross-attention what it adds.
+// By default the residual stream, of cross-attention what it adds, of files the heads: of residual streams
+// there are as many as patches.
 const SiteName& chosen_site(const PatchArguments& a, const PatchedKind& kind, const Model& model) {
   const auto* both = dynamic_cast<const EncoderDecoderModel*>(&model);
   const bool recurrent = both != nullptr && !both->has_self_attention();
   const bool cross = kind.name == std::string("cross");
-  const SiteName& site = site_named(a.site.value_or(!cross ? "residual" : recurrent ? "heads" : "attention"));
+  const bool files = model.input().kind != InputKind::tokens;
+  const SiteName& site = site_named(a.site.value_or(files       ? "heads"
+                                                    : !cross    ? "residual"
+                                                    : recurrent ? "heads"
+                                                                : "attention"));
   const bool attention = site.site == PatchSite::attention || site.site == PatchSite::heads;
   if (cross && !attention)
     throw UsageError(std::string("--site: expected attention or heads with --kind cross, got ") + site.name);
@@ -142,10 +151,62 @@ void check_lengths(const AnalyzedText& clean, const AnalyzedText& corrupted, con
       clean.source_ids.size(), corrupted.source_ids.size(), tokens(clean), tokens(corrupted)));
 }
 
+std::int64_t token_of(const std::optional<std::string>& token, const char* option,
+                      const Tokenizer& tokenizer) {
+  if (!token) throw UsageError(std::string(option) + ": missing (the token that the text should predict)");
+  return single_token(tokenizer, *token, option);
+}
+
+// A label by its name or number; by default the one that the model predicts.
+std::int64_t label_of(const std::optional<std::string>& given, const char* option,
+                      const std::vector<std::string>& labels, std::int64_t predicted) {
+  if (!given) return predicted;
+  for (std::size_t i = 0; i < labels.size(); ++i) {
+    if (labels[i] == *given || std::to_string(i) == *given) return static_cast<std::int64_t>(i);
+  }
+  throw UsageError(std::string(option) + ": expected a label of the model or its number, got " + *given +
+                   " (heed info lists them)");
+}
+
+void run_on_files(const PatchArguments& a, const AnalyzedModel& loaded, const Globals& globals) {
+  refuse_text_option(loaded, "--target", a.target.has_value());
+  const std::vector<std::string>& labels = labels_of(loaded, "patch");
+  const PatchedKind& kind = chosen_patch_kind(a, *loaded.model);
+  const SiteName& site = chosen_site(a, kind, *loaded.model);
+  const AnalyzedFile clean = analyzed_file(loaded, a.clean), corrupted = analyzed_file(loaded, a.corrupted);
+  if (clean.parts.size() != corrupted.parts.size()) {
+    throw Error(fmt::format("patch: expected two {}s of as many parts, got {} and {}", loaded.reads(),
+                            clean.parts.size(), corrupted.parts.size()));
+  }
+  Progress progress(globals.quiet);
+  PatchOptions options{
+      .site = site.site,
+      .stack = kind.stack,
+      .part = kind.part,
+      .token = label_of(a.token, "--token", labels, predicted_label(loaded, clean.inputs)),
+      .other = label_of(a.other, "--other", labels, predicted_label(loaded, corrupted.inputs)),
+      .progress = {}};
+  if (options.token == options.other) {
+    throw Error(fmt::format("patch: expected two labels, got {} for both {}s (choose them: --token, --other)",
+                            label_name(labels, options.token), loaded.reads()));
+  }
+  options.progress = [&](std::int64_t done, std::int64_t total) { progress.show(done, total, "passes"); };
+  const PatchResult result = patch_activations(*loaded.model, clean.inputs, corrupted.inputs, options);
+  progress.finish();
+  warn_of_non_finite(*loaded.model, std::isfinite(result.clean) && std::isfinite(result.corrupted), globals);
+  HeatTable table = patch_table(result, site, kind, clean.parts);
+  table.legend =
+      fmt::format("{} − {}: ", label_name(labels, options.token), label_name(labels, options.other)) +
+      table.legend;
+  table.subtitle = subtitle_of(a.model, a.clean + " → " + a.corrupted);
+  show_table(table, patch_json(result, site, kind, clean.parts), a.output, globals);
+}
+
 void run(const PatchArguments& a, const Globals& globals) {
   check_svg_file(a.output);
   if (a.site) site_named(*a.site);
-  const TextModel<Model> loaded = load_analyzed(a.model, globals);
+  const AnalyzedModel loaded = load_analyzed(a.model, globals);
+  if (loaded.reads_files()) return run_on_files(a, loaded, globals);
   const PatchedKind& kind = chosen_patch_kind(a, *loaded.model);
   const SiteName& site = chosen_site(a, kind, *loaded.model);
   const AnalyzedText clean = analyzed_text(loaded, valid_text(a.clean, "patch", globals.quiet), a.target),
@@ -156,8 +217,8 @@ void run(const PatchArguments& a, const Globals& globals) {
   PatchOptions options{.site = site.site,
                        .stack = kind.stack,
                        .part = kind.part,
-                       .token = single_token(*loaded.tokenizer, a.token, "--token"),
-                       .other = single_token(*loaded.tokenizer, a.other, "--other"),
+                       .token = token_of(a.token, "--token", *loaded.tokenizer),
+                       .other = token_of(a.other, "--other", *loaded.tokenizer),
                        .progress = {}};
   options.progress = [&](std::int64_t done, std::int64_t total) { progress.show(done, total, "passes"); };
   const PatchResult result = patch_activations(*loaded.model, clean.inputs, corrupted.inputs, options);
@@ -175,17 +236,24 @@ void run(const PatchArguments& a, const Globals& globals) {
 
 void add_patch(CLI::App& app, const Globals& globals) {
   CLI::App* command = app.add_subcommand(
-      "patch", "Show where two texts differ for a model: values of one run instead of the other's");
+      "patch", "Show where two texts or images differ for a model: values of one run instead of the other's");
   auto a = std::make_shared<PatchArguments>();
-  command->add_option("clean", a->clean, "The text whose values are taken")->required();
-  command->add_option("corrupted", a->corrupted, "The text that gets them, with the same number of tokens")
+  command->add_option("clean", a->clean, "The text, image or sound whose values are taken")->required();
+  command
+      ->add_option("corrupted", a->corrupted,
+                   "The one that gets them, with the same number of tokens, patches or frames")
       ->required();
-  command->add_option("--token", a->token, "The token that the clean text should predict")
-      ->required()
+  command
+      ->add_option(
+          "--token", a->token,
+          "The token that the clean text should predict; of files, a label (default: the predicted one)")
       ->type_name("TOKEN")
       ->group("Input");
-  command->add_option("--other", a->other, "The token that the corrupted text should predict")
-      ->required()
+  command
+      ->add_option(
+          "--other", a->other,
+          "The token that the corrupted text should predict; of files, a label (default: the predicted "
+          "one)")
       ->type_name("TOKEN")
       ->group("Input");
   command->add_option("--target", a->target, "Target text, for the decoder of an encoder-decoder")
@@ -202,7 +270,7 @@ void add_patch(CLI::App& app, const Globals& globals) {
       ->add_option(
           "--site", a->site,
           "What is patched (default: the residual stream before each layer; of cross-attention, what "
-          "it adds)")
+          "it adds; of files, the heads)")
       ->type_name("residual|attention|feed-forward|heads")
       ->group("Output");
   command->add_option("--output,-o", a->output, "Write a figure")->type_name("FILE.svg")->group("Output");
@@ -213,6 +281,7 @@ void add_patch(CLI::App& app, const Globals& globals) {
       "  heed patch \"He is\" \"She is\" --token \" his\" --other \" her\" --model gpt2 --site heads "
       "--output "
       "heads.svg\n"
+      "  heed patch cat.jpg dog.jpg --model ./vit\n"
       "  heed patch \"I like tea.\" \"I like milk.\" --target \"J'aime le\" --token \"▁thé\" --other "
       "\"▁lait\" --kind cross");
   command->callback([a, &globals] { run(*a, globals); });

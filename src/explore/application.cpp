@@ -57,7 +57,7 @@ server::HttpResponse Application::pack(const server::HttpRequest& request) const
 std::optional<server::HttpResponse> Application::at_once(const server::HttpRequest& request) const {
   if (auto refused = server::refusal(request, host_, token_)) return refused;
   const std::string_view path = server::path_of(request.target);
-  if (path == "/api/run" || path == "/api/ablation")
+  if (path == "/api/run" || path == "/api/ablation" || path == "/api/file")
     return request.method == "POST" ? std::nullopt : std::optional(wrong_method("POST"));
   if (path != "/" && path != "/api/models" && path != "/api/pack")
     return server::error_response(404, "path: not found");
@@ -66,8 +66,18 @@ std::optional<server::HttpResponse> Application::at_once(const server::HttpReque
   return path == "/api/models" ? server::HttpResponse{200, models_} : pack(request);
 }
 
+bool Application::has_file(const server::HttpRequest& request) const {
+  return server::path_of(request.target) == "/api/file" && request.method == "POST" &&
+         !server::refusal(request, host_, token_);
+}
+
 server::HttpResponse Application::compute(const server::HttpRequest& request, const std::atomic<bool>& stop) {
   try {
+    if (server::path_of(request.target) == "/api/file") {
+      const std::int64_t model = number_in(server::parameter_of(request.target, "model"));
+      if (model < 0) return server::error_response(400, "file: expected ?model=N");
+      return {200, explorer_.add_file(static_cast<std::size_t>(model), request.body, stop)};
+    }
     return {200, server::path_of(request.target) == "/api/run" ? explorer_.run(request.body, stop)
                                                                : explorer_.ablation(request.body, stop)};
   } catch (const Error& error) {

@@ -18,7 +18,9 @@ class Application {
 
   /// Refuses and answers what needs no model: the page, the list of models, packs. Nothing for what computes.
   std::optional<server::HttpResponse> at_once(const server::HttpRequest& request) const;
-  /// Runs and ablations. Throws Canceled once `stop` is true.
+  /// Whether a request, of which only the headers are known, may send a file: a large body.
+  bool has_file(const server::HttpRequest& request) const;
+  /// Files, runs and ablations. Throws Canceled once `stop` is true.
   server::HttpResponse compute(const server::HttpRequest& request, const std::atomic<bool>& stop);
 
  private:

@@ -7,6 +7,7 @@
 #include "heed/generate/complete.h"
 #include "heed/generate/search.h"
 #include "heed/ops/loss.h"
+#include "inspect/patch_grid.h"
 #include "plot/labels.h"
 
 namespace heed::explore {
@@ -16,6 +17,12 @@ namespace {
 constexpr std::int64_t kMostTokens = 8192;
 /// Outputs of an encoder-decoder that are kept.
 constexpr std::size_t kKeptOutputs = 32;
+/// Preprocessed files that are kept: of both sides, and of patches.
+constexpr std::size_t kKeptFiles = 8;
+/// Of files.
+constexpr tasks::FileLimits kLimits{.image = {.pixels = 50'000'000}, .sound = {.seconds = 600}};
+/// Of the sound that shows a model's heads.
+constexpr std::int64_t kSampleFrames = 4;
 
 std::string summary(const std::string& first, const std::string& second, const char* between) {
   return second.empty() ? first : first + between + second;
@@ -24,25 +31,44 @@ std::string summary(const std::string& first, const std::string& second, const c
 }  // namespace
 
 ExploredModel::ExploredModel(std::string name, std::unique_ptr<Model> model,
-                             std::unique_ptr<Tokenizer> tokenizer, GenerationOptions generation)
+                             std::unique_ptr<Tokenizer> tokenizer, GenerationOptions generation,
+                             tasks::FileProcessor processor)
     : name_(std::move(name)),
       model_(std::move(model)),
+      shown_model_(model_.get()),
       tokenizer_(std::move(tokenizer)),
-      generation_(std::move(generation)) {
-  if (model_->input().kind != InputKind::tokens || tokenizer_ == nullptr)
-    throw Error("explore: expected a model that reads text, got " + model_->family() +
-                " (heed attend --input shows the attention of others)");
-  kinds_ = attention_kinds(*model_);
+      generation_(std::move(generation)),
+      processor_(std::move(processor)) {
+  if (const auto* dual = dynamic_cast<const DualEncoderModel*>(model_.get())) shown_model_ = &dual->image();
+  if (reads_files() && architecture() == "encoder-decoder")
+    throw Error("explore: expected an encoder, or a model that reads text, got " + model_->family() +
+                " (heed attend --input shows its attention)");
+  HEED_ASSERT(!reads_files() ? tokenizer_ != nullptr : processor_.image || processor_.sound,
+              "an explored model without what makes its input");
+  kinds_ = attention_kinds(*shown_model_);
   find_heads();
 }
 
+TensorMap ExploredModel::sample_input() const {
+  const InputSpec input = model().input();
+  if (!reads_files()) {
+    const Tensor token = inspect::one_row({0});
+    TensorMap inputs{{"input_ids", token}};
+    if (architecture() == "encoder-decoder") inputs["decoder_input_ids"] = token;
+    return inputs;
+  }
+  Shape row{1};
+  for (const std::int64_t size : input.fitting())
+    row.push_back(size >= 0 ? size : kSampleFrames * input.least);
+  TensorMap inputs{{input.name, Tensor::zeros(row, DType::f32)}};
+  if (input.kind == InputKind::patches) inputs["spatial_shapes"] = inspect::one_row({1, row[1]});
+  return inputs;
+}
+
 void ExploredModel::find_heads() {
-  const Tensor token = inspect::one_row({0});
   RecordOptions options{kinds_};
   options.values = true;
-  TensorMap inputs{{"input_ids", token}};
-  if (architecture() == "encoder-decoder") inputs["decoder_input_ids"] = token;
-  const AttentionRecord record = record_attention(*model_, inputs, options);
+  const AttentionRecord record = record_attention(model(), sample_input(), options);
   for (const AttentionKind& kind : kinds_) heads_[kind.name];
   for (const RecordedLayer& layer : record.layers) {
     auto& counts = heads_[layer.kind];
@@ -50,7 +76,7 @@ void ExploredModel::find_heads() {
         std::max(counts.size(), static_cast<std::size_t>(layer.layer) + 1));  // 0: without attention
     counts[static_cast<std::size_t>(layer.layer)] = layer.weights.size(0);
   }
-  value_maps_ = ValueMaps(*model_, record.layers);
+  if (!reads_files()) value_maps_ = ValueMaps(model(), record.layers);
 }
 
 const std::vector<std::int64_t>& ExploredModel::heads(const std::string& kind,
@@ -71,10 +97,11 @@ std::string ExploredModel::architecture() const {
 const std::string& ExploredModel::token(std::int64_t id) const {
   const auto [found, fresh] = shown_.try_emplace(id);
   if (!fresh) return found->second;
+  found->second = std::to_string(id);
   try {
-    found->second = plot::visible(inspect::shown_tokens({tokenizer_->token(id)}, tokenizer_.get()).front());
+    if (tokenizer_ != nullptr)
+      found->second = plot::visible(inspect::shown_tokens({tokenizer_->token(id)}, tokenizer_.get()).front());
   } catch (const Error&) {  // ids may outnumber the tokens
-    found->second = std::to_string(id);
   }
   return found->second;
 }
@@ -182,13 +209,43 @@ ExploredText ExploredModel::encoder_decoder_text(const EncoderDecoderModel& both
           summary(text.text ? *text.text : decoded(source.ids), decoded(target), " → ")};
 }
 
+ExploredText ExploredModel::file_text(std::int64_t number) const {
+  const std::string& bytes = files_->bytes(number);  // throws for one that is forgotten
+  const auto kept = file_texts_.find(number);
+  if (kept != file_texts_.end()) return kept->second;
+  const InputSpec input = model().input();
+  const tasks::FileInput made = tasks::file_input(input, processor_, bytes, name_of(input.kind), kLimits);
+  const auto grid = inspect::patch_grid(input, made.tensors);
+  if (!grid) {
+    throw Error(std::string(name_of(input.kind)) + ": expected at least " +
+                (input.is_image() ? "one patch" : "one frame") + ", got " +
+                made.tensors.at(input.name).str());
+  }
+  const std::vector<std::string> labels = inspect::part_labels(input, made.tensors, *grid);
+  ExploredText text{
+      {made.tensors, {{"encoder", {labels, labels}}}}, {}, std::nullopt, {}, name_of(input.kind)};
+  text.file = number;
+  InputImage seen;
+  if (made.seen.defined()) seen = {made.seen.size(1), made.seen.size(0), made.seen.to_vector<std::uint8_t>()};
+  text.picture = inspect::picture_of_parts(input, made.tensors, *grid, std::move(seen));
+  if (file_texts_.size() >= kKeptFiles) file_texts_.erase(file_texts_.begin());
+  return file_texts_[number] = text;
+}
+
 ExploredText ExploredModel::text_of(const RequestedText& text, std::int64_t max_new_tokens,
                                     const std::atomic<bool>& stop) const {
+  const char* reads = name_of(model().input().kind);
+  if (text.file.has_value() != reads_files()) {
+    const std::string given = text.file ? "file" : "text";
+    throw Error(given + ": expected " + (reads == std::string("image") ? "an " : "a ") + reads + ", which " +
+                name_ + " reads, got a " + given);
+  }
   const auto* both = dynamic_cast<const EncoderDecoderModel*>(model_.get());
   if (both == nullptr && (text.target || text.target_ids))
     throw Error("target: expected an encoder-decoder, got the " + architecture() + " " + name_);
   if (text.pair && architecture() != "encoder")
     throw Error("pair: expected an encoder, got the " + architecture() + " " + name_);
+  if (text.file) return file_text(*text.file);
   ExploredText result = both != nullptr ? encoder_decoder_text(*both, text, max_new_tokens, stop)
                         : architecture() == "encoder" ? encoder_text(text)
                                                       : decoder_text(text);

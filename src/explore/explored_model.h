@@ -1,4 +1,4 @@
-// A model that is explored: its tokenizer, its heads, and texts as its input.
+// A model that is explored: its tokenizer, its heads, and texts or files as its input.
 #pragma once
 
 #include <atomic>
@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "explore/files.h"
 #include "explore/run_request.h"
 #include "explore/value_maps.h"
 #include "heed/generate/options.h"
@@ -16,6 +17,7 @@
 #include "heed/models/model.h"
 #include "heed/text/tokenizer.h"
 #include "inspect/token_input.h"
+#include "tasks/file_input.h"
 
 namespace heed::explore {
 
@@ -25,19 +27,25 @@ struct ExploredText {
   std::optional<std::vector<std::int64_t>> target_ids;  ///< of an encoder-decoder's output
   std::vector<std::int64_t> read;                       ///< by the stack that predicts
   std::string title;
+  std::optional<std::int64_t> file = std::nullopt;  ///< whose parts `input` has, in place of tokens
+  InputImage picture = {};                          ///< of that file
 };
 
 /// Threads: one at a time.
 class ExploredModel {
  public:
-  /// Runs the model once, on one token, to see its heads. Throws Error for a model that reads no text or has
-  /// no attention.
+  /// Runs the model once, on one token or an empty image or sound, to see its heads. A model that reads text
+  /// has a tokenizer, another a processor. Throws Error for a model without attention.
   ExploredModel(std::string name, std::unique_ptr<Model> model, std::unique_ptr<Tokenizer> tokenizer,
-                GenerationOptions generation);
+                GenerationOptions generation, tasks::FileProcessor processor = {});
 
   const std::string& name() const { return name_; }
-  const Model& model() const { return *model_; }
-  const Tokenizer& tokenizer() const { return *tokenizer_; }
+  /// Of a model of texts and images, the tower for images.
+  const Model& model() const { return *shown_model_; }
+  /// Null where the model needs none.
+  const Tokenizer* tokenizer() const { return tokenizer_.get(); }
+  /// Where the files of requests are.
+  void take_files_from(std::shared_ptr<const Files> files) { files_ = std::move(files); }
   /// The text of ids, without special tokens.
   std::string decoded(const std::vector<std::int64_t>& ids) const;
   const std::vector<AttentionKind>& kinds() const { return kinds_; }
@@ -45,12 +53,14 @@ class ExploredModel {
   const std::vector<std::int64_t>& heads(const std::string& kind, const std::string& where = "kind") const;
   /// Empty where the norms of values are to be recorded.
   const ValueMaps& value_maps() const { return value_maps_; }
+  /// Whether its inputs are images or sounds.
+  bool reads_files() const { return model().input().kind != InputKind::tokens; }
   /// `decoder`, `encoder` or `encoder-decoder`
   std::string architecture() const;
 
-  /// Encodes a text or takes its ids. An encoder-decoder reads the target, or its own greedy output of at
-  /// most `max_new_tokens`, without a final end token. Throws Error for what the model does not take, empty
-  /// and too long texts, and ids outside the vocabulary; Canceled once `stop` is true.
+  /// Encodes a text, takes its ids, or preprocesses its file. An encoder-decoder reads the target, or its own
+  /// greedy output of at most `max_new_tokens`, without a final end token. Throws Error for what the model
+  /// does not take, empty and too long texts, and ids outside the vocabulary; Canceled once `stop` is true.
   ExploredText text_of(const RequestedText& text, std::int64_t max_new_tokens,
                        const std::atomic<bool>& stop) const;
 
@@ -58,7 +68,9 @@ class ExploredModel {
   const std::string& token(std::int64_t id) const;
 
  private:
+  TensorMap sample_input() const;
   void find_heads();
+  ExploredText file_text(std::int64_t number) const;
   std::vector<std::int64_t> greedy_output(const std::vector<std::int64_t>& source,
                                           std::int64_t max_new_tokens, const std::atomic<bool>& stop) const;
   ExploredText encoder_text(const RequestedText& text) const;
@@ -71,12 +83,16 @@ class ExploredModel {
 
   std::string name_;
   std::unique_ptr<Model> model_;
+  const Model* shown_model_;
   std::unique_ptr<Tokenizer> tokenizer_;
   GenerationOptions generation_;
+  tasks::FileProcessor processor_;
+  std::shared_ptr<const Files> files_;
   std::vector<AttentionKind> kinds_;
   std::map<std::string, std::vector<std::int64_t>, std::less<>> heads_;
   ValueMaps value_maps_;
   mutable std::unordered_map<std::int64_t, std::string> shown_;  // tokens that were asked for
+  mutable std::map<std::int64_t, ExploredText> file_texts_;      // the newest ones
   /// Greedy outputs, by their source and the most tokens they may have.
   mutable std::map<std::pair<std::vector<std::int64_t>, std::int64_t>, std::vector<std::int64_t>> outputs_;
 };

@@ -41,12 +41,13 @@ json model_json(const ExploredModel& model, std::size_t index) {
              {"name", model.name()},
              {"family", model.model().family()},
              {"kind", model.architecture()},
+             {"input", name_of(model.model().input().kind)},
              {"head", nullptr},
              {"labels", json::array()},
              {"layers", {{"decoder", 0}, {"encoder", 0}}},
              {"heads", {{"decoder", 0}, {"encoder", 0}, {"cross", 0}}},
              {"max_positions", nullptr},
-             {"takes_pair", encoder != nullptr},
+             {"takes_pair", encoder != nullptr && !model.reads_files()},
              {"takes_target", model.architecture() == "encoder-decoder"},
              {"mask_token", nullptr}};
   if (encoder != nullptr) {
@@ -55,11 +56,13 @@ json model_json(const ExploredModel& model, std::size_t index) {
   }
   for (const AttentionKind& kind : model.kinds()) {
     const std::vector<std::int64_t>& heads = model.heads(kind.name);
-    value["layers"][kind.stack] = std::max(value["layers"][kind.stack].get<std::size_t>(), heads.size());
+    const char* stack = kind.stack == "decoder" ? "decoder" : "encoder";  // towers have names of their own
+    value["layers"][stack] = std::max(value["layers"][stack].get<std::size_t>(), heads.size());
     value["heads"][kind.name] = heads.empty() ? 0 : *std::max_element(heads.begin(), heads.end());
   }
   if (model.model().max_positions()) value["max_positions"] = *model.model().max_positions();
-  if (const auto mask = model.tokenizer().mask_id()) value["mask_token"] = model.tokenizer().token(*mask);
+  if (model.reads_files()) return value;
+  if (const auto mask = model.tokenizer()->mask_id()) value["mask_token"] = model.tokenizer()->token(*mask);
   return value;
 }
 
@@ -67,18 +70,21 @@ json model_json(const ExploredModel& model, std::size_t index) {
 std::int64_t check_map_numbers(const ExploredModel& model, const ExploredText& text) {
   std::int64_t numbers = 0;
   for (const AttentionKind& kind : model.kinds()) {
-    const auto queries =
-        static_cast<std::int64_t>(kind.stack == "encoder" ? text.ids.size() : text.read.size());
-    const auto keys = static_cast<std::int64_t>(kind.name == "decoder" ? text.read.size() : text.ids.size());
-    for (const std::int64_t heads : model.heads(kind.name)) numbers += (heads + 1) * queries * keys;
+    const AttentionTokens& tokens = text.input.tokens.at(kind.name);
+    const std::int64_t cells = std::ssize(tokens.queries) * std::ssize(tokens.keys);
+    for (const std::int64_t heads : model.heads(kind.name)) numbers += (heads + 1) * cells;
   }
-  if (numbers > kMostNumbers)
-    throw Error("text: expected maps of at most " + std::to_string(kMostNumbers) + " numbers, got " +
-                std::to_string(numbers) + " (choose a shorter text)");
+  if (numbers > kMostNumbers) {
+    const std::string what = text.file ? text.title : "text";
+    throw Error(what + ": expected maps of at most " + std::to_string(kMostNumbers) + " numbers, got " +
+                std::to_string(numbers) + " (choose a " + (what == "image" ? "smaller " : "shorter ") + what +
+                ")");
+  }
   return numbers;
 }
 
 std::map<std::string, std::vector<std::int64_t>> tokens_in(const ExploredText& text) {
+  if (text.file) return {{"file", {*text.file}}};
   std::map<std::string, std::vector<std::int64_t>> tokens;
   for (const auto& [name, ids] : text.input.tensors) tokens[name] = ids.to_vector<std::int64_t>();
   return tokens;
@@ -90,6 +96,7 @@ AttentionPicture picture_of_run(const ExploredModel& model, const ExploredText& 
   AttentionPicture picture;
   picture.title = text.title;
   picture.tokens = text.input.tokens;
+  picture.image = text.picture;
   for (const RecordedLayer& layer : record.layers)
     inspect::add_heads(picture, layer, layer.weights, "weights");
   inspect::add_rollout(picture, record);
@@ -128,7 +135,11 @@ struct Explorer::Unchanged {
 };
 
 Explorer::Explorer(std::vector<ExploredModel> models)
-    : models_(std::move(models)), unchanged_(std::make_unique<Unchanged>()) {}
+    : models_(std::move(models)),
+      files_(std::make_shared<Files>()),
+      unchanged_(std::make_unique<Unchanged>()) {
+  for (ExploredModel& model : models_) model.take_files_from(files_);
+}
 Explorer::~Explorer() = default;
 
 std::string Explorer::models() const {
@@ -137,10 +148,23 @@ std::string Explorer::models() const {
   return json_text(json{{"models", std::move(list)}});
 }
 
-const ExploredModel& Explorer::model_of(const RunRequest& request) const {
-  if (request.model < models_.size()) return models_[request.model];
+const ExploredModel& Explorer::model_at(std::size_t index) const {
+  if (index < models_.size()) return models_[index];
   throw Error("model: expected a number below " + std::to_string(models_.size()) + ", got " +
-              std::to_string(request.model));
+              std::to_string(index));
+}
+
+std::string Explorer::add_file(std::size_t model, std::string bytes, const std::atomic<bool>& stop) {
+  const ExploredModel& reader = model_at(model);
+  RequestedText text;
+  text.file = files_->add(std::move(bytes));
+  try {
+    check_map_numbers(reader, reader.text_of(text, 1, stop));
+  } catch (const Error&) {
+    files_->drop_last();
+    throw;
+  }
+  return json_text(json{{"file", *text.file}});
 }
 
 void Explorer::remember(std::size_t model, const ExploredText& text, const Tensor& logits) {
@@ -173,7 +197,7 @@ std::int64_t Explorer::hold(std::shared_ptr<const HeldRun> run) {
 std::string Explorer::run(std::string_view request, const std::atomic<bool>& stop) {
   const auto start = std::chrono::steady_clock::now();
   const RunRequest wanted = parse_run_request(request);
-  const ExploredModel& model = model_of(wanted);
+  const ExploredModel& model = model_at(wanted.model);
   const ExploredText text = model.text_of(wanted.text, wanted.max_new_tokens, stop);
   const std::int64_t numbers = check_map_numbers(model, text);
   Taps taps;
@@ -201,7 +225,7 @@ std::string Explorer::run(std::string_view request, const std::atomic<bool>& sto
   plot::PageData data = plot::page_data(held->picture, numbers <= kFineNumbers ? 16 : 8);
   held->packs = std::move(data.packs);
   json answer{{"ids", text.ids},
-              {"text", wanted.text.ids ? model.decoded(text.ids) : *wanted.text.text},
+              {"text", wanted.text.ids ? model.decoded(text.ids) : wanted.text.text.value_or("")},
               {"target_ids", nullptr},
               {"target", nullptr},
               {"data", std::move(data.description)},
@@ -232,7 +256,7 @@ std::optional<std::string> Explorer::pack(std::int64_t run, std::int64_t pack) c
 
 std::string Explorer::ablation(std::string_view request, const std::atomic<bool>& stop) {
   const AblationRequest wanted = parse_ablation_request(request);
-  const ExploredModel& model = model_of(wanted.run);
+  const ExploredModel& model = model_at(wanted.run.model);
   const ExploredText text = model.text_of(wanted.run.text, wanted.run.max_new_tokens, stop);
   check_map_numbers(model, text);
   RecordOptions options;

@@ -16,7 +16,7 @@
 
 namespace heed::explore {
 
-/// Threads: run() and ablation() one at a time; models() and pack() at any time.
+/// Threads: add_file(), run() and ablation() one at a time; models() and pack() at any time.
 class Explorer {
  public:
   explicit Explorer(std::vector<ExploredModel> models);
@@ -26,7 +26,9 @@ class Explorer {
 
   /// The models, their kinds and sizes.
   std::string models() const;
-  /// Runs a text through a model with changed heads: maps, and what the model predicts.
+  /// Holds a file that a model reads, and returns its number as `file`.
+  std::string add_file(std::size_t model, std::string bytes, const std::atomic<bool>& stop);
+  /// Runs a text or a file through a model with changed heads: maps, and what the model predicts.
   std::string run(std::string_view request, const std::atomic<bool>& stop);
   /// The text of a pack of a run; nothing where either does not exist any more.
   std::optional<std::string> pack(std::int64_t run, std::int64_t pack) const;
@@ -37,13 +39,14 @@ class Explorer {
   struct HeldRun;
   struct Unchanged;
 
-  const ExploredModel& model_of(const RunRequest& request) const;
+  const ExploredModel& model_at(std::size_t index) const;
   /// The logits of the rows without changes; of the last such run, if it was of the same text.
   Tensor unchanged_logits(std::size_t model, const ExploredText& text, const std::atomic<bool>& stop);
   void remember(std::size_t model, const ExploredText& text, const Tensor& logits);
   std::int64_t hold(std::shared_ptr<const HeldRun> run);
 
   std::vector<ExploredModel> models_;
+  std::shared_ptr<Files> files_;
   std::unique_ptr<Unchanged> unchanged_;
   mutable std::mutex mutex_;  // of the runs
   std::map<std::int64_t, std::shared_ptr<const HeldRun>> runs_;

@@ -57,11 +57,13 @@ std::vector<PatchRun> patch_runs(const std::vector<HeadChange>& changes) {
 
 void check_length(const ExploredText& other, const ExploredText& text, const HeadChange& change,
                   const std::string& where) {
-  const auto compare = [&](std::size_t got, std::size_t wanted, const char* what) {
+  const auto compare = [&](std::size_t got, std::size_t wanted, const std::string& what) {
     if (got != wanted)
-      throw Error(where + ".patch: expected a " + what + " of as many tokens (" + std::to_string(wanted) +
-                  "), got " + std::to_string(got));
+      throw Error(where + ".patch: expected a " + what + " of as many " + (text.file ? "parts" : "tokens") +
+                  " (" + std::to_string(wanted) + "), got " + std::to_string(got));
   };
+  const auto positions = [](const ExploredText& of) { return of.input.tokens.at("encoder").keys.size(); };
+  if (text.file) return compare(positions(other), positions(text), text.title);
   if (change.kind == "encoder") return compare(other.ids.size(), text.ids.size(), "text");
   compare(other.read.size(), text.read.size(), text.target_ids ? "target" : "text");
 }
@@ -91,6 +93,7 @@ json text_json(const RequestedText& text) {
   if (text.text) value["text"] = *text.text;
   if (text.pair) value["pair"] = *text.pair;
   if (text.target) value["target"] = *text.target;
+  if (text.file) value["file"] = *text.file;
   if (text.ids) value["ids"] = *text.ids;
   if (text.target_ids) value["target_ids"] = *text.target_ids;
   return value;

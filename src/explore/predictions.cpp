@@ -35,7 +35,7 @@ PredictedRows each_position(const Tensor& logits, const std::string& of) {
 PredictedRows mask_positions(const ExploredModel& model, const ExploredText& text, const Tensor& logits) {
   PredictedRows rows;
   std::vector<Tensor> chosen;
-  const auto mask = model.tokenizer().mask_id();
+  const auto mask = model.tokenizer()->mask_id();
   for (std::size_t i = 0; mask && i < text.ids.size(); ++i) {
     if (text.ids[i] != *mask) continue;
     const auto position = static_cast<std::int64_t>(i);
@@ -99,7 +99,8 @@ json predictions_json(const ExploredModel& model, const ExploredText& text, cons
         {"position", nullptr}, {"token", nullptr}, {"of", rows.of[row]}, {"candidates", json::array()}};
     if (rows.positions[row]) {
       entry["position"] = *rows.positions[row];
-      entry["token"] = model.token(text.read[static_cast<std::size_t>(*rows.positions[row])]);
+      entry["token"] =
+          text.input.tokens.at(rows.of[row]).queries.at(static_cast<std::size_t>(*rows.positions[row]));
     }
     for (const inspect::RankedToken& one : ranked[row]) {
       json candidate{{"token", name_of_candidate(model, text, one.id)},

@@ -44,12 +44,15 @@ std::optional<std::vector<std::int64_t>> ids_in(const Config& object, std::strin
 
 /// The text in an object; `where` begins messages about it.
 RequestedText text_in(const Config& object, const std::string& where) {
-  RequestedText text{object.optional_string("text"), object.optional_string("pair"),
-                     object.optional_string("target"), ids_in(object, "ids"), ids_in(object, "target_ids")};
-  if (text.text.has_value() == text.ids.has_value())
-    refuse(where + "text", std::string("either text or ids, got ") + (text.text ? "both" : "neither"));
+  RequestedText text{object.optional_string("text"),   object.optional_string("pair"),
+                     object.optional_string("target"), ids_in(object, "ids"),
+                     ids_in(object, "target_ids"),     optional_number(object, "file")};
+  const int given = (text.text ? 1 : 0) + (text.ids ? 1 : 0) + (text.file ? 1 : 0);
+  if (given != 1)
+    refuse(where + "text", std::string("one of text, ids and file, got ") + (given > 1 ? "several" : "none"));
   if (text.target && text.target_ids) refuse(where + "target", "either target or target_ids, got both");
   if (text.pair && text.ids) refuse(where + "pair", "no pair beside ids, which hold both texts");
+  if (text.pair && text.file) refuse(where + "pair", "no pair beside a file");
   return text;
 }
 

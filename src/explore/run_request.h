@@ -10,10 +10,11 @@
 
 namespace heed::explore {
 
-/// A text for a model of any kind: characters, or exact tokens.
+/// A text for a model of any kind: characters, or exact tokens; or the number of a file.
 struct RequestedText {
   std::optional<std::string> text, pair, target;
   std::optional<std::vector<std::int64_t>> ids, target_ids;
+  std::optional<std::int64_t> file;
   bool operator==(const RequestedText&) const = default;
 };
 

@@ -22,7 +22,9 @@ std::optional<std::int64_t> layer_of_tap(const std::string& name, const std::str
 
 /// Throws Error for a model whose logits are not made of a residual stream.
 ReadOut required_read_out(const Model& model, const char* where);
-/// Throws Error for a model that predicts no next token.
+/// The model, if it has a head of labels; else null.
+const EncoderModel* classifier_of(const Model& model);
+/// Throws Error for a model that predicts neither a next token nor a label.
 void require_predictions(const Model& model, const char* where);
 
 }  // namespace heed::inspect

@@ -2,11 +2,14 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
+#include <utility>
 
 #include "heed/autograd.h"
 #include "heed/error.h"
 #include "heed/ops/shape.h"
 #include "inspect/analysis_common.h"
+#include "inspect/patch_grid.h"
 
 namespace heed {
 namespace {
@@ -31,11 +34,29 @@ struct HeadSums {
 
 using LayerSums = std::vector<HeadSums>;  // by head
 
-// The tokens of one text that the keys are.
+// What the keys of one text are: tokens, or parts of an image or a sound.
 struct HeadKeys {
   std::vector<std::int64_t> ids;
+  std::optional<inspect::PatchGrid> grid;
   bool of_queries = true;  // not of cross-attention
 };
+
+// How far from its own patch a query looks, in patches.
+void add_distance(HeadSums& sums, const double* weight, std::int64_t t, const inspect::PatchGrid& grid) {
+  if (t < grid.first) return;
+  const auto place = [&](std::int64_t position) {
+    return std::pair((position - grid.first) / grid.columns, (position - grid.first) % grid.columns);
+  };
+  double distance = 0, whole = 0;
+  for (std::int64_t s = grid.first; s < grid.positions(); ++s) {
+    const auto [row, column] = place(s);
+    const auto [own_row, own_column] = place(t);
+    distance +=
+        weight[s] * std::hypot(static_cast<double>(row - own_row), static_cast<double>(column - own_column));
+    whole += weight[s];
+  }
+  if (whole > 0) sums.distance.add(distance / whole);
+}
 
 // What relates the query's token to keys of its own sequence.
 void add_relations(HeadSums& sums, const double* weight, std::int64_t t,
@@ -63,17 +84,21 @@ void add_relations(HeadSums& sums, const double* weight, std::int64_t t,
 }
 
 // One query's row of weights.
-void add_row(HeadSums& sums, const double* weight, std::int64_t t, const HeadKeys& keys,
+void add_row(HeadSums& sums, const double* weight, std::int64_t t, std::int64_t count, const HeadKeys& keys,
              const std::set<std::int64_t>& separators) {
   double entropy = 0, separator = 0;
-  for (std::size_t s = 0; s < keys.ids.size(); ++s) {
+  for (std::int64_t s = 0; s < count; ++s) {
     if (weight[s] > 0) entropy -= weight[s] * std::log(weight[s]);
-    if (separators.contains(keys.ids[s])) separator += weight[s];
+    if (!keys.grid && separators.contains(keys.ids[static_cast<std::size_t>(s)])) separator += weight[s];
   }
   sums.entropy.add(entropy);
   sums.separator.add(separator);
   if (t > 0 || !keys.of_queries) sums.first.add(weight[0]);
-  if (keys.of_queries) add_relations(sums, weight, t, keys.ids);
+  if (keys.grid) {
+    add_distance(sums, weight, t, *keys.grid);
+  } else if (keys.of_queries) {
+    add_relations(sums, weight, t, keys.ids);
+  }
 }
 
 // The weights [1, H, T, S] of one text and layer.
@@ -87,7 +112,7 @@ void add_weights(LayerSums& layer, const Tensor& weights, const HeadKeys& keys_o
     sums.distances.resize(static_cast<std::size_t>(heads));
     for (std::int64_t t = 0; t < time; ++t) {
       const double* row = all.data() + (h * time + t) * keys;
-      add_row(sums, row, t, keys_of_text, separators);
+      add_row(sums, row, t, keys, keys_of_text, separators);
       for (std::int64_t other = 0; other < heads; ++other) {
         const double* theirs = all.data() + (other * time + t) * keys;
         double difference = 0;
@@ -130,10 +155,8 @@ class HeadMeasurer {
 
   void add(const TensorMap& text) {
     const bool self = options_.part == "self_attn";
-    const bool decoder_ids = self && options_.stack == "decoder" && text.contains("decoder_input_ids");
-    const HeadKeys keys{text.at(decoder_ids ? "decoder_input_ids" : "input_ids").to_vector<std::int64_t>(),
-                        self};
-    if (keys.ids.size() < 2) return;
+    const HeadKeys keys = keys_of(text);
+    if ((keys.grid ? keys.grid->positions() : std::ssize(keys.ids)) < 2) return;
     std::map<std::int64_t, AttentionValues> values;  // by layer
     Taps taps;
     const auto listen = [&](const std::string& suffix, auto use) {
@@ -171,6 +194,14 @@ class HeadMeasurer {
   }
 
  private:
+  HeadKeys keys_of(const TensorMap& text) const {
+    const bool self = options_.part == "self_attn";
+    if (const auto grid = inspect::patch_grid(model_.input(), text)) return {{}, grid, self};
+    const bool decoder_ids = self && options_.stack == "decoder" && text.contains("decoder_input_ids");
+    return {text.at(decoder_ids ? "decoder_input_ids" : "input_ids").to_vector<std::int64_t>(), std::nullopt,
+            self};
+  }
+
   static HeadMeasures measures(std::int64_t layer, std::int64_t head, const HeadSums& sums) {
     HeadMeasures m{.layer = layer, .head = head};
     m.previous = sums.previous.value();
@@ -199,16 +230,20 @@ class HeadMeasurer {
   std::int64_t texts_ = 0;
 };
 
-// Mean loss over all predicted tokens of the texts.
+// Mean loss over all predicted tokens of the texts, or over all labels.
 double loss_of(const Model& model, std::span<const TensorMap> texts, Taps* taps) {
   double sum = 0, count = 0;
   for (const TensorMap& text : texts) {
     const auto labels = text.find("labels");
-    if (labels == text.end() || labels->second.size(1) < 2) continue;
+    if (labels == text.end()) continue;
+    const bool classifies = labels->second.rank() == 1;
+    if (!classifies && labels->second.size(1) < 2) continue;
     Context context{.taps = taps};
     const TensorMap outputs = model.forward(text, {}, context);
     const auto tokens =
-        static_cast<double>(labels->second.size(1) - (text.contains("decoder_input_ids") ? 0 : 1));
+        classifies
+            ? 1.0
+            : static_cast<double>(labels->second.size(1) - (text.contains("decoder_input_ids") ? 0 : 1));
     sum += outputs.at("loss").item() * tokens;
     count += tokens;
   }

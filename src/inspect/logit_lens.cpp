@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 #include "heed/autograd.h"
 #include "heed/error.h"
@@ -40,8 +41,14 @@ ReadOut required_read_out(const Model& model, const char* where) {
   return *read_out;
 }
 
+const EncoderModel* classifier_of(const Model& model) {
+  const auto* encoder = dynamic_cast<const EncoderModel*>(&model);
+  return encoder != nullptr && encoder->head() == EncoderHead::sequence ? encoder : nullptr;
+}
+
 void require_predictions(const Model& model, const char* where) {
-  if (dynamic_cast<const EncoderDecoderModel*>(&model) == nullptr) required_read_out(model, where);
+  if (dynamic_cast<const EncoderDecoderModel*>(&model) == nullptr && classifier_of(model) == nullptr)
+    required_read_out(model, where);
 }
 
 }  // namespace inspect
@@ -210,6 +217,35 @@ std::vector<LensLayer> logit_lens(const Model& model, const TensorMap& inputs, s
   Context context{.taps = &taps};
   model.forward(inputs, {}, context);
   return layers;
+}
+
+std::vector<LensLayer> label_lens(const Model& model, const TensorMap& inputs, std::int64_t top_k) {
+  const NoGradients guard;
+  const EncoderModel* classifier = inspect::classifier_of(model);
+  if (classifier == nullptr)
+    throw Error("lens: expected a model with a head of labels, got " + model.family() + " without");
+  const std::string stack = classifier->stack_name(), layers = stack + ".layers.";
+  std::vector<std::pair<std::string, Tensor>> streams;
+  Taps taps;
+  taps.listen(stack + ".embed",
+              [&](const std::string&, Tensor& value) { streams.emplace_back("embed", value.clone()); });
+  taps.listen(layers + "*.out", [&](const std::string& name, Tensor& value) {
+    if (const auto layer = inspect::layer_of_tap(name, layers, ".out"))
+      streams.emplace_back(std::to_string(*layer), value.clone());
+  });
+  Context context{.taps = &taps};
+  model.forward(inputs, {}, context);
+  taps.require_all_fired();
+  const std::string last = layers + streams.back().first + ".out";
+  std::vector<LensLayer> result;
+  for (const auto& [name, stream] : streams) {
+    Taps replaced;
+    replaced.listen(last, replace_by(stream));
+    Context again{.taps = &replaced};
+    const std::vector<double> logits = inspect::numbers(model.forward(inputs, {}, again).at("logits"));
+    result.push_back({name, {most_probable(logits.data(), std::ssize(logits), top_k)}});
+  }
+  return result;
 }
 
 LogitAttribution attribute_logit(const Model& model, const TensorMap& inputs, std::int64_t position,

@@ -20,16 +20,17 @@ std::string site_suffix(const PatchOptions& options) {
   HEED_ASSERT(false, "unknown site");
 }
 
-// logit(token) - logit(other) at the last position.
+// logit(token) - logit(other) at the last position, or of labels.
 double metric_of(const Model& model, const TensorMap& inputs, const PatchOptions& options, Taps* taps) {
   Context context{.taps = taps};
-  const Tensor logits = model.forward(inputs, {}, context).at("logits");  // [1, T, V]
+  const Tensor logits = model.forward(inputs, {}, context).at("logits");  // [1, T, V], or [1, L]
+  const std::int64_t count = logits.size(logits.rank() - 1);
   for (const std::int64_t id : {options.token, options.other}) {
-    if (id < 0 || id >= logits.size(2))
-      throw Error("patch: expected tokens below " + std::to_string(logits.size(2)) + ", got " +
-                  std::to_string(id));
+    if (id < 0 || id >= count)
+      throw Error("patch: expected tokens below " + std::to_string(count) + ", got " + std::to_string(id));
   }
-  const auto last = inspect::numbers(slice(logits, 1, logits.size(1) - 1, logits.size(1)));
+  const auto last =
+      inspect::numbers(logits.rank() == 3 ? slice(logits, 1, logits.size(1) - 1, logits.size(1)) : logits);
   return last[static_cast<std::size_t>(options.token)] - last[static_cast<std::size_t>(options.other)];
 }
 

@@ -144,7 +144,10 @@ std::vector<AttentionKind> attention_kinds(const Model& model) {
   if (dynamic_cast<const DualEncoderModel*>(&model) != nullptr)
     throw Error("attend: expected a model with one encoder or decoder, got " + model.family() +
                 " (heed attend IMAGE --text TEXT shows both towers)");
-  if (both == nullptr) return {{"encoder", "encoder", "self_attn"}};
+  if (both == nullptr) {
+    const auto* encoder = dynamic_cast<const EncoderModel*>(&model);
+    return {{"encoder", encoder != nullptr ? encoder->stack_name() : "encoder", "self_attn"}};
+  }
   std::vector<AttentionKind> kinds;
   if (both->has_cross_attention()) kinds.push_back({"cross", "decoder", "cross_attn"});
   if (both->has_self_attention()) {

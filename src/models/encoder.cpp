@@ -52,6 +52,7 @@ class AssembledEncoder final : public Assembled<EncoderModel> {
   InputSpec input() const override { return parts_.embeddings.input(); }
   std::int64_t vocab_size() const override { return config_.vocab_size; }
   EncoderHead head() const override { return config_.head; }
+  std::string stack_name() const override { return parts_.stack.name; }
   const std::vector<std::string>& labels() const override { return config_.labels; }
   std::optional<LabelProblem> problem() const override { return config_.problem; }
   std::optional<Activation> score_activation() const override { return config_.score_activation; }

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <string>
@@ -154,6 +155,23 @@ float largest_norm(const AttentionMap& map, const std::vector<float>& norms) {
   return largest;
 }
 
+/// Of a map of the parts of an image, what the page shows of it first has this largest weight, and this
+/// largest weight times `norms`: the attention of the first token before the parts, or the mean over all.
+std::array<float, 2> largest_over_image(const InputImage& image, const AttentionMap& map,
+                                        const std::vector<float>& norms) {
+  std::array<float, 2> largest{};
+  const bool mean = image.first == 0 && map.kind != "cross" && map.queries == map.keys;
+  const std::int64_t queries = mean ? std::min(map.queries, image.rows * image.columns) : 1;
+  for (std::int64_t key = image.first; key < image.first + image.rows * image.columns; ++key) {
+    double sum = 0;
+    for (std::int64_t query = 0; query < queries; ++query) sum += weight_at(map, query, key);
+    const auto mean = static_cast<float>(sum / static_cast<double>(queries));
+    const float norm = norms.empty() ? 0 : norms[static_cast<std::size_t>(key)];
+    largest = {std::max(largest[0], mean), std::max(largest[1], mean * norm)};
+  }
+  return largest;
+}
+
 json map_data(const AttentionPicture& picture, const AttentionMap& map, Packs& packs, int bits) {
   json data = packs.add(map.weights, bits);
   data["name"] = visible(map.name);
@@ -167,6 +185,12 @@ json map_data(const AttentionPicture& picture, const AttentionMap& map, Packs& p
       data["scores"][pattern] = rounded(score);
   }
   const HeadFacts* facts = facts_of(picture, map);
+  const InputImage& image = picture.image;
+  if (image.width > 0 && map.keys >= image.first + image.rows * image.columns) {
+    const auto [weight, norm] =
+        largest_over_image(image, map, facts == nullptr ? std::vector<float>() : facts->value_norms);
+    data["over"] = {rounded(static_cast<double>(weight)), rounded(static_cast<double>(norm))};
+  }
   if (facts == nullptr || map.measure != "weights") return data;
   if (!facts->value_norms.empty()) {
     data["norms"] = rounded(facts->value_norms);

@@ -3,6 +3,7 @@
 
 #include <poll.h>
 
+#include <algorithm>
 #include <array>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
@@ -55,7 +56,7 @@ const char* repeated_header(const http::request<http::string_body>& message) {
   return nullptr;
 }
 
-HttpRequest request_of(const http::request<http::string_body>& message, const tcp::socket& socket) {
+HttpRequest request_of(http::request<http::string_body> message, const tcp::socket& socket) {
   const auto text = [](auto part) { return std::string(part.data(), part.size()); };
   HttpRequest request{text(message.method_string()),
                       text(message.target()),
@@ -63,7 +64,7 @@ HttpRequest request_of(const http::request<http::string_body>& message, const tc
                       text(message["X-Heed-Token"]),
                       {},
                       {},
-                      message.body()};
+                      std::move(message.body())};
   if (message.find(http::field::origin) != message.end()) request.origin = text(message[http::field::origin]);
   error_code ignored;
   const tcp::endpoint here = socket.local_endpoint(ignored);
@@ -193,12 +194,26 @@ class HttpServer::State::Connection : public std::enable_shared_from_this<Connec
   void read() {
     parser_.emplace();
     parser_->header_limit(static_cast<std::uint32_t>(limits_.header_bytes));
-    parser_->body_limit(limits_.body_bytes);
+    parser_->body_limit(std::max(limits_.body_bytes, limits_.large_body_bytes));
     reading_ = true;
     arm(limits_.read);
+    http::async_read_header(
+        socket_, buffer_, *parser_,
+        [self = shared_from_this()](const error_code& error, std::size_t) { self->have_header(error); });
+  }
+
+  // Who sends much is known before there is memory for it.
+  void have_header(const error_code& error) {
+    if (error) return have_read(error);
+    const auto& is_large = server_.options_.has_large_body;
+    const bool large = is_large && is_large(request_of(parser_->get(), socket_));
+    const std::size_t limit = large ? limits_.large_body_bytes : limits_.body_bytes;
+    if (const auto length = parser_->content_length(); length && *length > limit)
+      return have_read(http::error::body_limit);
+    parser_->body_limit(limit);  // of a body without a length
     http::async_read(
         socket_, buffer_, *parser_,
-        [self = shared_from_this()](const error_code& error, std::size_t) { self->have_read(error); });
+        [self = shared_from_this()](const error_code& failed, std::size_t) { self->have_read(failed); });
   }
 
   void have_read(const error_code& error) {

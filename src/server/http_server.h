@@ -35,10 +35,11 @@ struct HttpResponse {
 HttpResponse error_response(int status, const std::string& message);
 
 struct ServerLimits {
-  std::size_t header_bytes = 16 * 1024;  ///< beyond: 431
-  std::size_t body_bytes = 1024 * 1024;  ///< beyond: 413
-  std::size_t connections = 32;          ///< beyond: the longest idle one is closed, or 429 if all are busy
-  std::size_t waiting = 8;               ///< requests that wait for the computing thread; beyond: 429
+  std::size_t header_bytes = 16 * 1024;             ///< beyond: 431
+  std::size_t body_bytes = 1024 * 1024;             ///< beyond: 413
+  std::size_t large_body_bytes = 32 * 1024 * 1024;  ///< of requests that ServerOptions::has_large_body names
+  std::size_t connections = 32;  ///< beyond: the longest idle one is closed, or 429 if all are busy
+  std::size_t waiting = 8;       ///< requests that wait for the computing thread; beyond: 429
   std::chrono::milliseconds read = std::chrono::seconds(15);   ///< of a request, from its first byte: 408
   std::chrono::milliseconds write = std::chrono::seconds(30);  ///< of an answer
   std::chrono::milliseconds first = std::chrono::seconds(5);   ///< of a connection before it is let in
@@ -49,6 +50,9 @@ struct ServerOptions {
   std::string host = "127.0.0.1";  ///< a name or an address
   std::uint16_t port = 0;          ///< 0: one that is free
   ServerLimits limits = {};
+  /// Called on the network's thread with the headers of a request, before its body is read: whether that may
+  /// be large.
+  std::function<bool(const HttpRequest&)> has_large_body = {};
 };
 
 class HttpServer {

@@ -12,9 +12,14 @@
 namespace heed::tasks {
 
 ModelInput image_input(const std::string& file, const ImageProcessor& processor, const InputSpec& spec) {
-  const ImageInputs made = processor(load_image(file));
+  return image_input(load_image(file), file, processor, spec);
+}
+
+ModelInput image_input(const Tensor& image, const std::string& name, const ImageProcessor& processor,
+                       const InputSpec& spec) {
+  const ImageInputs made = processor(image);
   if (!has_rows(made.pixel_values.shape(), spec.row)) {
-    throw Error(file + ": expected pixels " + row_text(spec.row) + " after preprocessing, got " +
+    throw Error(name + ": expected pixels " + row_text(spec.row) + " after preprocessing, got " +
                 made.pixel_values.str() +
                 " (the sizes of preprocessor_config.json are not those of config.json)");
   }

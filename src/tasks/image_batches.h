@@ -18,6 +18,9 @@ namespace tasks {
 /// One file as a model takes it: pixels f32 [1, C, H, W], or patches [1, N, numbers] and their grid, none of
 /// them padding. Throws Error naming the file.
 ModelInput image_input(const std::string& file, const ImageProcessor& processor, const InputSpec& spec);
+/// The same of a decoded image u8 [height, width, 3] of that name.
+ModelInput image_input(const Tensor& image, const std::string& name, const ImageProcessor& processor,
+                       const InputSpec& spec);
 
 /// What a model reads, and the number of its tokens for an image of the usual size.
 struct ImageInput {

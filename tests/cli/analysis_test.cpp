@@ -304,5 +304,93 @@ TEST(Patch, LooksIntoTheEncoderOfAnEncoderDecoder) {
   EXPECT_EQ(cross["site"], "attention");
 }
 
+// Of image files; the numbers are those of tests/inspect/analysis_test.cpp.
+class ImageAnalysis : public testing::Test {
+ protected:
+  static std::string fixture(const std::string& name) { return std::string(HEED_FIXTURES) + "/" + name; }
+  const std::string photo = fixture("image/pictures/photo.jpg"), other = fixture("image/pictures/text.png"),
+                    vit = fixture("vit");
+};
+
+TEST_F(ImageAnalysis, LensReadsTheLabelsOfEachLayer) {
+  const Result result = run({"lens", photo, "--model", vit, "--top-k", "2", "--json"});
+  ASSERT_EQ(result.status, 0) << result.err;
+  const Json layers = Json::parse(result.out).at("layers");
+  ASSERT_EQ(layers.size(), 3u);
+  EXPECT_EQ(layers[0].at("name"), "embed");
+  ASSERT_EQ(layers[2].at("labels").size(), 2u);
+  const Json classified = Json::parse(run({"classify", photo, "--model", vit, "--json"}).out);
+  EXPECT_THAT(classified.dump(), HasSubstr(layers[2].at("labels")[0].at("label").get<std::string>()));
+  const Result table = run({"lens", photo, "--model", vit});
+  EXPECT_THAT(table.out, HasSubstr("layer"));
+  EXPECT_THAT(table.out, HasSubstr("embed  LABEL_"));
+}
+
+TEST_F(ImageAnalysis, HeadsHaveMeasuresOfPatches) {
+  const Result result = run({"heads", photo, other, "--model", vit, "--ablate", "--json"});
+  ASSERT_EQ(result.status, 0) << result.err;
+  const Json heads = Json::parse(result.out);
+  ASSERT_EQ(heads.size(), 8u);
+  for (const char* key : {"first", "entropy", "distance", "size", "importance"})
+    EXPECT_TRUE(heads[5].contains(key)) << key;
+  for (const char* key : {"previous", "duplicate", "induction", "separator"})
+    EXPECT_FALSE(heads[5].contains(key)) << key;
+  EXPECT_GT(heads[5].at("distance"), 0);
+  EXPECT_THAT(run({"heads", photo, "--model", vit}).out, HasSubstr("distance in patches"));
+  EXPECT_EQ(Json::parse(run({"heads", photo, "--model", fixture("clip"), "--json"}).out).size(), 8u);
+  const std::string sound = fixture("sound/speech.wav");
+  EXPECT_EQ(
+      Json::parse(run({"heads", sound, "--model", fixture("audio-spectrogram"), "--ablate", "--json"}).out)
+          .size(),
+      8u);
+  EXPECT_EQ(Json::parse(run({"heads", sound, "--model", fixture("wav2vec2-ctc"), "--json"}).out).size(), 8u);
+}
+
+TEST_F(ImageAnalysis, PatchesBetweenTwoImages) {
+  const Words labels{"--token", "LABEL_2", "--other", "3", "--json"};
+  Words words{"patch", photo, other, "--model", vit};
+  words.insert(words.end(), labels.begin(), labels.end());
+  const Result result = run(words);
+  ASSERT_EQ(result.status, 0) << result.err;
+  const Json patched = Json::parse(result.out);
+  EXPECT_EQ(patched.at("site"), "heads");
+  EXPECT_EQ(patched.at("kind"), "encoder");
+  ASSERT_EQ(patched.at("effects").size(), 2u);
+  EXPECT_EQ(patched.at("effects")[0].size(), 4u);
+  words.insert(words.end(), {"--site", "residual"});
+  const Json residual = Json::parse(run(words).out);
+  EXPECT_EQ(residual.at("effects")[1].size(), 17u);
+  EXPECT_EQ(residual.at("tokens")[1], "0,0");
+}
+
+TEST_F(ImageAnalysis, RefusesWhatDoesNotApply) {
+  const auto refused = [&](int status, const Words& words, const std::string& message) {
+    const Result result = run(words);
+    EXPECT_EQ(result.status, status) << message;
+    EXPECT_THAT(result.err, HasSubstr(message));
+    EXPECT_EQ(lines(result.err).size(), 1u) << result.err;
+  };
+  refused(2, {"lens", photo, "--model", vit, "--token", "a"},
+          "--token: expected a model that reads text, got a vit image model");
+  refused(2, {"heads", "--repeat", "4", "--model", vit}, "--repeat: expected a model that reads text");
+  refused(2, {"heads", photo, "--separator", "a", "--model", vit},
+          "--separator: expected a model that reads");
+  refused(1, {"lens", photo, "--model", fixture("clip")},
+          "lens: expected a classifier, got a clip image model");
+  refused(1, {"patch", photo, other, "--model", fixture("siglip")}, "patch: expected a classifier");
+  refused(1, {"heads", fixture("sound/speech.wav"), "--ablate", "--model", fixture("wav2vec2-ctc")},
+          "--ablate: expected a classifier");
+  refused(1, {"patch", photo, photo, "--model", vit}, "for both images (choose them: --token, --other)");
+  refused(2, {"patch", photo, other, "--model", vit, "--token", "dog"},
+          "--token: expected a label of the model or its number, got dog");
+  refused(2, {"patch", photo, other, "--model", vit, "--kind", "cross"},
+          "--kind: expected encoder, the only kind of this model, got cross");
+  refused(1, {"lens", fixture("vit/config.json"), "--model", vit}, "config.json: expected a PNG, JPEG");
+  refused(1, {"lens", "no-such.jpg", "--model", vit}, "no-such.jpg");
+  refused(1, {"heads", photo, "--model", fixture("speech")},
+          "expected a model that reads text, or an encoder");
+  refused(2, with_tiny({"patch", "a", "b"}, {"--target", "a"}), "--token: missing (the token that the text");
+}
+
 }  // namespace
 }  // namespace heed::cli_test

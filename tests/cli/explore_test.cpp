@@ -54,6 +54,23 @@ TEST(ExploreCommand, ServesUntilItIsInterrupted) {
   EXPECT_EQ(command.finish(), 128 + SIGINT);
 }
 
+TEST(ExploreCommand, TakesAnImageLargerThanOtherRequests) {
+  Dialogue command({"explore", HEED_FIXTURES "/vit", "--port", "0", "--quiet"});
+  const Address address = parsed(command.read_line());
+  const auto send = [&](const std::string& path, const std::string& bytes) {
+    return Client(static_cast<std::uint16_t>(std::stoi(address.port)))
+        .ask("POST " + path + " HTTP/1.1\r\nHost: " + address.host + "\r\nX-Heed-Token: " + address.token +
+             "\r\nContent-Length: " + std::to_string(bytes.size()) + "\r\n\r\n" + bytes);
+  };
+  const std::string image = "P6 1000 700 255\n" + std::string(3 * 700 * 1000, '\x7f');
+  EXPECT_THAT(send("/api/file?model=0", image), HasSubstr("{\"file\":1}"));
+  EXPECT_EQ(status_of(send("/api/run", image)), 413);
+  EXPECT_THAT(send("/api/file?model=0", "no image"), HasSubstr("{\"error\":\"image: expected a PNG"));
+  EXPECT_THAT(send("/api/run", R"({"model": 0, "file": 1})"), HasSubstr("\"LABEL_"));
+  command.signal(SIGINT);
+  EXPECT_EQ(command.finish(), 128 + SIGINT);
+}
+
 // The adapter has a head of four labels, which its base lacks.
 TEST(ExploreCommand, PutsTheAdapterIntoTheLastModel) {
   Dialogue command({"explore", encoder("bert-mlm"), encoder("bert-mlm"), "--adapter",
@@ -76,7 +93,8 @@ TEST(ExploreCommand, RefusesWrongCommandLines) {
   EXPECT_EQ(run({"explore", model, model, model}).status, 2);
   EXPECT_EQ(run({"explore", model, "--port", "65536"}).status, 2);
   EXPECT_EQ(run({"explore", "no-such-model"}).status, 1);
-  expect_error(1, {"explore", HEED_FIXTURES "/vit-model"}, "expected a model that reads text");
+  expect_error(1, {"explore", HEED_FIXTURES "/vit-model"}, "preprocessor_config.json");
+  expect_error(1, {"explore", HEED_FIXTURES "/whisper"}, "preprocessor_config.json");
 }
 
 }  // namespace

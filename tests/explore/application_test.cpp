@@ -90,6 +90,21 @@ TEST_F(Explored, RunsAndGivesPacks) {
   EXPECT_EQ(nlohmann::json::parse(ablation.body)["change"].size(), 8u);
 }
 
+TEST_F(Explored, FilesAloneMayBeLarge) {
+  HttpRequest file = post("/api/file?model=0", "");
+  EXPECT_TRUE(application.has_file(file));
+  EXPECT_FALSE(application.at_once(file).has_value()) << "which computes";
+  EXPECT_FALSE(application.has_file(post("/api/run", "")));
+  EXPECT_FALSE(application.has_file(get("/api/file?model=0")));
+  EXPECT_EQ(status(get("/api/file?model=0")), 405);
+  file.token = "wrong";
+  EXPECT_FALSE(application.has_file(file)) << "a stranger gets no memory";
+  EXPECT_EQ(status(file), 403);
+  const HttpResponse refused = application.compute(post("/api/file", "bytes"), kGoOn);
+  EXPECT_EQ(refused.body, R"({"error":"file: expected ?model=N"})");
+  EXPECT_EQ(application.compute(post("/api/file?model=0", "bytes"), kGoOn).status, 400);
+}
+
 TEST_F(Explored, WrongRequestsGetOneLine) {
   const HttpResponse response = application.compute(post("/api/run", "{"), kGoOn);
   EXPECT_EQ(response.status, 400);

@@ -64,8 +64,8 @@ TEST(Explorer, RefusesTextsWithoutTokens) {
     EXPECT_EQ(refusal_of(explorer, {{"model", model}, {"text", ""}}), "text: expected at least one token");
 }
 
-TEST(Explorer, RefusesModelsThatReadNoText) {
-  EXPECT_ERROR(sample("vit-model"), "expected a model that reads text");
+TEST(Explorer, RefusesEncoderDecodersOfSound) {
+  EXPECT_ERROR(sample("whisper"), "expected an encoder, or a model that reads text, got whisper");
 }
 
 }  // namespace

@@ -51,9 +51,15 @@ TEST(RunRequest, NamesWhatIsWrong) {
               testing::StartsWith("request: expected a number that fits a double"));
   EXPECT_EQ(run_error("[]"), "request: expected an object, got an array of 0");
   EXPECT_EQ(run_error(R"({"text": "a"})"), "request: model: expected an integer, got nothing");
-  EXPECT_EQ(run_error(R"({"model": 0})"), "request: text: expected either text or ids, got neither");
+  EXPECT_EQ(run_error(R"({"model": 0})"), "request: text: expected one of text, ids and file, got none");
   EXPECT_EQ(run_error(R"({"model": 0, "text": "a", "ids": []})"),
-            "request: text: expected either text or ids, got both");
+            "request: text: expected one of text, ids and file, got several");
+  EXPECT_EQ(run_error(R"({"model": 0, "file": 1, "text": "a"})"),
+            "request: text: expected one of text, ids and file, got several");
+  EXPECT_EQ(run_error(R"({"model": 0, "file": 1, "pair": "a"})"),
+            "request: pair: expected no pair beside a file");
+  EXPECT_EQ(run_error(R"({"model": 0, "file": -1})"),
+            "request: file: expected an integer from 0 to 2147483647, got -1");
   EXPECT_EQ(run_error(R"({"model": 0, "text": "a", "target": "b", "target_ids": []})"),
             "request: target: expected either target or target_ids, got both");
   EXPECT_EQ(run_error(R"({"model": 0, "ids": [1], "pair": "b"})"),
@@ -109,7 +115,7 @@ TEST(RunRequest, NamesWrongChanges) {
   EXPECT_EQ(change_error(R"({"kind": "decoder", "layer": 0, "head": 0, "patch": {"model": 1, "text": "b"}})"),
             "request: changes.1.patch.model: expected a known key");
   EXPECT_EQ(change_error(R"({"kind": "decoder", "layer": 0, "head": 0, "patch": {}})"),
-            "request: changes.1.patch.text: expected either text or ids, got neither");
+            "request: changes.1.patch.text: expected one of text, ids and file, got none");
 }
 
 TEST(RunRequest, AblationsHaveNoChanges) {

@@ -66,6 +66,13 @@ inline explore::ExploredModel sample(const std::string& fixture, bool specials =
           load_generation_options(kFixtures / fixture)};
 }
 
+/// A model of images or sounds.
+inline explore::ExploredModel sample_of_files(const std::string& fixture) {
+  auto model = load_model(kFixtures / fixture);
+  tasks::FileProcessor processor = tasks::load_file_processor(model->input(), kFixtures / fixture);
+  return {fixture, std::move(model), nullptr, {}, std::move(processor)};
+}
+
 inline explore::ExploredModel sample_decoder() { return sample("decoders/gpt2"); }
 inline explore::ExploredModel sample_encoder_decoder() { return sample("marian"); }
 

@@ -11,7 +11,9 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "heed/io/safetensors.h"
 #include "heed/models/registry.h"
+#include "heed/ops/shape.h"
 #include "heed/plot/heat_table.h"
 #include "reference/error.h"
 #include "reference/json.h"
@@ -277,6 +279,80 @@ TEST(HeatTable, TextAndFigure) {
   EXPECT_THAT(svg, testing::HasSubstr(">gpt2: ·a text</text>"));
   EXPECT_THAT(svg, testing::HasSubstr(">what it is; dark is much</text>"));
   EXPECT_ERROR(heat_table_svg({}), "cells in an SVG, got 0");
+}
+
+/// Of a classifier of images, and one of sounds.
+class FileAnalysis : public testing::TestWithParam<const char*> {
+ protected:
+  TensorMap row(std::int64_t index) const {
+    const auto file = SafetensorsFile::open(kFixtures / GetParam() / "inputs.safetensors");
+    const char* name = model->input().name;
+    return {{name, slice(file.get(name), 0, index, index + 1).contiguous()}};
+  }
+  std::unique_ptr<Model> model = load_model(kFixtures / GetParam());
+  Json expected = read_json(kFixtures / "analysis" / (std::string(GetParam()) + ".json"));
+};
+INSTANTIATE_TEST_SUITE_P(Encoders, FileAnalysis, testing::Values("vit", "audio-spectrogram"),
+                         [](const auto& info) { return std::string(info.param).substr(0, 3); });
+
+TEST_P(FileAnalysis, LabelLensEqualsHooks) {
+  const std::vector<LensLayer> layers = label_lens(*model, row(0), 5);
+  ASSERT_EQ(layers.size(), expected["lens"].size());
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    EXPECT_EQ(layers[i].name, i == 0 ? "embed" : std::to_string(i - 1));
+    ASSERT_EQ(layers[i].positions.size(), 1u);
+    ASSERT_EQ(layers[i].positions[0].size(), 5u);
+    double before = 1;
+    for (const TokenProbability& one : layers[i].positions[0]) {
+      EXPECT_NEAR(one.probability, expected["lens"][i][static_cast<std::size_t>(one.id)], 1e-5) << i;
+      EXPECT_LE(one.probability, before) << "the most probable ones come first";
+      before = one.probability;
+    }
+  }
+}
+
+TEST_P(FileAnalysis, HeadsEqualHooks) {
+  std::vector<TensorMap> inputs{row(0)};
+  inputs[0]["labels"] = Tensor::from(std::vector<std::int64_t>{expected["label"]}, {1});
+  const std::vector<HeadMeasures> heads = measure_heads(*model, inputs, {.stack = "encoder", .ablate = true});
+  ASSERT_EQ(heads.size(), expected["heads"].size());
+  for (std::size_t i = 0; i < heads.size(); ++i) {
+    const HeadMeasures& head = heads[i];
+    const Json& want = expected["heads"][i];
+    EXPECT_EQ(head.layer, want["layer"]);
+    EXPECT_EQ(head.head, want["head"]);
+    EXPECT_NEAR(head.first, want["first"].get<double>(), 1e-5) << i;
+    EXPECT_NEAR(head.entropy, want["entropy"].get<double>(), 1e-5) << i;
+    EXPECT_NEAR(head.distance, want["distance"].get<double>(), 1e-5) << i;
+    EXPECT_NEAR(head.size, want["size"].get<double>(), 1e-5) << i;
+    EXPECT_NEAR(head.importance.value(), want["importance"].get<double>(), 1e-5) << i;
+    EXPECT_EQ(head.previous + head.duplicate + head.induction + head.separator, 0) << "there are no tokens";
+  }
+}
+
+TEST_P(FileAnalysis, PatchingEqualsHooks) {
+  const Json& want = expected["patch"];
+  for (const auto& [name, site] : {std::pair("heads", PatchSite::heads), {"residual", PatchSite::residual}}) {
+    PatchOptions options{.site = site, .stack = "encoder", .token = want["token"], .other = want["other"]};
+    const PatchResult found = patch_activations(*model, row(0), row(1), options);
+    EXPECT_NEAR(found.clean, want["clean"].get<double>(), 1e-5);
+    EXPECT_NEAR(found.corrupted, want["corrupted"].get<double>(), 1e-5);
+    ASSERT_EQ(found.patched.size(), want[name].size());
+    for (std::size_t i = 0; i < found.patched.size(); ++i) {
+      ASSERT_EQ(found.patched[i].size(), want[name][i].size()) << name;
+      for (std::size_t j = 0; j < found.patched[i].size(); ++j)
+        EXPECT_NEAR(found.patched[i][j], want[name][i][j].get<double>(), 1e-5) << name << i << " " << j;
+    }
+  }
+}
+
+TEST(Labels, AreNeededForLensAndPatching) {
+  const auto model = load_model(kFixtures / "vit-model");
+  const TensorMap pixels{{"pixel_values", Tensor::zeros({1, 3, 32, 32})}};
+  EXPECT_ERROR(label_lens(*model, pixels, 1),
+               "lens: expected a model with a head of labels, got vit without");
+  EXPECT_ERROR(patch_activations(*model, pixels, pixels, {.stack = "encoder"}),
+               "patch: expected a model that");
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <condition_variable>
+#include <functional>
 #include <mutex>
 #include <thread>
 
@@ -26,9 +27,10 @@ using testing::HasSubstr;
 /// Answers /quick at once and computes anything else: /wait until it is stopped or let go.
 class Served {
  public:
-  explicit Served(server::ServerLimits limits = {})
+  explicit Served(server::ServerLimits limits = {},
+                  std::function<bool(const HttpRequest&)> has_large_body = {})
       : server(
-            {"127.0.0.1", 0, limits},
+            {"127.0.0.1", 0, limits, std::move(has_large_body)},
             [this](const HttpRequest& request) -> std::optional<HttpResponse> {
               count(read_);
               if (request.target == "/refused") return server::error_response(403, "refused");
@@ -141,6 +143,35 @@ TEST(HttpServer, RefusesWhatIsMalformedOrTooLarge) {
   EXPECT_EQ(status("GET /" + std::string(3000, 'a') + " HTTP/1.1\r\n\r\n"), 431);
   EXPECT_EQ(status("GET / HTTP/1.1\r\nA: " + std::string(3000, 'a') + "\r\n\r\n"), 431);
   EXPECT_EQ(status(post("/compute", std::string(1000, 'a'))), 200);
+}
+
+TEST(HttpServer, LargeBodiesAreForThoseWhoMaySendThem) {
+  server::ServerLimits limits;
+  limits.body_bytes = 1000;
+  limits.large_body_bytes = 5000;
+  Served served(limits, [](const server::HttpRequest& request) {
+    EXPECT_EQ(request.body, "") << "only the headers are known";
+    return request.token == "secret" && request.target == "/compute";
+  });
+  const auto status = [&](const std::string& path, const std::string& token, std::size_t size) {
+    return status_of(Client(served.server.port())
+                         .ask("POST " + path + " HTTP/1.1\r\nX-Heed-Token: " + token +
+                              "\r\nContent-Length: " + std::to_string(size) + "\r\n\r\n" +
+                              std::string(size, 'a')));
+  };
+  EXPECT_EQ(status("/compute", "secret", 5000), 200);
+  EXPECT_EQ(status("/compute", "secret", 5001), 413);
+  EXPECT_EQ(status("/compute", "other", 1000), 200);
+  EXPECT_EQ(status("/compute", "other", 1001), 413);
+  EXPECT_EQ(status("/wrong", "secret", 1001), 413);
+  const std::string chunk = "\r\n\r\n3E9\r\n" + std::string(1001, 'a') + "\r\n0\r\n\r\n";
+  for (const auto& [token, expected] : {std::pair("secret", 200), {"other", 413}}) {
+    EXPECT_EQ(status_of(Client(served.server.port())
+                            .ask("POST /compute HTTP/1.1\r\nTransfer-Encoding: chunked\r\nX-Heed-Token: " +
+                                 std::string(token) + chunk)),
+              expected)
+        << "without a length";
+  }
 }
 
 TEST(HttpServer, SlowClientsTimeOut) {

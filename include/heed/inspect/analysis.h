@@ -32,6 +32,11 @@ struct LensLayer {
 /// Error for models that predict no next token.
 std::vector<LensLayer> logit_lens(const Model& model, const TensorMap& inputs, std::int64_t top_k);
 
+/// The same of a classifier: the labels that its head reads after each layer, from the output of that layer
+/// in the place of the last one's; one position. It takes a forward pass for each layer. Probabilities are
+/// the softmax over the labels. Throws Error for models without a head of labels.
+std::vector<LensLayer> label_lens(const Model& model, const TensorMap& inputs, std::int64_t top_k);
+
 /// What one part adds to a logit.
 struct LogitPart {
   std::string name;         ///< `embed`, `self_attn`, `cross_attn`, `feed_forward` or `bias`
@@ -52,9 +57,9 @@ struct LogitAttribution {
 LogitAttribution attribute_logit(const Model& model, const TensorMap& inputs, std::int64_t position,
                                  std::int64_t token);
 
-/// One head, measured over the queries of all texts. A share is a sum of weights, from 0 to 1. Of
-/// cross-attention, whose keys are other tokens than its queries, previous, duplicate, induction and distance
-/// are 0.
+/// One head, measured over the queries of all texts, images or sounds. A share is a sum of weights, from 0
+/// to 1. Of cross-attention, whose keys are other tokens than its queries, previous, duplicate, induction and
+/// distance are 0; of images and sounds, which have no tokens, previous, duplicate, induction and separator.
 struct HeadMeasures {
   std::int64_t layer = 0, head = 0;
   double previous = 0;   ///< share of the token before the query's
@@ -62,8 +67,11 @@ struct HeadMeasures {
   /// Share of the tokens that follow earlier occurrences of the query's token, over queries that have one
   /// (Olsson et al. 2022, "In-context learning and induction heads").
   double induction = 0;
-  double entropy = 0;    ///< of a row of weights, in nats
-  double distance = 0;   ///< mean of |query - key|
+  double entropy = 0;  ///< of a row of weights, in nats
+  /// Mean of |query - key|; of images and sounds the distance of patches in their grid, weighted by the
+  /// weights on patches, over the queries that are patches (Dosovitskiy et al. 2021, "An image is worth
+  /// 16x16 words").
+  double distance = 0;
   double first = 0;      ///< share of the first token, over later queries (of cross-attention, over all)
   double separator = 0;  ///< share of the separator tokens
   /// Length of what the head adds to the residual stream, over that of the stream before the attention. A
@@ -74,7 +82,8 @@ struct HeadMeasures {
   std::int64_t nearest = -1;
   double nearest_distance = 1;
   bool redundant = false;  ///< nearest_distance below 0.05
-  /// Increase of the loss in nats per token when the head's output is 0, where asked for.
+  /// Increase of the loss in nats per token (of a classifier: per input) when the head's output is 0, where
+  /// asked for.
   std::optional<double> importance = {};
 };
 
@@ -86,7 +95,8 @@ struct HeadsOptions {
 };
 
 /// `texts` hold `labels` where options.ablate. Throws Error for a model without such an attention, or without
-/// a text of at least two tokens; where options.ablate, also for one that does not predict the next token.
+/// a text of at least two tokens; where options.ablate, also for one that predicts neither the next token nor
+/// a label.
 std::vector<HeadMeasures> measure_heads(const Model& model, std::span<const TensorMap> texts,
                                         const HeadsOptions& options);
 
@@ -98,7 +108,8 @@ struct PatchOptions {
   PatchSite site = PatchSite::residual;
   /// The stack whose layers are patched, and which of their attentions: `encoder`, `cross_attn`.
   std::string stack = "decoder", part = "self_attn";
-  std::int64_t token = 0, other = 0;  ///< the metric is logit(token) - logit(other) at the last position
+  /// The metric is logit(token) - logit(other) at the last position; of a classifier, of two labels.
+  std::int64_t token = 0, other = 0;
   std::function<void(std::int64_t done, std::int64_t total)> progress = {};
 };
 
@@ -113,7 +124,8 @@ struct PatchResult {
   double effect(std::size_t row, std::size_t column) const;
 };
 
-/// Throws Error unless both inputs have the same number of tokens, and the model predicts next tokens.
+/// Throws Error unless both inputs have the same number of tokens, and the model predicts next tokens or
+/// labels.
 PatchResult patch_activations(const Model& model, const TensorMap& clean, const TensorMap& corrupted,
                               const PatchOptions& options);
 

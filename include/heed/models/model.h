@@ -191,6 +191,8 @@ enum class LabelProblem : std::uint8_t { single_label, multi_label, regression }
 class EncoderModel : public Model {
  public:
   virtual EncoderHead head() const = 0;
+  /// The stack in the names of its layers' taps: `image_encoder` of a DualEncoderModel's tower, for example.
+  virtual std::string stack_name() const { return "encoder"; }
   /// The names of the labels (id2label), for the heads `sequence` and `token`.
   virtual const std::vector<std::string>& labels() const = 0;
   /// The config's problem_type, if it has one.

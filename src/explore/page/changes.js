@@ -36,7 +36,7 @@ function drawHead() {
 function drawChanges() {
   const list = $("changes"), at = [...list.querySelectorAll("button")].indexOf(document.activeElement);
   list.replaceChildren(...ask.changes.map(one => {
-    const line = element("li", null), what = one.patch ? "patched from “" + one.patch.text + "”" : one.factor === 0 ? "ablated" : "times " + one.factor;
+    const line = element("li", null), what = one.patch ? "patched from " + (one.patch.file ? ask.other_file_name || "the second file" : "“" + one.patch.text + "”") : one.factor === 0 ? "ablated" : "times " + one.factor;
     const remove = element("button", "Remove", { class: "plain", "aria-label": "remove: " + nameOf(one) + " " + what });
     remove.onclick = () => setChange(one, null);
     line.append(element("span", nameOf(one) + ": " + what), remove);
@@ -50,13 +50,19 @@ function drawChanges() {
 function patchNow() {
   const head = headNow(), now = changeOf(head);
   if (now && now.patch) { setChange(head, null); return; }
-  if (!ask.other) {
+  if (takesFile() ? ask.other_file === null : !ask.other) {
+    if (takesFile()) {
+      $("other_file-box").hidden = false;
+      $("other_file-choose").focus();
+      complain("Choose a second " + inputOf(modelNow()) + " with as many parts; then patch from it.");
+      return;
+    }
     $("other-box").hidden = false;
     $("other").focus();
     complain("Write a second text with as many tokens; then patch from it.");
     return;
   }
-  setChange(head, { patch: { text: ask.other } });
+  setChange(head, { patch: takesFile() ? { file: ask.other_file } : { text: ask.other } });
 }
 
 // ---- what the logit of the watched token loses without each head: asked for by layer, so that one sees how far it is

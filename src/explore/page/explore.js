@@ -1,6 +1,6 @@
 // The page of heed explore: what is asked, with undo and in the address; the server's answers; comparison.
 const token = new URLSearchParams(location.search).get("token") || "";
-const nothing = { model: 0, text: "", pair: "", target: "", ids: null, target_ids: null, changes: [], versus: "", other: "", other_model: 0 };
+const nothing = { model: 0, text: "", pair: "", target: "", ids: null, target_ids: null, file: null, file_name: "", changes: [], versus: "", other: "", other_file: null, other_file_name: "", other_model: 0 };
 let ask = { ...nothing }, models = [], results = [], running = null, timer = 0, forgotten = 0, wantsAddress = null, plainTitle = document.title;
 const chosen = { position: -1, pinned: false, id: null };  // the token that the candidates are of; while none is pinned, it follows the text
 const past = [], future = [];
@@ -38,7 +38,8 @@ function complain(text) { $("error").textContent = text; }
 function requestOf(second) {
   const model = second && ask.versus === "model" ? +ask.other_model : +ask.model, about = models[model], asked = { model, candidates: 10 };
   const otherText = second && ask.versus === "text", otherModel = model !== +ask.model;
-  if (otherText) asked.text = ask.other;
+  if (about.input !== "text") asked.file = otherText ? ask.other_file : ask.file;
+  else if (otherText) asked.text = ask.other;
   else if (ask.ids && !otherModel) asked.ids = ask.ids;
   else asked.text = ask.text;
   if (about.takes_pair && ask.pair && !asked.ids) asked.pair = ask.pair;
@@ -48,10 +49,16 @@ function requestOf(second) {
   if (viewer.panels.length && viewer.state.view === "neurons") asked.vectors = true;
   return asked;
 }
-const versusNames = () => [["", "nothing"], ["text", "a second text"]].concat(models.map((one, i) => ["model" + i, one.name]).filter((_, i) => models.length > 1 && i !== +ask.model), [["plain", "the same without changes"]]);
+/// Why there is nothing to ask yet, or "".
+function missing() {
+  const what = inputOf(modelNow()), second = ask.versus === "text";
+  if (takesFile()) return ask.file === null ? "Choose " + (what === "image" ? "an image." : "a sound.") : second && ask.other_file === null ? "Choose a second " + what + "." : "";
+  return !ask.text && !ask.ids ? "Type a text." : second && !ask.other ? "Type a second text." : "";
+}
+const versusNames = () => [["", "nothing"], ["text", "a second " + inputOf(modelNow())]].concat(models.map((one, i) => ["model" + i, one.name]).filter((_, i) => models.length > 1 && i !== +ask.model && inputOf(models[i]) === inputOf(modelNow())), [["plain", "the same without changes"]]);
 function captions() {
   const plain = ask.changes.length ? ask.changes.length + (ask.changes.length > 1 ? " changes" : " change") : "first";
-  if (ask.versus === "text") return ["First text", "Second text"];
+  if (ask.versus === "text") return ["First " + inputOf(modelNow()), "Second " + inputOf(modelNow())];
   if (ask.versus === "model") return [modelNow().name, models[ask.other_model].name];
   return ["With " + plain, "Without changes"];
 }
@@ -95,19 +102,21 @@ async function run() {
   clearTimeout(timer);
   if (running) running.abort();
   const own = running = new AbortController();
-  if (!ask.text && !ask.ids) { $("status").textContent = "Type a text."; return false; }
-  if (ask.versus === "text" && !ask.other) { $("status").textContent = "Type a second text."; return false; }
+  if (missing()) { $("status").textContent = missing(); return false; }
   $("status").textContent = "computing …";
   writeAddress();
   try {
     const answers = [await post("/api/run", requestOf(0), own.signal)];
     if (ask.versus) answers.push(await post("/api/run", requestOf(1), own.signal));
+    const entries = answers.map(answer => new AttentionData(answer.data, id => packOf(answer.run, id)));
+    await Promise.all(entries.map(data => data.loadPicture()));
     if (own !== running) return false;
     complain("");
-    showAnswers(answers);
+    showAnswers(answers, entries);
     return true;
   } catch (error) {
     if (error.name === "AbortError" || own !== running) return false;
+    if (takesFile() && await sendAgain(error)) return run();
     complain(error.message);
     $("status").textContent = "";
     const refused = /^(?:request: )?changes(?:\.(\d+))?[.:]/.exec(error.message), index = refused && (refused[1] ? +refused[1] : ask.changes.length - 1);
@@ -118,9 +127,9 @@ async function run() {
     return false;
   }
 }
-function showAnswers(answers) {
-  const names = captions();
-  results = answers.map((answer, i) => ({ answer: { ...answer, data: new AttentionData(answer.data, id => packOf(answer.run, id)) }, caption: answers.length > 1 ? names[i] : "" }));
+function showAnswers(answers, data) {
+  const names = captions(), before = results.length && results[0].answer.data.image;
+  results = answers.map((answer, i) => ({ answer: { ...answer, data: data[i] }, caption: answers.length > 1 ? names[i] : "" }));
   const entries = results.map(({ answer, caption }) => ({ data: answer.data, caption }));
   if (entries.length > 1) entries.push({ data: new DifferenceData(entries[0].data, entries[1].data), caption: "Difference" });
   const { answer } = results[0];
@@ -130,14 +139,15 @@ function showAnswers(answers) {
   settlePosition(answer);
   if (!chosen.pinned) Object.assign(viewer.state, { query: -1, key: -1, held: false, step: Infinity });
   viewer.open(entries);
+  if (results.length && !before !== !answer.data.image && wantsAddress === null) wantsAddress = "";  // images open over the picture
   if (wantsAddress !== null) {
     const address = wantsAddress;
     wantsAddress = null;
     viewer.read(address);
   }
   document.body.classList.add("ready");
-  const tokens = predictedTokens(results[0].answer).length;
-  $("status").textContent = tokens + (tokens === 1 ? " token, " : " tokens, ") + answers.reduce((sum, one) => sum + one.milliseconds, 0) + " ms";
+  const { image } = answer.data, tokens = predictedTokens(answer).length, parts = image && (modelNow().input === "image" ? image.rows + " × " + image.columns + " patches, " : image.columns + " steps of time, ");
+  $("status").textContent = (parts || tokens + (tokens === 1 ? " token, " : " tokens, ")) + answers.reduce((sum, one) => sum + one.milliseconds, 0) + " ms";
   drawAnswers();
   drawChanges();
   document.documentElement.dataset.run = answers[0].run;
@@ -161,7 +171,8 @@ class DifferenceData extends AttentionData {
       const both = (a, b) => a.map((token, i) => token === b[i] ? token : token + " | " + b[i]);
       kinds.push({ kind: kind.kind, title: kind.title, queries: both(kind.queries, same.queries), keys: both(kind.keys, same.keys), maps: kind.maps.filter(map => other.find(same, map.measure, map.layer, map.head)) });
     }
-    super({ kinds, bits: one.bits, palette: one.palette, negative: one.negative, missing: "The two differ in their number of tokens or in their heads, so there is no difference of maps." }, null);
+    const same = one.image && other.image && one.image.rows === other.image.rows && one.image.columns === other.image.columns;
+    super({ kinds, image: same ? one.image : undefined, bits: one.bits, palette: one.palette, negative: one.negative, missing: "The two differ in their number of tokens or in their heads, so there is no difference of maps." }, null);
     Object.assign(this, { one, other });
   }
   async compute(kind, measure, layer, head) {
@@ -170,6 +181,9 @@ class DifferenceData extends AttentionData {
   }
   largest(kind, measure, head) {
     return Math.max(...[this.one, this.other].map(data => data.largest(data.kinds.find(k => k.kind === kind.kind), measure, head)));
+  }
+  largestOver(kind, measure, head) {
+    return Math.max(...[this.one, this.other].map(data => data.largestOver(data.kinds.find(k => k.kind === kind.kind), measure, head)));
   }
   async vectors() { return null; }
 }
@@ -188,7 +202,8 @@ function addressText() {
 }
 function writeAddress() {
   history.replaceState(null, "", location.pathname + location.search + addressText());
-  document.title = (ask.text ? ask.text.slice(0, 60) + " · " : "") + plainTitle;
+  const about = takesFile() ? ask.file_name : ask.text;
+  document.title = (about ? about.slice(0, 60) + " · " : "") + plainTitle;
 }
 function readAddress() {
   const parts = new URLSearchParams(location.hash.slice(1)), found = { ...nothing }, list = text => text === "" ? [] : text.split(",").map(Number);
@@ -196,6 +211,7 @@ function readAddress() {
   for (const name of ["ids", "target_ids"]) if (found[name] !== null) found[name] = list(found[name]);
   try { if (parts.has("changes")) found.changes = JSON.parse(found.changes); } catch { found.changes = []; }
   if (!Array.isArray(found.changes)) found.changes = [];
+  for (const name of ["file", "other_file"]) if (found[name] !== null) found[name] = Math.max(0, +found[name] || 0);
   for (const name of ["model", "other_model"]) found[name] = models[+found[name]] ? +found[name] : 0;
   if (!found.text && !found.ids) found.text = sampleText(models[found.model]);
   ask = found;
@@ -215,7 +231,8 @@ function syncForm() {
   $("versus").value = ask.versus === "model" ? "model" + ask.other_model : ask.versus;
   $("pair-box").hidden = !about.takes_pair;
   $("target-box").hidden = !about.takes_target;
-  $("other-box").hidden = ask.versus !== "text" && !ask.other;
+  $("other-box").hidden = about.input !== "text" || ask.versus !== "text" && !ask.other;
+  syncFiles();
   const parts = Object.entries(about.layers).filter(([, count]) => count).map(([name, count]) => name + ": " + count + " layers of " + about.heads[name] + " heads");
   $("about-model").textContent = [about.family, ...parts].join(", ");
 }
@@ -229,14 +246,16 @@ function listen() {
     };
     $(name).onkeydown = event => { if (event.key === "Enter" && event.ctrlKey) run(); };
   }
-  $("model").onchange = () => { change({ model: +$("model").value, ids: null, target_ids: null, changes: [], versus: ask.versus === "model" ? "" : ask.versus }); chosen.pinned = false; syncForm(); run(); };
+  $("model").onchange = () => { change({ model: +$("model").value, ids: null, target_ids: null, changes: [], versus: ask.versus === "model" ? "" : ask.versus }); chosen.pinned = false; chosen.id = null; syncForm(); run(); };
   $("versus").onchange = () => {
     const [, kind, model] = /^(model|)(.*)$/.exec($("versus").value);
     change(kind ? { versus: "model", other_model: +model } : { versus: model });
     syncForm();
-    if (ask.versus === "text" && !ask.other) $("other").focus();
+    if (ask.versus === "text" && takesFile()) { if (ask.other_file === null) $("other_file-choose").focus(); }
+    else if (ask.versus === "text" && !ask.other) $("other").focus();
     run();
   };
+  listenToFiles();
   $("undo").onclick = () => goBack(past, future);
   $("redo").onclick = () => goBack(future, past);
   $("link").onclick = async () => { await navigator.clipboard.writeText(location.origin + location.pathname + addressText()); $("status").textContent = "copied"; };

@@ -36,6 +36,8 @@ function watched(answer) {
 function drawTokens(answer) {
   const own = predictedTokens(answer), source = kindOf(answer, "encoder") || (kindOf(answer, "cross") && { queries: kindOf(answer, "cross").keys });
   const strips = modelNow().kind === "encoder-decoder" && source ? [["Source", source.queries, false], ["Target", own, true]] : [["", own, true]];
+  $("tokens").hidden = !!answer.data.image && !answer.predictions.some(one => one.position !== null);  // parts are chosen in the picture
+  if ($("tokens").hidden) return;
   const focused = $("tokens").contains(document.activeElement);
   $("tokens").replaceChildren(...strips.map(([name, tokens, ours]) => drawStrip(answer, name, tokens, ours)));
   if (focused) { const now = $("tokens").querySelector("[aria-pressed=true]"); if (now) now.focus(); }
@@ -43,8 +45,9 @@ function drawTokens(answer) {
 function drawStrip(answer, name, tokens, ours) {
   const box = element("div", null, { class: "strip", role: "group", "aria-label": name || "Tokens", "data-own-arrows": "" }), asked = new Set(answer.predictions.map(one => one.position));
   if (name) box.append(element("span", name));
+  const heard = modelNow().head === "ctc" ? answer.predictions.map(one => one.candidates[0].token.replace(/^[<\[]pad[>\]]$/i, "·")) : null;  // of each frame, by its likeliest character
   tokens.forEach((token, index) => {
-    const on = ours && index === chosen.position, button = element("button", token, { "aria-pressed": on, tabindex: on || (!ours && !index) ? 0 : -1, "aria-label": token + ", position " + index });
+    const on = ours && index === chosen.position, button = element("button", heard ? heard[index] : token, { title: heard ? token : "", "aria-pressed": on, tabindex: on || (!ours && !index) ? 0 : -1, "aria-label": (heard ? heard[index] + " at " : "") + token + ", position " + index });
     if (ours && asked.has(index)) button.classList.add("asked");
     button.onclick = () => chooseToken(answer, tokens, index, ours);
     box.append(button);
@@ -77,6 +80,7 @@ function titleOf(prediction) {
   if (isSpan(prediction)) return "The answer's " + prediction.of;
   if (modelNow().head === "sequence") return "Classes";
   if (modelNow().head === "token") return "Label of " + prediction.token;
+  if (modelNow().head === "ctc") return "At " + prediction.token;
   if (modelNow().head === "masked_lm") return "In the place of " + prediction.token + " (" + prediction.position + ")";
   return "After " + prediction.token + " (" + prediction.position + ")";
 }
@@ -106,7 +110,7 @@ function drawPredictions(all) {
 }
 function candidateTable(prediction, index) {
   const table = element("table", null), changed = prediction.candidates.some(one => one.change !== undefined), head = element("tr", null);
-  for (const title of ["token", "", "probability", "logit"].concat(changed ? ["change"] : [])) head.append(element("th", title, { scope: "col" }));
+  for (const title of [/^(sequence|token)$/.test(modelNow().head) ? "label" : "token", "", "probability", "logit"].concat(changed ? ["change"] : [])) head.append(element("th", title, { scope: "col" }));
   table.append(head);
   const now = index ? null : watched(results[0].answer);
   for (const one of prediction.candidates) {

@@ -22,6 +22,15 @@ class AttentionData {
     return new AttentionData(JSON.parse(text("data")), async id => text("pack-" + id));
   }
 
+  /// Decodes the image, if there is one: it is then its `picture`.
+  async loadPicture() {
+    if (!this.image) return;
+    const picture = new Image();
+    picture.setAttribute("src", "data:image/png;base64," + this.image.png);
+    await picture.decode();
+    this.image.picture = picture;
+  }
+
   find(kind, measure, layer, head) {
     const wanted = head === "rollout" ? "rollout" : measure === "norms" ? "weights" : measure;
     const at = head === "rollout" ? "mean" : head;
@@ -40,6 +49,12 @@ class AttentionData {
     const wanted = head === "rollout" ? "rollout" : measure === "norms" ? "weights" : measure;
     const of = kind.maps.filter(m => m.measure === wanted).map(m => measure === "norms" && head !== "rollout" ? m.largest_norm || 0 : m.largest);
     return Math.max(...of, 0) || 1;
+  }
+
+  /// The same of what is shown over the image at first.
+  largestOver(kind, measure, head) {
+    const rollout = head === "rollout", norms = measure === "norms" && !rollout, wanted = rollout ? "rollout" : norms ? "weights" : measure;
+    return Math.max(...kind.maps.filter(m => m.measure === wanted && m.over).map(m => m.over[norms ? 1 : 0]), 0) || 1;
   }
 
   /// The numbers of a map, [queries * keys].

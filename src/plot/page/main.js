@@ -11,8 +11,4 @@ $("title").onclick = () => $("title").classList.toggle("whole");
 $("precision").textContent = "Numbers have " + data.bits + " bits: steps of 1/" + (2 ** data.bits - 1) + " of each map's largest.";
 if (data.scored) $("why").textContent = "Logits without this head come from a pass in which its output was replaced by zeros.";
 window.onhashchange = () => viewer.read(location.hash.slice(1));
-if (data.image) {
-  data.image.picture = new Image();
-  data.image.picture.onload = start;
-  data.image.picture.setAttribute("src", "data:image/png;base64," + data.image.png);
-} else start();
+data.loadPicture().then(start);

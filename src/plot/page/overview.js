@@ -2,6 +2,7 @@
 class Overview {
   constructor(viewer) {
     this.viewer = viewer;
+    this.following = 0;
     this.box = $("overview");
     this.waiting = new Set();
     this.working = false;
@@ -31,10 +32,25 @@ class Overview {
   }
   async drawOne(canvas) {
     const { viewer } = this, { layer, head, kind, data } = canvas.of, values = await data.values(kind, viewer.state.measure, layer, head);
-    const full = viewer.state.scale === "all" ? data.largest(kind, viewer.state.measure, head) : viewer.fullColor(kind, values);
-    const time = viewer.alongTime(kind), rows = kind.queries.length, shown = time ? narrowed(values, rows, kind.keys.length, time.image.columns, 64) : values;
-    paint(canvas, shown, rows, time ? 64 : kind.keys.length, full, 64, viewer.shades);
+    const { state } = viewer, { image } = data, pictures = state.view === "picture" && image;
+    const full = state.scale !== "all" ? viewer.fullColor(kind, values) : pictures ? data.largestOver(kind, state.measure, head) : data.largest(kind, state.measure, head);
+    if (pictures) {  // as densely as the large picture has them
+      const parts = partsOf(kind, values, state.query, image).map(value => Math.sign(value) * Math.sqrt(Math.abs(value / full)));
+      paint(canvas, parts, image.rows, image.columns, 1, 64, viewer.shades);
+    } else {
+      const time = viewer.alongTime(kind), rows = kind.queries.length, shown = time ? narrowed(values, rows, kind.keys.length, time.image.columns, 64) : values;
+      paint(canvas, shown, rows, time ? 64 : kind.keys.length, full, 64, viewer.shades);
+    }
     canvas.drawn = true;
+  }
+
+  /// Draws anew what depends on the query that is followed: over an image, all that was drawn.
+  follow() {
+    if (this.viewer.state.view !== "picture" || this.following) return;
+    this.following = requestAnimationFrame(() => {
+      this.following = 0;
+      for (const { firstChild: canvas } of this.buttons.values()) if (canvas.drawn) this.drawOne(canvas).catch(() => {});
+    });
   }
 
   build() {
@@ -44,8 +60,9 @@ class Overview {
     this.box.hidden = !kind || kind.maps.length === 1;
     if (!kind) return;
     const top = element("tr", null), { pattern } = viewer.state, columns = kind.columns.length + 1;
-    const room = (window.innerWidth > 820 ? viewer.options.overviewShare || 0.36 : 0.8) * window.innerWidth;
-    const size = Math.max(window.innerWidth > 820 ? 16 : 22, Math.min(72, room / columns - 5)), aspect = viewer.alongTime(kind) ? 0.4 : kind.queries.length / kind.keys.length;
+    const pictures = viewer.state.view === "picture" && !!data.image;
+    const room = (window.innerWidth > 820 ? pictures ? 0.4 : viewer.options.overviewShare || 0.36 : 0.8) * window.innerWidth;
+    const size = Math.max(window.innerWidth > 820 ? 16 : 22, Math.min(72, room / columns - 5)), aspect = pictures ? Math.max(0.5, data.image.picture.height / data.image.picture.width) : viewer.alongTime(kind) ? 0.4 : kind.queries.length / kind.keys.length;
     const width = Math.max(10, aspect > 1 ? size / aspect : size), height = Math.max(10, aspect > 1 ? size : size * aspect);
     top.append(element("td", ""), ...kind.columns.map(head => element("th", head, { scope: "col" })));
     table.append(top);

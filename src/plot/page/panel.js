@@ -21,8 +21,8 @@ class MapPanel {
   get kind() { return this.data.kinds.find(kind => kind.kind === this.viewer.kind.kind); }
   get room() { return this.part("stage").clientWidth; }
   get step() { return Math.min(this.viewer.state.step, this.kind.queries.length - 1); }
-  /// The query over the image: the followed one, else that of the class token or, of a text, of the step.
-  get overImage() { return this.query >= 0 ? this.query : this.kind.kind === "cross" ? this.step : 0; }
+  /// The query over the image: the followed one, else of a text that of the step, or -1: see partsOf().
+  get overImage() { return this.query < 0 && this.kind.kind === "cross" ? this.step : this.query; }
   /// What is followed, as far as it is here.
   get query() { return this.viewer.state.query < this.kind.queries.length ? this.viewer.state.query : -1; }
   get key() { return this.viewer.state.key < this.kind.keys.length ? this.viewer.state.key : -1; }
@@ -121,11 +121,14 @@ class MapPanel {
 
   async drawFollowed() {
     if (!this.values) return;
-    const { state, shades } = this.viewer, { kind, query, key, values, full } = this;
+    const { viewer } = this, { state, shades } = viewer, { kind, query, key, values } = this;
     if (state.view === "matrix") this.matrix.mark(kind, query, key);
     if (state.view === "lines") this.strands.draw(kind, await this.lineLayers(shades.onDark), shades, query, key, this.step, state.strongest);
     if (state.view === "neurons") drawNeurons(this.part("neurons"), kind, await this.data.vectors(kind, state.layer, state.head), query, key, shades);
-    if (state.view === "picture") this.overlay.draw(kind, values, full, this.overImage, key, this.data.image, this.room, this.part("which").textContent, shades);
+    if (state.view === "picture") {
+      if (state.scale === "own") this.full = viewer.fullColor(kind, values);  // of what is shown
+      this.overlay.draw(kind, values, this.full, this.overImage, key, this.data.image, this.room, this.part("which").textContent, shades);
+    }
     this.readout();
     if (this.viewer.options.aside) this.drawAside();
   }
@@ -170,7 +173,7 @@ class MapPanel {
     if (now === this.followed) return;
     this.followed = now;
     line.replaceChildren();
-    if (query < 0 && key < 0) { line.textContent = "Hover a token or cell to follow it. " + (kindNotes[kind.kind] || ""); return; }
+    if (query < 0 && key < 0) { line.textContent = (state.view === "picture" ? "Hover a part of the picture to follow it. " : "Hover a token or cell to follow it. ") + (kindNotes[kind.kind] || ""); return; }
     if (lineHeads.length) line.append(headName(state.head, kind) + ": ");
     if (query >= 0 && key >= 0) line.append(bold(kind.queries[query]), " → ", bold(kind.keys[key]), " " + number(this.values[query * kind.keys.length + key]) + " · ");
     const asks = query >= 0;
@@ -204,12 +207,13 @@ class MapPanel {
 
   /// Downloads the map as a figure on light paper, SVG or PNG.
   async save(format) {
-    const { state, lineHeads } = this.viewer, { kind } = this, ofPicture = state.view === "picture", query = this.overImage;
+    const { state, lineHeads } = this.viewer, { kind } = this, ofPicture = state.view === "picture", query = Math.max(0, this.overImage);
+    const mean = ofPicture && isMean(kind, this.overImage, this.data.image);
     const figure = mapFigure({
       view: state.view, kind, values: this.values, full: this.full, shades: new Shades(this.viewer.data, true), layers: state.view === "lines" ? await this.lineLayers(false) : [],
-      title: this.part("which").textContent + (ofPicture ? ", query " + kind.queries[query] : ""), picture: this.overlay.canvas,
+      title: this.part("which").textContent + (mean ? ", mean of all queries" : ofPicture ? ", query " + kind.queries[query] : ""), picture: this.overlay.canvas,
       strongest: state.strongest, query: this.query, key: this.key, step: this.step });
-    const heads = lineHeads.length ? ["heads", ...lineHeads] : ["head", state.head], name = [kind.kind, "layer", state.layer, ...heads, ...(ofPicture ? ["query", query] : [])].join("-") + "." + format;
+    const heads = lineHeads.length ? ["heads", ...lineHeads] : ["head", state.head], name = [kind.kind, "layer", state.layer, ...heads, ...(mean ? ["mean-query"] : ofPicture ? ["query", query] : [])].join("-") + "." + format;
     download(format === "svg" ? new Blob([figure], { type: "image/svg+xml" }) : await rasterOf(figure), name);
   }
 }

@@ -57,15 +57,16 @@ class Viewer {
     this.rebuild();
   }
 
+  /// Of a picture, what counts is what is shown over it.
   fullColor(kind, values) {
-    const { state } = this;
+    const { state, data } = this, pictures = state.view === "picture" && this.overImage(kind);
     if (state.scale === "one") return 1;
     if (state.scale === "all") return Math.max(...this.panels.map(({ data }) => {
       const same = data.kinds.find(other => other.kind === kind.kind);
-      return same ? data.largest(same, state.measure, state.head) : 0;
+      return !same ? 0 : pictures ? data.largestOver(same, state.measure, state.head) : data.largest(same, state.measure, state.head);
     }));
     let most = 0;
-    for (const value of values) most = Math.max(most, Math.abs(value));
+    for (const value of pictures ? partsOf(kind, values, state.query, data.image) : values) most = Math.max(most, Math.abs(value));
     return most || 1;
   }
 
@@ -90,8 +91,10 @@ class Viewer {
   show(change) {
     const { state } = this;
     Object.assign(state, change);
-    const kind = this.kind;
+    const kind = this.kind, pictured = state.view === "picture";
     if (!this.data.has(kind, state.measure, state.layer, state.head)) Object.assign(state, this.worthSeeing(kind));
+    document.body.classList.toggle("pictured", pictured);
+    if (this.overviewPictures !== pictured) { this.overviewPictures = pictured; this.overview.build(); }
     this.overview.mark();
     markTab($("views"), state.view);
     $("layer").value = state.layer; $("head").value = state.head; $("measure").value = state.measure; $("scale").value = state.scale;
@@ -134,7 +137,8 @@ class Viewer {
     $("step-box").hidden = kind.kind === "encoder" || !kind.candidates && !this.options.steps;
     const views = ["matrix", "lines"].concat(kind.vectors || this.options.vectors ? ["neurons"] : [], this.overImage(kind) ? ["picture"] : []);
     if (!views.includes(state.view)) state.view = "matrix";
-    drawTabs($("views"), views.map(view => [view, view === "picture" && this.data.image.rows === 1 ? "Sound" : viewNames[view]]), state.view, view => this.show({ view }));
+    drawTabs($("views"), views.map(view => [view, view === "picture" && (this.data.image.rows === 1 || this.data.image.upward) ? "Sound" : viewNames[view]]), state.view, view => this.show({ view }));
+    this.overviewPictures = state.view === "picture";
     this.overview.build();
     this.show({});
   }
@@ -149,6 +153,7 @@ class Viewer {
     if (this.state.held) return;
     Object.assign(this.state, { query, key });
     for (const panel of this.panels) if (panel.kind) panel.drawFollowed();
+    this.overview.follow();
   }
   /// Holds a cell; one that is held is let go, except where it is to `stay`.
   hold(query, key, stay) {
@@ -174,7 +179,12 @@ class Viewer {
       this.rebuild();
     };
     $("step").oninput = () => { const step = +$("step").value; this.show({ step: step === this.kind.queries.length - 1 ? Infinity : step, query: step, key: -1, held: true }); if (this.options.held) this.options.held(step, -1); };
-    window.addEventListener("resize", () => { if (this.panels.length) this.show({}); });
+    window.addEventListener("resize", () => {
+      if (!this.panels.length) return;
+      if (this.widthOfOverview !== window.innerWidth) this.overview.build();
+      this.widthOfOverview = window.innerWidth;
+      this.show({});
+    });
     dark.onchange = () => this.restyle();
     window.onbeforeprint = () => this.restyle(true);
     window.onafterprint = () => this.restyle();

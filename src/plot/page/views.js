@@ -236,49 +236,65 @@ function drawNeurons(box, kind, vectors, query, key, shades) {
 }
 
 // ---- attention over an image, or over the frames of a sound
+/// Whether a picture without a query shows the mean over all: there is no class token before the parts.
+const isMean = (kind, query, about) => query < 0 && about.first === 0 && ownParts(kind);
+/// Whether the queries are the parts themselves, and not those of another stack or of a pooling.
+const ownParts = kind => kind.queries.length === kind.keys.length && kind.kind !== "cross";
+/// The weights of the parts, row by row from the top of the picture: what the query attends to; without one, the first, or the mean.
+function partsOf(kind, values, query, about) {
+  const { rows, columns, first } = about, keys = kind.keys.length, parts = new Float32Array(rows * columns);
+  const from = Math.max(0, query), end = isMean(kind, query, about) ? Math.min(kind.queries.length, rows * columns) : from + 1;  // what follows the parts is padding
+  for (let q = from; q < end; ++q) {
+    for (let i = 0; i < parts.length; ++i) parts[placeOf(i, about)] += values[q * keys + first + i] / (end - from);
+  }
+  return parts;
+}
+/// Where a part is, counted row by row from the top of the picture: low frequencies are at the bottom. And back.
+const placeOf = (part, { rows, columns, upward }) => upward ? (rows - 1 - Math.floor(part / columns)) * columns + part % columns : part;
+
 class Overlay {
   constructor(box) {
     this.canvas = box.querySelector(".overlay");
     this.of = box.querySelector(".of");
   }
-  /// `about`: {picture: the image, rows, columns, first: index of the key of its first part}.
+  /// `about`: {picture: the image, rows, columns, first: index of the key of its first part, upward}; without a query, see partsOf().
   draw(kind, values, full, query, key, about, room, title, shades) {
     this.about = about;
     const image = about.picture, scale = Math.min(520, room - 20) / image.width;
-    const columns = kind.keys.length, width = image.width * scale, height = Math.min(520, Math.max(60, image.height * scale));
+    const width = image.width * scale, height = Math.min(520, Math.max(120, image.height * scale));
     const context = sized(this.canvas, width, height);
     context.imageSmoothingEnabled = false;
     context.drawImage(image, 0, 0, width, height);
     // As in figures (over_image.h): the image is pale, and a color covers it with the root of its weight.
     context.fillStyle = shades.onDark ? "rgba(0,0,0,0.55)" : "rgba(255,255,255,0.55)";
     context.fillRect(0, 0, width, height);
-    const across = width / about.columns, down = height / about.rows, q = query;
-    for (let i = 0; i < about.rows * about.columns; ++i) {
-      const share = Math.max(-1, Math.min(1, values[q * columns + i + about.first] / full));
+    const across = width / about.columns, down = height / about.rows, parts = partsOf(kind, values, query, about);
+    const ratio = window.devicePixelRatio || 1, edge = (at, size) => Math.round(at * size * ratio) / ratio;  // so that colors neither overlap nor leave gaps
+    for (let i = 0; i < parts.length; ++i) {
+      const share = Math.max(-1, Math.min(1, parts[i] / full)), x = i % about.columns, y = Math.floor(i / about.columns);
       context.fillStyle = shades.css(share);
       context.globalAlpha = 0.85 * Math.sqrt(Math.abs(share));
-      context.fillRect(i % about.columns * across, this.line(Math.floor(i / about.columns)) * down, across + 0.5, down + 0.5);
+      context.fillRect(edge(x, across), edge(y, down), edge(x + 1, across) - edge(x, across), edge(y + 1, down) - edge(y, down));
     }
     context.globalAlpha = 1;
     context.strokeStyle = style("--accent"); context.lineWidth = 2;
-    const own = kind.queries.length === kind.keys.length && kind.kind !== "cross", at = (own ? q : key) - about.first;
-    if (at >= 0 && at < about.rows * about.columns) context.strokeRect(at % about.columns * across, this.line(Math.floor(at / about.columns)) * down, across, down);
-    this.of.textContent = "Attention of query " + kind.queries[q] + " (" + q + "), from 0 (pale) to " + number(full) + " (full color). " + (own ? "A click on a part chooses its query." : "Step chooses the query.");
-    this.canvas.setAttribute("aria-label", title + ", query " + kind.queries[q] + ": " + about.rows + " rows by " + about.columns + " columns; the arrow keys go from part to part, Enter lets go; the numbers are below, as text");
+    const own = ownParts(kind), part = (own ? query : key) - about.first, at = part < 0 || part >= parts.length ? -1 : placeOf(part, about);
+    if (at >= 0) context.strokeRect(at % about.columns * across + 1, Math.floor(at / about.columns) * down + 1, Math.max(1, across - 2), Math.max(1, down - 2));
+    const q = Math.max(0, query), whose = isMean(kind, query, about) ? "the mean of all queries" : "query " + kind.queries[q] + " (" + q + ")";
+    this.of.textContent = "Attention of " + whose + ", from 0 (pale) to " + number(full) + " (full color). " + (own ? "A click on a part chooses its query." : "Step chooses the query.");
+    this.canvas.setAttribute("aria-label", title + ", " + whose + ": " + about.rows + " rows by " + about.columns + " columns; the arrow keys go from part to part, Enter lets go; the numbers are below, as text");
   }
-  /// Where a row is, from the top: low frequencies are at the bottom.
-  line(row) { return this.about.upward ? this.about.rows - 1 - row : row; }
   /// The key of the part under the mouse.
   keyAt(event) {
     const { about, canvas } = this, part = (at, size, count) => Math.max(0, Math.min(count - 1, Math.floor(at / size * count)));
-    return about.first + this.line(part(event.offsetY, canvas.clientHeight, about.rows)) * about.columns + part(event.offsetX, canvas.clientWidth, about.columns);
+    return about.first + placeOf(part(event.offsetY, canvas.clientHeight, about.rows) * about.columns + part(event.offsetX, canvas.clientWidth, about.columns), about);
   }
   /// The key of the part that an arrow key leads to, or -1.
   keyAfter(key, name) {
-    const { rows, columns, first, upward } = this.about, up = upward ? 1 : -1, turn = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [up, 0], ArrowDown: [-up, 0] }[name];
+    const { rows, columns, first } = this.about, turn = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] }[name];
     if (!turn) return -1;
     if (key < first) return first;
-    const within = (value, count) => Math.max(0, Math.min(count - 1, value)), at = key - first;
-    return first + within(Math.floor(at / columns) + turn[0], rows) * columns + within(at % columns + turn[1], columns);
+    const within = (value, count) => Math.max(0, Math.min(count - 1, value)), at = placeOf(key - first, this.about);
+    return first + placeOf(within(Math.floor(at / columns) + turn[0], rows) * columns + within(at % columns + turn[1], columns), this.about);
   }
 }

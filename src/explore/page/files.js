@@ -1,0 +1,88 @@
+// The image or sound that is shown, and a second one: chosen, dropped or pasted, and sent to the server, which names it by a number.
+const largestFile = 32 * 2 ** 20;
+const inputOf = about => about.input;
+const takesFile = () => inputOf(modelNow()) !== "text";
+const sent = new Map();  // by number: the file, to be sent again where the server has forgotten it
+
+/// Sends a file; returns its number.
+async function send(file) {
+  if (file.size > largestFile) throw new Error(file.name + ": expected a file of at most " + largestFile / 2 ** 20 + " MiB, got " + (file.size / 2 ** 20).toFixed(1) + " MiB");
+  if (!file.size) throw new Error(file.name + ": expected an " + (inputOf(modelNow()) === "image" ? "image" : "audio file") + ", got an empty file");
+  let response;
+  try {
+    response = await fetch("/api/file?model=" + +ask.model, { method: "POST", headers: { "X-Heed-Token": token, "Content-Type": "application/octet-stream" }, body: file });
+  } catch { throw new Error("the server does not answer: does heed explore still run?"); }
+  const { file: number } = await answerOf(response);
+  sent.set(number, file);
+  return number;
+}
+/// Shows a file in one of the two places: "file" or "other_file".
+async function takeFile(place, file) {
+  if (!takesFile()) { complain(modelNow().name + " reads text, not files."); return; }
+  $("status").textContent = "sending …";
+  try {
+    const number = await send(file), name = file.name || "pasted " + inputOf(modelNow());
+    complain("");
+    const patches = place === "other_file" ? ask.changes.map(one => one.patch ? { ...one, patch: { file: number } } : one) : ask.changes;
+    change({ [place]: number, [place + "_name"]: name, changes: patches });
+    syncForm();
+    if (place === "file" || ask.versus === "text") run();
+    else $("status").textContent = "";
+  } catch (error) {
+    $("status").textContent = "";
+    complain(error.message.replace(/^(image|sound): /, (file.name || "pasted file") + ": "));
+  }
+}
+/// Sends what the server has forgotten once more; returns whether the request can be repeated.
+async function sendAgain(error) {
+  if (!/^file: not found/.test(error.message)) return false;
+  const numbers = new Map();
+  try {
+    for (const number of new Set([ask.file, ask.other_file, ...ask.changes.map(one => one.patch && one.patch.file)])) {
+      if (sent.has(number)) numbers.set(number, await send(sent.get(number)));
+    }
+  } catch { return false; }
+  if (!numbers.size) return false;
+  const now = number => numbers.get(number) || number;
+  ask = { ...ask, file: now(ask.file), other_file: now(ask.other_file), changes: ask.changes.map(one => one.patch && one.patch.file ? { ...one, patch: { file: now(one.patch.file) } } : one) };
+  return true;
+}
+
+function syncFiles() {
+  const takes = takesFile(), what = inputOf(modelNow());
+  $("text-box").hidden = takes;
+  for (const place of ["file", "other_file"]) {
+    const box = $(place + "-box"), shown = takes && (place === "file" || ask.versus === "text" || ask.other_file !== null);
+    box.hidden = !shown;
+    $(place).accept = what === "image" ? "image/*,.pnm,.ppm,.pgm,.pbm" : "audio/*,.wav,.flac,.ogg,.opus,.mp3";
+    $(place + "-name").textContent = ask[place] === null ? "" : ask[place + "_name"] || what + " " + ask[place];
+    $(place + "-title").textContent = (place === "file" ? what[0].toUpperCase() + what.slice(1) : "Second " + what + ", to compare with and to patch from");
+    $(place + "-choose").textContent = ask[place] === null ? "Choose a file" : "Choose another";
+  }
+  $("patch").textContent = "Patch from second " + (takes ? what : "text");
+}
+function listenToFiles() {
+  for (const place of ["file", "other_file"]) {
+    $(place + "-choose").onclick = () => $(place).click();
+    $(place).onchange = () => { const [file] = $(place).files; if (file) takeFile(place, file); $(place).value = ""; };
+  }
+  const placeOfEvent = event => event.target.closest && event.target.closest("#other_file-box") ? "other_file" : "file";
+  const holdsFiles = event => event.dataTransfer && [...event.dataTransfer.types].includes("Files");
+  const mark = event => { for (const box of document.querySelectorAll(".drop")) box.classList.toggle("over", !!event && takesFile() && box.id === placeOfEvent(event) + "-box"); };
+  document.addEventListener("dragover", event => { if (!holdsFiles(event)) return; event.preventDefault(); mark(event); });
+  document.addEventListener("dragleave", event => { if (!event.relatedTarget) mark(null); });
+  document.addEventListener("drop", event => {
+    if (!holdsFiles(event)) return;
+    event.preventDefault();
+    mark(null);
+    const files = [...event.dataTransfer.files];
+    if (files.length) takeFile(placeOfEvent(event), files[0]);
+    if (files.length > 1 && takesFile()) takeFile(placeOfEvent(event) === "file" ? "other_file" : "file", files[1]);
+  });
+  document.addEventListener("paste", event => {
+    const file = event.clipboardData && [...event.clipboardData.files][0];
+    if (!file || !takesFile()) return;
+    event.preventDefault();
+    takeFile(document.activeElement && document.activeElement.closest("#other_file-box") ? "other_file" : "file", file);
+  });
+}
