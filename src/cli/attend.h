@@ -16,6 +16,7 @@
 #include "heed/models/model.h"
 #include "heed/plot/picture.h"
 #include "heed/text/tokenizer.h"
+#include "inspect/patch_grid.h"
 
 namespace heed::cli {
 
@@ -86,14 +87,10 @@ InputImage spectrogram_image(const std::vector<float>& values, std::int64_t bins
 /// safetensors file.
 AttendInput tensor_input(const std::filesystem::path& file, const AttendSource& source);
 
-/// The keys of an image or a sound: rows and columns of its parts, after `first` other positions.
-struct PatchGrid {
-  std::int64_t rows = 0, columns = 0, first = 0;
-};
-
-/// Returns the patches that `keys` positions of `pixel_values` or of a spectrogram are, the frames that those
-/// of a sound are, or nullopt.
-std::optional<PatchGrid> patch_grid(const InputSpec& input, const TensorMap& tensors, std::int64_t keys);
+/// Returns the patches that `keys` positions of an image or a spectrogram are, the frames that those of a
+/// sound are, or nullopt.
+std::optional<inspect::PatchGrid> grid_of_keys(const InputSpec& input, const TensorMap& tensors,
+                                               std::int64_t keys);
 
 /// Labels the positions of kinds without tokens: patches of an image by row and column, frames of sound by
 /// their time, anything else by number.

@@ -98,20 +98,20 @@ std::vector<std::string> numbered_positions(std::int64_t count) {
   return labels;
 }
 
-std::vector<std::string> part_labels(const PatchGrid& grid, const AttendInput& input) {
-  // Of tensors of unknown time: an encoder of speech halves the frames, which are 10 ms apart.
-  const double step = input.window > 0 ? input.window / static_cast<double>(grid.columns) : 0.02;
-
+// Of frames whose time is not the input's own: an encoder of speech halves the frames, which are 10 ms apart.
+std::vector<std::string> frame_labels(std::int64_t count, const AttendInput& input) {
+  const double step = input.window > 0 ? input.window / static_cast<double>(count) : 0.02;
   std::vector<std::string> labels;
-  for (std::int64_t i = 0; i < grid.first; ++i) {
-    labels.push_back(i == 0 ? "[CLS]" : grid.first == 2 ? "[DIST]" : "[REG" + std::to_string(i) + "]");
-  }
-  for (std::int64_t i = 0; i < grid.rows * grid.columns; ++i) {
-    labels.push_back(grid.rows > 1
-                         ? fmt::format("{},{}", i / grid.columns, i % grid.columns)
-                         : fmt::format("{:.2f} s", input.sound.start + step * static_cast<double>(i)));
-  }
+  for (std::int64_t i = 0; i < count; ++i)
+    labels.push_back(fmt::format("{:.2f} s", input.sound.start + step * static_cast<double>(i)));
   return labels;
+}
+
+std::vector<std::string> key_labels(std::int64_t keys, const AttendInput& input, const InputSpec& spec) {
+  const auto grid = grid_of_keys(spec, input.tensors, keys);
+  if (!grid) return numbered_positions(keys);
+  if (grid->rows == 1 && !spec.is_image()) return frame_labels(keys, input);
+  return inspect::part_labels(spec, input.tensors, *grid, input.sound.start);
 }
 
 }  // namespace
@@ -187,26 +187,13 @@ AttendInput tensor_input(const std::filesystem::path& file, const AttendSource& 
   return input;
 }
 
-std::optional<PatchGrid> patch_grid(const InputSpec& input, const TensorMap& tensors, std::int64_t keys) {
-  if (const auto given = tensors.find("spatial_shapes"); given != tensors.end()) {
-    const std::vector<std::int64_t> sizes = given->second.to(DType::i64).to_vector<std::int64_t>();
-    if (sizes.size() != 2 || input.leading + sizes[0] * sizes[1] != keys) return std::nullopt;
-    return PatchGrid{sizes[0], sizes[1], input.leading};
-  }
-  const auto values = tensors.find(input.name);
-  if (input.kind == InputKind::tokens || values == tensors.end()) return std::nullopt;
-  if (input.kind != InputKind::pixels && input.patch.rank() == 0) return PatchGrid{1, keys, 0};
-  const Tensor& image = values->second;
-  if (input.patch.rank() == 0 || input.kind == InputKind::patches ||
-      image.rank() != (input.kind == InputKind::pixels ? 4 : 3))
-    return std::nullopt;
-  const bool sound = input.kind == InputKind::spectrogram;  // [1, frames, bins]
-  const Shape size = sound ? Shape{image.size(2), image.size(1)} : Shape{image.size(2), image.size(3)};
-  const Shape& step = input.stride.rank() > 0 ? input.stride : input.patch;
-  const PatchGrid grid{(size[0] - input.patch[0]) / step[0] + 1, (size[1] - input.patch[1]) / step[1] + 1,
-                       input.leading};
-  if (grid.first + grid.rows * grid.columns != keys) return std::nullopt;
-  return grid;
+std::optional<inspect::PatchGrid> grid_of_keys(const InputSpec& input, const TensorMap& tensors,
+                                               std::int64_t keys) {
+  const auto grid = inspect::patch_grid(input, tensors);
+  if (grid && grid->positions() == keys) return grid;
+  const bool frames = input.kind == InputKind::spectrogram || input.kind == InputKind::waveform;
+  if (grid || !frames || input.patch.rank() > 0 || !tensors.contains(input.name)) return std::nullopt;
+  return inspect::PatchGrid{1, keys, 0};
 }
 
 void add_missing_tokens(AttendInput& input, const AttentionRecord& record, const InputSpec& spec) {
@@ -214,8 +201,7 @@ void add_missing_tokens(AttendInput& input, const AttentionRecord& record, const
     AttentionTokens& tokens = input.tokens[layer.kind];
     if (!tokens.keys.empty()) continue;
     const std::int64_t keys = layer.all_keys;
-    const auto grid = patch_grid(spec, input.tensors, keys);
-    tokens.keys = grid ? part_labels(*grid, input) : numbered_positions(keys);
+    tokens.keys = key_labels(keys, input, spec);
     if (!tokens.queries.empty()) continue;
     const auto fed = input.tokens.find("decoder");
     const bool cross = layer.kind == "cross" && fed != input.tokens.end();

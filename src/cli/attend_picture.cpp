@@ -31,45 +31,17 @@ std::vector<std::vector<Candidate>> candidates_of(const Tensor& logits, const At
   return steps;
 }
 
-// Pixels from numbers, scaled from the smallest to the largest; `channel(c, y, x)` gives them.
-template <class Channel>
-InputImage image_from(std::int64_t height, std::int64_t width, const std::vector<float>& numbers,
-                      Channel channel) {
-  const auto [low, high] = std::minmax_element(numbers.begin(), numbers.end());
-  const float range = *high > *low ? *high - *low : 1;
-  InputImage image{width, height, {}};
-  for (std::int64_t y = 0; y < height; ++y) {
-    for (std::int64_t x = 0; x < width; ++x) {
-      for (std::int64_t c = 0; c < 3; ++c)
-        image.rgb.push_back(static_cast<std::uint8_t>(std::lround(255 * (channel(c, y, x) - *low) / range)));
-    }
-  }
-  return image;
-}
-
 // The image or spectrogram whose parts are `keys`.
 InputImage image_of(const AttendInput& input, const AttendSource& source, std::int64_t keys) {
-  const TensorMap& tensors = input.tensors;
   const InputSpec spec = source.model.input();
-  const auto grid = patch_grid(spec, tensors, keys);
+  const auto grid = grid_of_keys(spec, input.tensors, keys);
   if (!grid) return {};
   InputImage image = input.image;
-  if (const auto found = tensors.find("pixel_values"); image.width == 0 && found != tensors.end()) {
-    const Tensor& pixels = found->second;  // [1, C, H, W]
-    const std::vector<float> numbers = pixels.to(DType::f32).to_vector<float>();
-    const std::int64_t channels = pixels.size(1), height = pixels.size(2), width = pixels.size(3);
-    image = image_from(height, width, numbers, [&](std::int64_t c, std::int64_t y, std::int64_t x) {
-      return numbers[static_cast<std::size_t>((std::min(c, channels - 1) * height + y) * width + x)];
-    });
-  } else if (const auto sound = tensors.find(spec.name);
-             image.width == 0 && spec.kind == InputKind::spectrogram && sound != tensors.end()) {
-    const bool frames_first = spec.patch.rank() > 0;
-    const Tensor bins_first = frames_first ? transpose(sound->second, 1, 2) : sound->second;
-    image = spectrogram_image(bins_first.to(DType::f32).contiguous().to_vector<float>(), bins_first.size(1),
-                              bins_first.size(2));
+  if (image.width == 0 && spec.kind == InputKind::spectrogram && spec.patch.rank() == 0) {
+    const Tensor& bins = input.tensors.at(spec.name);  // [1, bins, frames]
+    image = spectrogram_image(bins.to(DType::f32).to_vector<float>(), bins.size(1), bins.size(2));
   }
-  image.rows = grid->rows, image.columns = grid->columns, image.first = grid->first;
-  return image;
+  return inspect::picture_of_parts(spec, input.tensors, *grid, std::move(image));
 }
 
 // Of a recording, the image is cut to what holds sound.

@@ -86,8 +86,8 @@ std::optional<PatchGrid> patch_grid(const InputSpec& input, const TensorMap& ten
   return PatchGrid{parts(0), parts(1), input.leading};
 }
 
-std::vector<std::string> part_labels(const InputSpec& input, const TensorMap& tensors,
-                                     const PatchGrid& grid) {
+std::vector<std::string> part_labels(const InputSpec& input, const TensorMap& tensors, const PatchGrid& grid,
+                                     double start) {
   std::vector<std::string> labels;
   for (std::int64_t i = 0; i < grid.first; ++i) {
     labels.push_back(i == 0 ? "[CLS]" : grid.first == 2 ? "[DIST]" : "[REG" + std::to_string(i) + "]");
@@ -100,7 +100,7 @@ std::vector<std::string> part_labels(const InputSpec& input, const TensorMap& te
     if (input.is_image()) {
       labels.push_back(fmt::format("{},{}", row, column));
     } else {
-      labels.push_back(fmt::format("{:.2f} s", seconds * static_cast<double>(column)) +
+      labels.push_back(fmt::format("{:.2f} s", start + seconds * static_cast<double>(column)) +
                        (grid.rows > 1 ? fmt::format(", {}", row) : ""));
     }
   }

@@ -23,8 +23,10 @@ struct PatchGrid {
 std::optional<PatchGrid> patch_grid(const InputSpec& input, const TensorMap& tensors);
 
 /// The names of all positions: `[CLS]`, `[DIST]`, `[REG1]`; patches of an image by row and column; of a sound
-/// by time and, where its spectrogram has several rows of patches, their number from the lowest.
-std::vector<std::string> part_labels(const InputSpec& input, const TensorMap& tensors, const PatchGrid& grid);
+/// by time, from `start` in seconds on, and, where its spectrogram has several rows of patches, their number
+/// from the lowest.
+std::vector<std::string> part_labels(const InputSpec& input, const TensorMap& tensors, const PatchGrid& grid,
+                                     double start = 0);
 
 /// What the parts are of. `seen` is what the model sees of an image file; without it, and of a sound, the
 /// tensor itself is drawn: pixels, a spectrogram (low frequencies at the bottom), or a waveform; patches are

@@ -122,7 +122,7 @@ TEST(AttendSound, FramesAndPatchesLieOverTheSpectrogram) {
   EXPECT_THAT(grid.out, HasSubstr("tones.flac: what the class token attends to"));
   const Json whole = Json::parse(output_of(attend_to(patches.path, kRecording, {"--json", "--quiet"})));
   EXPECT_EQ(whole.at("tokens").at("encoder").at("keys")[1], "[DIST]");
-  EXPECT_EQ(whole.at("tokens").at("encoder").at("keys")[2], "0,0");
+  EXPECT_EQ(whole.at("tokens").at("encoder").at("keys")[2], "0.00 s, 0");
   EXPECT_EQ(run(attend_to(patches.path, kRecording, {"--time", "0.1"})).status, 2);
 }
 

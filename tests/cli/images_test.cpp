@@ -251,7 +251,9 @@ TEST(TwoTowers, WrongUsesSayWhy) {
        {"embed", "--model", bert, "--image", kFiles[0]},
        "a bert encoder cannot embed images (use heed embed)"},
       {1, {"translate", "--model", clip.path, "a"}, "a clip dual encoder cannot translate"},
-      {1, {"lens", "--model", clip.path, "a"}, "expected a model that reads text, got clip"},
+      {1,
+       {"lens", "--model", clip.path, "a"},
+       "expected a classifier, got a clip image model without labels"},
       {1, {"attend", "--model", clip.path, "a"}, "a: not found"},
       {2,
        {"attend", "--model", vit, kFiles[0], "--text", "a"},
@@ -266,7 +268,6 @@ TEST(TwoTowers, WrongUsesSayWhy) {
       {2,
        {"forward", "--model", clip.path, "--text", "a"},
        "--input: missing (clip takes tensors, not text)"},
-      {1, {"explore", clip.path}, "expected a model that reads text"},
   };
   for (const auto& [status, words, message] : cases) {
     const Result result = run(words);

@@ -25,7 +25,13 @@ class Recordings : public ::testing::Test {
     EXPECT_EQ(read.skipped, 1);
   }
   TemporaryFolder folder_;
-  DataOptions data_{.format = "tsv", .source_key = "audio", .target_key = "text"};
+  DataOptions data_ = [] {
+    DataOptions options;
+    options.format = "tsv";
+    options.source_key = "audio";
+    options.target_key = "text";
+    return options;
+  }();
 };
 
 TEST_F(Recordings, OfTables) {
