@@ -13,6 +13,7 @@
 #include "heed/models/model.h"
 #include "heed/models/registry.h"
 #include "heed/ops/loss.h"
+#include "heed/sound/processor.h"
 #include "heed/sound/sound.h"
 #include "heed/tasks/embed.h"
 #include "heed/text/tokenizer.h"
@@ -69,6 +70,7 @@ const char* verb(Task task) {
     case Task::fill: return "fill masks";
     case Task::classify: return "classify texts";
     case Task::classify_images: return "classify images";
+    case Task::classify_sounds: return "classify sounds";
     case Task::tag: return "tag tokens";
     case Task::answer: return "answer questions";
     case Task::embed: return "embed texts";
@@ -90,10 +92,9 @@ std::vector<Task> tasks_of(const Model& model) {
   }
   const bool decodes = dynamic_cast<const EncoderDecoderModel*>(&model) != nullptr;
   if (decodes && model.input().is_image()) return {Task::caption};
-  const bool sounds =
-      model.input().kind == InputKind::spectrogram || model.input().kind == InputKind::waveform;
-  if (sounds && (decodes || (encoder != nullptr && encoder->head() == EncoderHead::ctc)))
-    return {Task::transcribe};
+  const EncoderHead head = encoder != nullptr ? encoder->head() : EncoderHead::none;
+  if (model.input().is_sound() && (decodes || head == EncoderHead::ctc)) return {Task::transcribe};
+  if (model.input().is_sound() && head == EncoderHead::sequence) return {Task::classify_sounds};
   if (model.input().kind != InputKind::tokens) return {};
   std::vector<Task> tasks;
   if (dynamic_cast<const DecoderModel*>(&model) != nullptr) tasks.push_back(Task::generate);
@@ -137,6 +138,10 @@ struct LoadedModel::State {
     std::call_once(processor_once_, [this] { processor_ = load_image_processor(directory); });
     return *processor_;
   }
+  const SoundProcessor& sound_processor() const {
+    std::call_once(sound_once_, [this] { sound_processor_ = load_sound_processor(directory); });
+    return *sound_processor_;
+  }
   const Transcriber& transcriber() const {
     std::call_once(transcriber_once_, [this] { transcriber_.emplace(*model, tokenizer(), directory); });
     return *transcriber_;
@@ -148,10 +153,11 @@ struct LoadedModel::State {
   }
 
  private:
-  mutable std::once_flag tokenizer_once_, recipe_once_, processor_once_, transcriber_once_;
+  mutable std::once_flag sound_once_, tokenizer_once_, recipe_once_, processor_once_, transcriber_once_;
   mutable std::unique_ptr<const Tokenizer> tokenizer_;
   mutable EmbeddingRecipe recipe_;
   mutable std::optional<ImageProcessor> processor_;
+  mutable std::optional<SoundProcessor> sound_processor_;
   mutable std::optional<Transcriber> transcriber_;
 };
 
@@ -294,6 +300,18 @@ std::vector<std::vector<Label>> LoadedModel::classify_images(std::span<const std
     throw Error(directory() + ": expected labels, among which " + kind() + " chooses, got none");
   return with_names(encoder().labels(),
                     heed::classify_images(encoder(), state_->image_processor(), files, top_k, options));
+}
+
+std::vector<Label> LoadedModel::classify_sound(const std::string& file, std::int64_t top_k) const {
+  return classify_sounds(std::span(&file, 1), top_k).front();
+}
+
+std::vector<std::vector<Label>> LoadedModel::classify_sounds(std::span<const std::string> files,
+                                                             std::int64_t top_k,
+                                                             const TaskOptions& options) const {
+  require(Task::classify_sounds);
+  return with_names(encoder().labels(),
+                    heed::classify_sounds(encoder(), state_->sound_processor(), files, top_k, options));
 }
 
 std::vector<Label> LoadedModel::classify_image(const std::string& file, std::span<const std::string> labels,

@@ -119,8 +119,7 @@ std::vector<std::string> key_labels(std::int64_t keys, const AttendInput& input,
 AttendInput text_input(const AttendText& text, const AttendSource& source) {
   const Model& model = source.model;
   const bool encoder = dynamic_cast<const EncoderModel*>(&model) != nullptr;
-  const InputKind reads = model.input().kind;
-  if (reads == InputKind::spectrogram || reads == InputKind::waveform) return sound_input(text, source);
+  if (model.input().is_sound()) return sound_input(text, source);
   if (text.start)
     throw UsageError("--start: expected a model that hears, such as whisper, got " + model.family());
   const auto* towers = dynamic_cast<const DualEncoderModel*>(&model);
@@ -191,8 +190,8 @@ std::optional<inspect::PatchGrid> grid_of_keys(const InputSpec& input, const Ten
                                                std::int64_t keys) {
   const auto grid = inspect::patch_grid(input, tensors);
   if (grid && grid->positions() == keys) return grid;
-  const bool frames = input.kind == InputKind::spectrogram || input.kind == InputKind::waveform;
-  if (grid || !frames || input.patch.rank() > 0 || !tensors.contains(input.name)) return std::nullopt;
+  if (grid || !input.is_sound() || input.patch.rank() > 0 || !tensors.contains(input.name))
+    return std::nullopt;
   return inspect::PatchGrid{1, keys, 0};
 }
 

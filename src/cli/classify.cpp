@@ -11,6 +11,7 @@
 #include "heed/image/processor.h"
 #include "heed/io/json.h"
 #include "heed/text/unicode.h"
+#include "tasks/file_input.h"
 
 namespace heed::cli {
 namespace {
@@ -118,16 +119,17 @@ void run(const ClassifyArguments& arguments, const Globals& globals) {
   for (const std::string& pair : arguments.pairs) pairs.push_back(valid_text(pair, "--pair", globals.quiet));
   const LocatedModel located = locate_model(arguments.model);
   const auto model = load_model_to<EncoderModel>(Task::classify, located, weights_dtype(arguments.dtype),
-                                                 globals, Task::classify_images);
+                                                 globals, {Task::classify_images, Task::classify_sounds});
   const auto print = [&](const std::vector<LabelScore>& scores, const Line&) {
     globals.json ? print_json(model->labels(), scores) : print_text(model->labels(), scores);
   };
-  if (model->input().is_image()) {
+  if (model->input().kind != InputKind::tokens) {
     if (arguments.tab_pairs || !pairs.empty())
-      throw UsageError("--pair, --tab-pairs: expected neither for images, got one");
-    const ImageProcessor processor = load_image_processor(located.directory);
+      throw UsageError("--pair, --tab-pairs: expected neither for images and sounds, got one");
+    const tasks::FileProcessor processor = tasks::load_file_processor(model->input(), located.directory);
     const auto compute = [&](const std::vector<std::string>& files, const TaskOptions& options) {
-      return classify_images(*model, processor, files, arguments.top_k, options);
+      return processor.image ? classify_images(*model, *processor.image, files, arguments.top_k, options)
+                             : classify_sounds(*model, *processor.sound, files, arguments.top_k, options);
     };
     return for_each_line(arguments.texts, arguments.batch_tokens, globals, compute, print);
   }
@@ -149,7 +151,7 @@ void run(const ClassifyArguments& arguments, const Globals& globals) {
 }  // namespace
 
 void add_classify(CLI::App& app, const Globals& globals) {
-  CLI::App* command = app.add_subcommand("classify", "Label texts or images with a classifier");
+  CLI::App* command = app.add_subcommand("classify", "Label texts, images or sounds with a classifier");
   auto a = std::make_shared<ClassifyArguments>();
   add_task_options(*command, *a, "Texts, or image files for an image model; without any, the lines of stdin");
   command->add_option("--pair", a->pairs, "Second text of a pair: one for all texts, or one for each")

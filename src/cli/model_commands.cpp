@@ -31,7 +31,8 @@ std::vector<std::string> commands_for(Task task) {
     case Task::translate: return {"translate", "evaluate --source", "train --init"};
     case Task::fill: return {"fill"};
     case Task::classify: return {"classify", "evaluate --data"};
-    case Task::classify_images: return {"classify"};
+    case Task::classify_images:
+    case Task::classify_sounds: return {"classify"};
     case Task::tag: return {"tag", "evaluate --data"};
     case Task::answer: return {"answer", "evaluate --data"};
     case Task::embed: return {"embed"};

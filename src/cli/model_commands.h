@@ -1,9 +1,9 @@
 // Which commands run which kind of model.
 #pragma once
 
+#include <algorithm>
 #include <filesystem>
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,18 +24,21 @@ std::vector<std::string> commands_for(const Model& model);
 [[noreturn]] void refuse(const Model& model, const std::string& where, Task task);
 
 /// load_model for a command that needs a DecoderModel, an EncoderDecoderModel …, which warns of unknown
-/// settings; refuses any other kind, and models with another main task than `task` or `other`.
+/// settings; refuses any other kind, and models with another main task than `task` or one of `others`.
 template <class Wanted>
 std::unique_ptr<Wanted> load_model_to(Task task, const LocatedModel& located, DType dtype,
-                                      const Globals& globals, std::optional<Task> other = {}) {
+                                      const Globals& globals, const std::vector<Task>& others = {}) {
   std::unique_ptr<Model> model = load_model(located.directory, dtype, located.adapters);
   const std::vector<Task> tasks = tasks_of(*model);
   auto* wanted = dynamic_cast<Wanted*>(model.get());
+  const auto among_others = [&](Task one) {
+    return std::find(others.begin(), others.end(), one) != others.end();
+  };
   const bool fits = tasks.empty() ? dynamic_cast<EncoderModel*>(model.get()) == nullptr
-                                  : tasks.front() == task || tasks.front() == other;
+                                  : tasks.front() == task || among_others(tasks.front());
   if (wanted == nullptr || !fits)
     refuse(*model, located.directory.string(),
-           other == Task::classify_images && model->input().is_image() ? *other : task);
+           among_others(Task::classify_images) && model->input().is_image() ? Task::classify_images : task);
   warn_of_unknown_settings(*model, located.directory, globals);
   (void)model.release();
   return std::unique_ptr<Wanted>(wanted);

@@ -192,7 +192,7 @@ void run(const TranslateArguments& arguments, const Globals& globals) {
   std::string prefix;
   GenerationOptions options = arguments.generation.load(directory, globals, arguments.task, &prefix);
   auto model = load_model_to<EncoderDecoderModel>(Task::translate, located, weights_dtype(arguments.dtype),
-                                                  globals, Task::transcribe);
+                                                  globals, {Task::transcribe});
   if (!ids && !sound && model->input().kind != InputKind::tokens)
     refuse(*model, directory.string(), Task::translate);
   if (!arguments.attention.empty() && !model->has_cross_attention())

@@ -7,6 +7,8 @@
 #include "heed/ops/shape.h"
 #include "heed/tasks/embed.h"
 #include "heed/text/tokenizer.h"
+#include "models/named_tensors.h"
+#include "tasks/file_input.h"
 #include "tasks/image_batches.h"
 #include "tasks/scores.h"
 
@@ -85,6 +87,33 @@ std::vector<std::vector<LabelScore>> classify_images(const EncoderModel& model,
       [&](std::span<const std::size_t> chosen, const ModelInput& images) {
         predict_labels(model, model.encode(images, context), {}, chosen, top_k, results);
       });
+  return results;
+}
+
+std::vector<std::vector<LabelScore>> classify_sounds(const EncoderModel& model,
+                                                     const SoundProcessor& processor,
+                                                     std::span<const std::string> files, std::int64_t top_k,
+                                                     const TaskOptions& options) {
+  tasks::require_head(model, EncoderHead::sequence, "classify");
+  const InputSpec spec = model.input();
+  if (!spec.is_sound())
+    throw Error(std::string("classify: expected a model of sounds, got one of ") + spec.name);
+  const NoGradients guard;
+  Context context{.stop = options.stop};
+  const tasks::FileProcessor reader{.sound = processor};
+  std::vector<std::vector<LabelScore>> results(files.size());
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    TensorMap heard;
+    try {
+      heard = tasks::file_input(spec, reader, files[i]).tensors;
+    } catch (const Error& error) {
+      if (!options.on_error) throw;  // it names the file
+      options.fail("classify", i, error.what());
+      continue;
+    }
+    const Tensor hidden = model.encode(values_input(heard, spec, {}), context);
+    predict_labels(model, hidden, {}, std::span(&i, 1), top_k, results);
+  }
   return results;
 }
 

@@ -256,19 +256,16 @@ TEST(BadInput, OtherCommands) {
        {"embed", "--model", HEED_FIXTURES "/vit", "a"},
        "a vit image model cannot embed texts (use heed embed --image)"},
       {1,
-       {"classify", "--model", HEED_FIXTURES "/audio-spectrogram", "song.flac"},
-       "sequence classifier cannot classify texts (use heed forward)"},
-      {1,
        {"fill", "--model", HEED_FIXTURES "/wav2vec2-ctc", "a"},
-       "a wav2vec2 speech recognizer cannot fill masks (use heed forward)"},
-      {1, {"attend", "--model", HEED_FIXTURES "/wav2vec2-ctc", "a"}, "preprocessor_config.json: not found"},
-      {1, {"bench", "encode", "--model", HEED_FIXTURES "/wav2vec2-ctc"}, "expected a model of token ids"},
+       "a wav2vec2 speech recognizer cannot fill masks (use heed transcribe)"},
+      {1, {"attend", "--model", HEED_FIXTURES "/wav2vec2-ctc", "a"}, "a: not found"},
+      {1, {"bench", "encode", "--model", HEED_FIXTURES "/clip"}, "expected one encoder, got clip"},
       {1,
        {"classify", "--model", HEED_FIXTURES "/vit-model", "photo.jpg"},
        "a vit image model cannot classify images (use heed embed --image)"},
       {2,
        {"classify", "--model", HEED_FIXTURES "/vit", "photo.jpg", "--pair", "b"},
-       "--pair, --tab-pairs: expected neither for images, got one"},
+       "--pair, --tab-pairs: expected neither for images and sounds, got one"},
       {1, {"generate", "--model", generate, "a"}, "no tokenizer found"},
       {1, {"fill", "--model", generate, "a"}, " decoder cannot fill masks (use heed generate)"},
       {2,
@@ -322,7 +319,6 @@ TEST(BadInput, OtherCommands) {
        "memory: not enough"},
 #endif
       {1, {"bench", "encode", "--model", "/nowhere"}, "model /nowhere: not found"},
-      {1, {"bench", "encode", "--model", HEED_FIXTURES "/vit"}, "expected a model of token ids, got vit"},
   });
   EXPECT_EQ(listing(folder.path()), (Words{"labels", "none"}));
 }

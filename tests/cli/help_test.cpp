@@ -170,9 +170,9 @@ TEST(Completion, BashOffersCommandsAndValues) {
                                                 {"heed", "attend", "--show", ""},
                                                 {"heed", "attend", "--palette", "g"},
                                                 {"heed", "train", "comp"}}));
-  EXPECT_EQ(offered,
-            (Words{"translate transcribe train", "gemm generate", "tokenize", "true false never", "never", "",
-                   "all mean max", "weights norms mean max rollout gradient", "grey", "completion"}));
+  EXPECT_EQ(offered, (Words{"translate transcribe train", "gemm generate", "tokenize", "true false never",
+                            "never", "", "all mean max alignment", "weights norms mean max rollout gradient",
+                            "grey", "completion"}));
 }
 
 // zsh's own _arguments needs a terminal; its arguments show what it would offer.

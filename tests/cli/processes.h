@@ -145,7 +145,8 @@ class Processes : public ::testing::Test {
       for (const char* key : {"step", "loss", "grad_norm", "tokens", "dev_loss"}) {
         ASSERT_EQ(first[i].contains(key), second[i].contains(key));
         if (!first[i].contains(key)) continue;
-        EXPECT_NEAR(first[i].at(key).get<double>(), second[i].at(key).get<double>(), tolerance)
+        EXPECT_NEAR(first[i].at(key).get<double>(), second[i].at(key).get<double>(),
+                    std::max(tolerance, 1e-6 * first[i].at(key).get<double>()))
             << key << " in line " << i + 1 << " of " << b;
       }
     }

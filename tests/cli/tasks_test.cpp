@@ -520,5 +520,32 @@ TEST(Evaluate, ScoresTaggersAndAnswers) {
               HasSubstr("cannot classify texts (use heed fill)"));
 }
 
+// As transformers 5.24 labels the recording. The file before it is none.
+TEST(ClassifySounds, GivesTheLabelsOfARecording) {
+  const Words words{"classify",
+                    "--json",
+                    "--top-k",
+                    "3",
+                    "--model",
+                    HEED_FIXTURES "/audio-spectrogram",
+                    HEED_FIXTURES "/speech/README.md",
+                    HEED_FIXTURES "/speech/tones.flac"};
+  const Result result = run(words);
+  EXPECT_EQ(result.status, 1);
+  EXPECT_THAT(result.err, HasSubstr("README.md: expected a sound file"));
+  const Words answers = lines(result.out);
+  ASSERT_EQ(answers.size(), 2u);
+  EXPECT_THAT(Json::parse(answers[0]).at("error").get<std::string>(),
+              HasSubstr("README.md: expected a sound"));
+  const Json labels = Json::parse(answers[1]);
+  const std::pair<const char*, double> expected[] = {
+      {"LABEL_2", 0.4864750802516937}, {"LABEL_0", 0.293145090341568}, {"LABEL_1", 0.16057032346725464}};
+  ASSERT_EQ(labels.size(), std::size(expected));
+  for (std::size_t i = 0; i < labels.size(); ++i) {
+    EXPECT_EQ(labels[i].at("label"), expected[i].first);
+    EXPECT_NEAR(labels[i].at("score").get<double>(), expected[i].second, 1e-5);
+  }
+}
+
 }  // namespace
 }  // namespace heed::cli_test

@@ -45,6 +45,7 @@ enum class Task : std::uint8_t {
   fill,
   classify,
   classify_images,
+  classify_sounds,
   tag,
   answer,
   embed,
@@ -160,6 +161,11 @@ class LoadedModel {
   /// model's preprocessor_config.json says.
   std::vector<Label> classify_image(const std::string& file, std::int64_t top_k = 0) const;
   std::vector<std::vector<Label>> classify_images(std::span<const std::string> files, std::int64_t top_k,
+                                                  const TaskOptions& options = {}) const;
+
+  /// The same for a sound file (heed/sound/sound.h), of a model that labels sounds (AST).
+  std::vector<Label> classify_sound(const std::string& file, std::int64_t top_k = 0) const;
+  std::vector<std::vector<Label>> classify_sounds(std::span<const std::string> files, std::int64_t top_k,
                                                   const TaskOptions& options = {}) const;
 
   /// The same with labels that the caller gives, for a model of texts and images (CLIP, SigLIP): texts such

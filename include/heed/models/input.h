@@ -33,6 +33,8 @@ struct InputSpec {
   const Shape& fitting() const { return usual.rank() > 0 ? usual : row; }
   /// Whether it is made of an image.
   bool is_image() const { return kind == InputKind::pixels || kind == InputKind::patches; }
+  /// Whether it is made of a sound.
+  bool is_sound() const { return kind == InputKind::spectrogram || kind == InputKind::waveform; }
 };
 
 /// B rows of input of one kind.

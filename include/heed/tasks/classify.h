@@ -12,6 +12,7 @@ namespace HEED_API heed {
 
 class DualEncoderModel;
 class ImageProcessor;
+class SoundProcessor;
 
 struct LabelScore {
   std::size_t index = 0;  ///< index in the model's list of labels
@@ -36,6 +37,13 @@ std::vector<std::vector<LabelScore>> classify(const EncoderModel& model, const T
 /// the file. Throws Error if the model takes no images.
 std::vector<std::vector<LabelScore>> classify_images(const EncoderModel& model,
                                                      const ImageProcessor& processor,
+                                                     std::span<const std::string> files, std::int64_t top_k,
+                                                     const TaskOptions& options = {});
+
+/// The same for sound files (heed/sound/sound.h), one at a time, by a model of spectrograms or samples (AST):
+/// a longer recording is cut to what the model hears. Throws Error if the model hears none.
+std::vector<std::vector<LabelScore>> classify_sounds(const EncoderModel& model,
+                                                     const SoundProcessor& processor,
                                                      std::span<const std::string> files, std::int64_t top_k,
                                                      const TaskOptions& options = {});
 
