@@ -227,7 +227,11 @@ TEST(LoadedModel, SaysWhatAModelCanDo) {
   EXPECT_THAT(image.tasks(), ElementsAre(Task::embed_images));
   EXPECT_ERROR(image.embed({"text"}), "cannot embed texts (it can embed images)");
   EXPECT_ERROR(load(fixture("whisper")).embed({"text"}), "cannot embed texts (it can transcribe sound)");
-  EXPECT_ERROR(load(fixture("audio-spectrogram")).embed({"text"}), "(it takes tensors: see Model::forward)");
+  const LoadedModel sound = load(fixture("audio-spectrogram"));
+  EXPECT_ERROR(sound.embed({"text"}), "cannot embed texts (it can classify sounds)");
+  EXPECT_EQ(sound.classify_sound(fixture("speech") + "/tones.flac", 1).front().name, "LABEL_2");
+  EXPECT_ERROR(load(fixture("audio-spectrogram-model")).embed({"text"}),
+               "(it takes tensors: see Model::forward)");
   EXPECT_ERROR(load(fixture("vit")).caption("photo.jpg"),
                "a vit image model cannot caption images (it can classify images, embed images)");
   EXPECT_ERROR(load("en-fx"), "did you mean en-fr?");
