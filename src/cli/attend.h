@@ -12,6 +12,7 @@
 
 #include "cli/cli.h"
 #include "cli/pictures.h"
+#include "heed/generate/options.h"
 #include "heed/inspect/record.h"
 #include "heed/models/model.h"
 #include "heed/plot/picture.h"
@@ -54,6 +55,8 @@ struct AttendSource {
   const Globals& globals;
 };
 
+/// The model's options for generating what is shown, with those of the command line.
+GenerationOptions generation_of(const AttendText& text, const AttendSource& source);
 /// Encodes a text for any kind of model; an encoder-decoder gets the given target, or its own. Throws Error
 /// for an empty text, UsageError for what the kind of model does not take.
 AttendInput text_input(const AttendText& text, const AttendSource& source);

@@ -1,6 +1,5 @@
 // What heed attend feeds a model that writes captions: an image, and its caption, by words.
 #include "cli/attend.h"
-#include "cli/generation_arguments.h"
 #include "cli/model_commands.h"
 #include "core/trimmed.h"
 #include "heed/image/processor.h"
@@ -40,9 +39,7 @@ std::vector<std::int64_t> caption_ids(const AttendText& text, const EncoderDecod
                                       const AttendSource& source) {
   if (text.target) return source.tokenizer->encode_target(*text.target).ids;
   CaptionOptions options;
-  options.generation = load_generation_options(source.directory);
-  if (text.max_new_tokens) options.generation.max_new_tokens = text.max_new_tokens;
-  choose_seed(options.generation, source.globals);
+  options.generation = generation_of(text, source);
   const std::vector<std::string> files{text.text};
   return caption_images(model, *source.tokenizer, load_image_processor(source.directory), files, options)
       .front()

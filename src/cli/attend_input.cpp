@@ -23,14 +23,23 @@ namespace {
 
 constexpr const char* kMissingText = "missing text (give one with at least one word)";
 
+}  // namespace
+
+GenerationOptions generation_of(const AttendText& text, const AttendSource& source) {
+  GenerationOptions options = load_generation_options(source.directory);
+  if (text.max_new_tokens) options.max_new_tokens = text.max_new_tokens;
+  choose_seed(options, source.globals);
+  return options;
+}
+
+namespace {
+
 // Returns the target's ids: those of --target, or of the model's own translation.
 std::vector<std::int64_t> target_ids(const AttendText& text, const EncoderDecoderModel& model,
                                      const AttendSource& source) {
   if (text.target) return source.tokenizer->encode_target(*text.target).ids;
   TranslateOptions options;
-  options.generation = load_generation_options(source.directory);
-  if (text.max_new_tokens) options.generation.max_new_tokens = text.max_new_tokens;
-  choose_seed(options.generation, source.globals);
+  options.generation = generation_of(text, source);
   const std::vector<std::string> texts{text.text};
   return translate(model, *source.tokenizer, texts, options).front().candidates.front().hypothesis.ids;
 }
@@ -59,9 +68,7 @@ AttendInput decoder_input(const AttendText& text, const DecoderModel& model, con
   std::string title = text.text;
   if (text.max_new_tokens) {
     CompleteOptions options;
-    options.generation = load_generation_options(source.directory);
-    options.generation.max_new_tokens = text.max_new_tokens;
-    choose_seed(options.generation, source.globals);
+    options.generation = generation_of(text, source);
     const std::vector<std::vector<std::int64_t>> prompts{ids};
     const Completion completion = complete(model, *source.tokenizer, prompts, options).front().front();
     title += " → " + completion.text;
