@@ -8,6 +8,7 @@
 #include "heed/autograd.h"
 #include "heed/ops/shape.h"
 #include "kernels/elementwise.h"
+#include "tensor/block_matrix.h"
 #include "tensor/impl.h"
 
 namespace heed {
@@ -99,6 +100,11 @@ kernels::Precision recording_precision() {
 
 PackedWeight::PackedWeight(const Tensor& matrix, WeightLayout layout) : layout_(layout) {
   const bool in_first = layout == WeightLayout::in_out;
+  if (const auto blocks = blocks_of(matrix); blocks != nullptr && blocks->transposed == in_first) {
+    matrix_ = kernels::pack(kernel_rows(*blocks));
+    blocks->release_pages();
+    return;
+  }
   const std::int64_t n = matrix.size(in_first ? 1 : 0), k = matrix.size(in_first ? 0 : 1);
   const std::shared_ptr<const Buffer> held = TensorImpl::of(matrix).buffer->read();
   const std::byte* first = held->data() + static_cast<std::size_t>(matrix.offset()) * size_of(matrix.dtype());

@@ -29,7 +29,8 @@ inline kernels::StridedMatrix matrix_of(const Tensor& x) {
 /// Threads: several may use one at once.
 class PackedWeight {
  public:
-  /// From a contiguous matrix of f32, bf16 or f16, [out, in] or [in, out]. Lazy data stay lazy.
+  /// From a contiguous matrix of f32, bf16 or f16, [out, in] or [in, out]. Lazy data stay lazy, and blocks of
+  /// a few bits stay such.
   PackedWeight(const Tensor& matrix, WeightLayout layout);
   WeightLayout layout() const { return layout_; }
   const kernels::PackedMatrix* matrix() const { return matrix_.get(); }

@@ -10,6 +10,7 @@
 #include "heed/autograd.h"
 #include "heed/nn/linear.h"
 #include "heed/ops.h"
+#include "reference/blocks.h"
 #include "reference/error.h"
 #include "reference/gradient_check.h"
 
@@ -71,6 +72,33 @@ TEST(Weight, ServesLookupAndProjectionAlike) {
     EXPECT_EQ(projection(x).to_vector<float>(), linear(x, plain).to_vector<float>());
     EXPECT_EQ(lookup(ids).to_vector<float>(), want);
     EXPECT_EQ(lookup.table.form(), WeightForm::packed);
+  }
+}
+
+// A weight in blocks of 8 bits is held as such; products and lookups are those of its numbers.
+TEST(Weight, InBlocksStaysInBlocks) {
+  const std::int64_t out = 96, in = 256;
+  const std::size_t bytes = static_cast<std::size_t>(out * in / 32 * 34);
+  const Tensor x = random_tensor({3, in}, 98).to(DType::f32);
+  const Tensor ids = Tensor::from(std::vector<std::int64_t>{0, 95, 33}, {3});
+  for (const WeightLayout layout : {WeightLayout::out_in, WeightLayout::in_out}) {
+    BlockMatrix matrix = reference::q8_matrix(out, in);
+    matrix.transposed = layout == WeightLayout::in_out;
+    const Shape shape = matrix.transposed ? Shape{in, out} : Shape{out, in};
+    const Tensor numbers = tensor_of_blocks(matrix, shape).clone();
+    const std::size_t before = held();
+    const Weight weight(tensor_of_blocks(matrix, shape));
+    const Linear part{weight, {}, layout};
+    EXPECT_EQ(part(x).to_vector<float>(),
+              linear(x, numbers, {}, Activation::none, layout).to_vector<float>());
+    EXPECT_EQ(weight.form(), WeightForm::packed);
+    if (!matrix.transposed) {
+      EXPECT_EQ((Embedding{weight, 2.0})(ids).to_vector<float>(),
+                embedding(numbers, ids, 2.0).to_vector<float>());
+    }
+    EXPECT_LT(held() - before, bytes + bytes / 4);
+    EXPECT_EQ(weight.tensor().to_vector<float>(), numbers.to_vector<float>());
+    EXPECT_EQ(weight.form(), WeightForm::packed);
   }
 }
 

@@ -26,6 +26,9 @@ enum class WeightForm { plain, packed };
 /// plain for good: whoever has the address may write at any time, and the next product must see it. So a
 /// trained weight is plain, and so is one that was not loaded.
 ///
+/// A weight that a file holds in blocks of a few bits is packed and read as such; as a tensor it has its
+/// dequantized numbers, computed when they are read, with the same bits.
+///
 /// Copies of a Weight share one form, as tied weights do. Make one Weight of a tensor and copy that: two made
 /// of one tensor would be packed twice.
 /// Threads: several may use one object, or its copies, at once without gradients, the first use included; not

@@ -1,0 +1,30 @@
+// Matrices stored in blocks of a few bits (core/block_type.h): their numbers, and their packed form.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "core/block_type.h"
+#include "kernels/gemm.h"
+
+namespace heed::kernels {
+
+/// A matrix [n, k] whose rows are whole blocks of one type, not one of the plain types.
+struct BlockRows {
+  BlockType type = BlockType::q8_0;
+  std::int64_t n = 0;
+  std::int64_t k = 0;
+  const std::byte* data = nullptr;
+  const std::int32_t* order = nullptr;  // row i lies at place order[i]; null: at place i
+};
+
+/// y [n, k] = the numbers, those of ggml to the last bit: each is fma(scale, code, offset), where scale and offset
+/// of its group are exact.
+void dequantize(const BlockRows& w, float* y);
+
+/// The packed form, as large as the blocks or a few percent larger. Products and lookups with it give the bits of
+/// the dequantized numbers.
+std::shared_ptr<const PackedMatrix> pack(const BlockRows& w);
+
+}  // namespace heed::kernels

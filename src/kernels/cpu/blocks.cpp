@@ -1,0 +1,249 @@
+// Matrices in blocks: from the layouts of ggml (ggml-common.h, ggml-quants.c) to packed panels and to numbers.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/blocks.cpp"
+#include "kernels/cpu/targets.h"
+
+#include <hwy/foreach_target.h>  // the order of these blocks matters
+
+#include "kernels/blocks.h"
+#include "kernels/cpu/blocks-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace heed::kernels::HWY_NAMESPACE {
+
+template <class T>
+void unpack(const PackedMatrix& w, int64_t panel, int64_t from, int64_t depth, T* to) {
+  unpack_steps(w, panel, from, depth, to);
+}
+
+}  // namespace heed::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace heed::kernels {
+namespace {
+
+HEED_EXPORT(unpack);
+
+/// A block as the file has it, taken apart.
+struct OpenBlock {
+  std::array<std::uint8_t, kMostNumbers> codes{};
+  std::array<std::uint8_t, 2> d{}, minimum{};
+  std::array<std::uint8_t, kMostGroups> sub{}, sub_min{};
+};
+
+class BlockReader {
+ public:
+  BlockReader(const std::byte* block, OpenBlock& open)
+      : b_(reinterpret_cast<const std::uint8_t*>(block)), open_(open) {}
+
+  void read(BlockType type) {
+    switch (type) {
+      case BlockType::q8_0:
+        halves(0);
+        for (std::size_t i = 0; i < 32; ++i) open_.codes[i] = static_cast<std::uint8_t>(b_[2 + i] ^ 0x80U);
+        return;
+      case BlockType::q4_0:
+      case BlockType::iq4_nl: halves(0); return nibbles(2, 0);
+      case BlockType::q4_1: halves(0, 2); return nibbles(4, 0);
+      case BlockType::q5_0:
+        halves(0);
+        nibbles(6, 0);
+        return fifth_bits(2);
+      case BlockType::q5_1:
+        halves(0, 2);
+        nibbles(8, 0);
+        return fifth_bits(4);
+      case BlockType::q2_k: return read_q2();
+      case BlockType::q3_k: return read_q3();
+      case BlockType::q4_k:
+        halves(0, 2);
+        scales_of_six_bits(4);
+        return nibbles_of_64(16);
+      case BlockType::q5_k:
+        halves(0, 2);
+        scales_of_six_bits(4);
+        nibbles_of_64(48);
+        for (std::size_t i = 0; i < 256; ++i) add(i, (b_[16 + i % 32] >> i / 32 & 1U) << 4U);
+        return;
+      case BlockType::q6_k: return read_q6();
+      case BlockType::iq4_xs: return read_iq4_xs();
+      case BlockType::mxfp4: open_.d[0] = b_[0]; return nibbles(1, 0);
+      case BlockType::f32:
+      case BlockType::f16:
+      case BlockType::bf16: break;
+    }
+    HEED_ASSERT(false, "a type without codes");
+  }
+
+ private:
+  void add(std::size_t i, unsigned bits) {
+    open_.codes[i] = static_cast<std::uint8_t>(open_.codes[i] | bits);
+  }
+  void halves(std::size_t d) { open_.d = {b_[d], b_[d + 1]}; }
+  void halves(std::size_t d, std::size_t minimum) {
+    halves(d);
+    open_.minimum = {b_[minimum], b_[minimum + 1]};
+  }
+  // 32 codes from 16 bytes: the lower nibbles first.
+  void nibbles(std::size_t at, std::size_t first) {
+    for (std::size_t i = 0; i < 16; ++i) {
+      open_.codes[first + i] = b_[at + i] & 15U;
+      open_.codes[first + 16 + i] = static_cast<std::uint8_t>(b_[at + i] >> 4U);
+    }
+  }
+  // 256 codes: of each 32 bytes the lower nibbles, then the upper ones.
+  void nibbles_of_64(std::size_t at) {
+    for (std::size_t i = 0; i < 256; ++i)
+      open_.codes[i] = b_[at + i / 64 * 32 + i % 32] >> (i / 32 % 2 * 4) & 15U;
+  }
+  void fifth_bits(std::size_t at) {
+    for (std::size_t i = 0; i < 32; ++i) add(i, (b_[at + i / 8] >> i % 8 & 1U) << 4U);
+  }
+  // Eight scales and eight minima of 6 bits in 12 bytes.
+  void scales_of_six_bits(std::size_t at) {
+    const std::uint8_t* s = b_ + at;
+    for (std::size_t i = 0; i < 4; ++i) {
+      open_.sub[i] = s[i] & 63U;
+      open_.sub_min[i] = s[4 + i] & 63U;
+      open_.sub[4 + i] = static_cast<std::uint8_t>((s[8 + i] & 15U) | s[i] >> 6U << 4U);
+      open_.sub_min[4 + i] = static_cast<std::uint8_t>(s[8 + i] >> 4U | s[4 + i] >> 6U << 4U);
+    }
+  }
+  // Two bits of each code in 64 bytes, from `at` on.
+  void pairs_of_bits(std::size_t at) {
+    for (std::size_t i = 0; i < 256; ++i)
+      open_.codes[i] = b_[at + i / 128 * 32 + i % 32] >> (i / 32 % 4 * 2) & 3U;
+  }
+  void read_q2() {
+    halves(80, 82);
+    std::copy(b_, b_ + 16, open_.sub.begin());
+    pairs_of_bits(16);
+  }
+  void read_q3() {
+    halves(108);
+    pairs_of_bits(32);
+    for (std::size_t i = 0; i < 256; ++i) add(i, (b_[i % 32] >> i / 32 & 1U) << 2U);
+    const std::uint8_t* s = b_ + 96;
+    for (std::size_t i = 0; i < 16; ++i) {
+      const unsigned low = i < 8 ? s[i] & 15U : s[i - 8] >> 4U, high = s[8 + i % 4] >> (i / 4 * 2) & 3U;
+      open_.sub[i] = static_cast<std::uint8_t>((low | high << 4U) - 32U);
+    }
+  }
+  void read_q6() {
+    halves(208);
+    std::copy(b_ + 192, b_ + 208, open_.sub.begin());
+    for (std::size_t i = 0; i < 256; ++i) {
+      const std::size_t half = i / 128, l = i % 32, quarter = i / 32 % 4;
+      const unsigned low = b_[64 * half + quarter % 2 * 32 + l] >> (quarter / 2 * 4) & 15U;
+      open_.codes[i] = static_cast<std::uint8_t>(low | (b_[128 + 32 * half + l] >> (2 * quarter) & 3U) << 4U);
+    }
+  }
+  void read_iq4_xs() {
+    halves(0);
+    for (std::size_t i = 0; i < 8; ++i) {
+      const unsigned low = b_[4 + i / 2] >> (i % 2 * 4) & 15U, high = b_[2 + i / 4] >> (i % 4 * 2) & 3U;
+      open_.sub[i] = static_cast<std::uint8_t>((low | high << 4U) - 32U);
+      nibbles(8 + 16 * i, 32 * i);
+    }
+  }
+
+  const std::uint8_t* b_;
+  OpenBlock& open_;
+};
+
+// The bits from `shift` on of the codes of one row, in its words of a plane.
+void place_codes(const OpenBlock& open, const BlockForm& form, int bits, int shift, std::int64_t row,
+                 std::byte* plane) {
+  auto* words = reinterpret_cast<std::uint32_t*>(plane);
+  const std::int64_t steps = 32 / bits;
+  for (std::int64_t first = 0; first < form.numbers; first += steps) {
+    std::uint32_t word = 0;
+    for (std::int64_t s = 0; s < steps; ++s) {
+      const std::uint32_t code = open.codes[static_cast<std::size_t>(first + s)];
+      word |= (code >> shift & ((1U << bits) - 1)) << (s % 4 * 8 + s / 4 * bits);
+    }
+    words[first / steps * kNr + row] = word;
+  }
+}
+
+void place_block(const OpenBlock& open, const BlockForm& form, std::int64_t row, std::byte* block) {
+  const auto put = [](const std::uint8_t* from, std::int64_t count, std::byte* to) {
+    std::memcpy(to, from, static_cast<std::size_t>(count));
+  };
+  std::byte* at = block;
+  const std::int64_t d_bytes = form.type == BlockType::mxfp4 ? 1 : 2;
+  put(open.d.data(), d_bytes, at + d_bytes * row);
+  at += d_bytes * kNr;
+  if (form.minimum) {
+    put(open.minimum.data(), 2, at + 2 * row);
+    at += 2 * kNr;
+  }
+  for (int g = 0; g < form.sub; ++g, at += kNr) put(&open.sub[static_cast<std::size_t>(g)], 1, at + row);
+  for (int g = 0; g < form.sub_min; ++g, at += kNr)
+    put(&open.sub_min[static_cast<std::size_t>(g)], 1, at + row);
+  place_codes(open, form, form.low, 0, row, at);
+  if (form.high > 0) place_codes(open, form, form.high, form.low, row, at + form.plane_bytes(form.low));
+}
+
+// Panel `index` of w, whose missing rows are zeros.
+void place_panel(const BlockRows& w, const BlockForm& form, std::int64_t index, std::byte* panel) {
+  const std::int64_t first = index * kNr, rows = std::min(kNr, w.n - first), blocks = w.k / form.numbers;
+  const std::int64_t bytes = layout_of(w.type).bytes;
+  if (rows < kNr) std::memset(panel, 0, static_cast<std::size_t>(blocks * form.bytes()));
+  OpenBlock open;
+  for (std::int64_t r = 0; r < rows; ++r) {
+    const std::int64_t place = w.order != nullptr ? w.order[first + r] : first + r;
+    const std::byte* from = w.data + place * blocks * bytes;
+    for (std::int64_t i = 0; i < blocks; ++i, from += bytes) {
+      BlockReader(from, open).read(w.type);
+      place_block(open, form, r, panel + i * form.bytes());
+    }
+  }
+}
+
+std::int64_t panels(std::int64_t n) { return (n + kNr - 1) / kNr; }
+
+}  // namespace
+
+const BlockForm& form_of(BlockType type) {
+  for (const BlockForm& form : kBlockForms) {
+    if (form.type == type) return form;
+  }
+  HEED_ASSERT(false, "a type without codes");
+}
+
+void unpack_panel(const PackedMatrix& w, std::int64_t panel, std::int64_t from, std::int64_t depth, float* to) {
+  HEED_DISPATCH(unpack, float)(w, panel, from, depth, to);
+}
+
+std::shared_ptr<const PackedMatrix> pack(const BlockRows& w) {
+  const BlockForm& form = form_of(w.type);
+  auto packed = std::make_shared<PackedMatrix>(w.type, w.n, w.k / form.numbers * form.bytes());
+  parallel_for(panels(w.n), 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) place_panel(w, form, i, packed->panel(i));
+  });
+  return packed;
+}
+
+void dequantize(const BlockRows& w, float* y) {
+  const BlockForm& form = form_of(w.type);
+  parallel_for(panels(w.n), 1, [&](std::int64_t begin, std::int64_t end) {
+    const PackedMatrix packed(w.type, kNr, w.k / form.numbers * form.bytes());
+    std::vector<float> numbers(static_cast<std::size_t>(kNr * form.numbers));
+    for (std::int64_t i = begin; i < end; ++i) {
+      place_panel(w, form, i, packed.panel(0));
+      for (std::int64_t from = 0; from < w.k; from += form.numbers) {
+        unpack_panel(packed, 0, from, form.numbers, numbers.data());
+        for (std::int64_t r = 0; r < std::min(kNr, w.n - i * kNr); ++r) {
+          float* to = y + (i * kNr + r) * w.k + from;
+          for (std::int64_t s = 0; s < form.numbers; ++s)
+            to[s] = numbers[static_cast<std::size_t>(s * kNr + r)];
+        }
+      }
+    }
+  });
+}
+
+}  // namespace heed::kernels
+#endif
