@@ -19,12 +19,17 @@ struct BlockRows {
   const std::int32_t* order = nullptr;  // row i lies at place order[i]; null: at place i
 };
 
-/// y [n, k] = the numbers, those of ggml to the last bit: each is fma(scale, code, offset), where scale and offset
-/// of its group are exact.
+/// y [n, k] = the numbers, those of ggml to the last bit: each is fma(scale, code, offset), where scale and
+/// offset of its group are exact.
 void dequantize(const BlockRows& w, float* y);
 
-/// The packed form, as large as the blocks or a few percent larger. Products and lookups with it give the bits of
-/// the dequantized numbers.
+/// The packed form, as large as the blocks or a few percent larger. Products and lookups with it give the
+/// bits of the dequantized numbers.
 std::shared_ptr<const PackedMatrix> pack(const BlockRows& w);
+
+/// y [n, k] = the numbers of a packed matrix in blocks.
+void dequantize(const PackedMatrix& w, std::int64_t n, std::int64_t k, float* y);
+/// Whether a packed matrix is in blocks.
+bool is_in_blocks(const PackedMatrix& w);
 
 }  // namespace heed::kernels

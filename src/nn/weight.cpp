@@ -11,6 +11,7 @@
 #include "heed/ops/embedding.h"
 #include "heed/ops/shape.h"
 #include "ops/weight_product.h"
+#include "tensor/block_matrix.h"
 #include "tensor/impl.h"
 
 namespace heed {
@@ -58,6 +59,8 @@ struct Weight::State {
   // The rows without adapters.
   Tensor embedding(const Tensor& ids, double scale, std::optional<std::int64_t> padding_id);
 
+  bool stays_in_blocks() const { return !tensor.requires_grad() && blocks_of(tensor) != nullptr; }
+
   // Frees the packed form before the address of the numbers is handed out.
   void unpack() {
     const std::lock_guard lock(mutex);
@@ -75,6 +78,16 @@ const Tensor& Weight::tensor() const {
   static const Tensor undefined;
   return defined() ? state_->tensor : undefined;
 }
+
+Tensor Weight::dequantized() const {
+  if (!defined()) return {};
+  if (state_->tensor.rank() == 2 && stays_in_blocks()) {
+    if (const auto form = state_->pack(WeightLayout::out_in)) return form->dequantized();
+  }
+  return tensor().detach().to(DType::f32).clone();
+}
+
+bool Weight::stays_in_blocks() const { return defined() && state_->stays_in_blocks(); }
 
 WeightForm Weight::form() const {
   if (!defined()) return WeightForm::plain;
@@ -97,6 +110,10 @@ Tensor Weight::State::linear(const Tensor& x, const Tensor& bias, Activation act
   if (x.dtype() == DType::f32 && !needs_gradient({x, tensor, bias})) {
     const auto form = pack(wanted);
     return stored_linear(x, matrix(), form.get(), bias, activation, wanted);
+  }
+  if (x.dtype() == DType::f32 && stays_in_blocks()) {
+    if (auto form = pack(wanted))
+      return frozen_linear(x, matrix(), std::move(form), bias, activation, wanted);
   }
   unpack();
   return heed::linear(x, matrix(), bias, activation, wanted);

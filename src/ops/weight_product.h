@@ -7,6 +7,7 @@
 
 #include "heed/ops/matmul.h"
 #include "heed/ops/recurrent.h"
+#include "kernels/blocks.h"
 #include "kernels/gemm.h"
 
 namespace heed {
@@ -34,9 +35,13 @@ class PackedWeight {
   PackedWeight(const Tensor& matrix, WeightLayout layout);
   WeightLayout layout() const { return layout_; }
   const kernels::PackedMatrix* matrix() const { return matrix_.get(); }
+  bool is_in_blocks() const { return kernels::is_in_blocks(*matrix_); }
+  /// Of a weight in blocks: its numbers, f32 [out, in], a copy.
+  Tensor dequantized() const;
 
  private:
   std::shared_ptr<const kernels::PackedMatrix> matrix_;
+  std::int64_t out_, in_;
   WeightLayout layout_;
 };
 
@@ -44,6 +49,11 @@ class PackedWeight {
 /// they are those of the weight itself. Throws Error as linear() does.
 Tensor stored_linear(const Tensor& x, const Tensor& weight, const PackedWeight* packed, const Tensor& bias,
                      Activation activation, WeightLayout layout);
+
+/// linear() in f32 with a weight in blocks, which is not trained and stays packed: gradients go to x and
+/// bias.
+Tensor frozen_linear(const Tensor& x, const Tensor& weight, std::shared_ptr<const PackedWeight> packed,
+                     const Tensor& bias, Activation activation, WeightLayout layout);
 
 /// embedding() in f32, without gradient, for a table [V, D] of f32, bf16 or f16 of which one stride is 1.
 /// `packed` holds its numbers where it is not null; else they are read in place, and pages of a file stay

@@ -43,6 +43,11 @@ class Weight {
   bool defined() const { return state_ != nullptr; }
   /// The numbers, and the leaf that gets the gradient; undefined for an undefined weight.
   const Tensor& tensor() const;
+  /// The numbers as f32 in memory of their own: a copy.
+  Tensor dequantized() const;
+  /// Whether products read the blocks of a few bits that a file holds: the weight is not trained, and nobody
+  /// has asked for the address of its numbers.
+  bool stays_in_blocks() const;
   const Shape& shape() const { return tensor().shape(); }
   std::int64_t size(int axis) const { return tensor().size(axis); }
   DType dtype() const { return tensor().dtype(); }

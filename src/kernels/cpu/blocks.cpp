@@ -1,4 +1,5 @@
-// Matrices in blocks: from the layouts of ggml (ggml-common.h, ggml-quants.c) to packed panels and to numbers.
+// Matrices in blocks: from the layouts of ggml (ggml-common.h, ggml-quants.c) to packed panels and to
+// numbers.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/blocks.cpp"
 #include "kernels/cpu/targets.h"
@@ -202,6 +203,19 @@ void place_panel(const BlockRows& w, const BlockForm& form, std::int64_t index, 
   }
 }
 
+// The first `rows` rows of a panel, [rows, k].
+void write_numbers(const PackedMatrix& w, std::int64_t panel, std::int64_t rows, std::int64_t k, float* y) {
+  const std::int64_t step = form_of(*w.blocks()).numbers;
+  std::vector<float> numbers(static_cast<std::size_t>(kNr * step));
+  for (std::int64_t from = 0; from < k; from += step) {
+    unpack_panel(w, panel, from, step, numbers.data());
+    for (std::int64_t r = 0; r < rows; ++r) {
+      for (std::int64_t s = 0; s < step; ++s)
+        y[r * k + from + s] = numbers[static_cast<std::size_t>(s * kNr + r)];
+    }
+  }
+}
+
 std::int64_t panels(std::int64_t n) { return (n + kNr - 1) / kNr; }
 
 }  // namespace
@@ -213,7 +227,8 @@ const BlockForm& form_of(BlockType type) {
   HEED_ASSERT(false, "a type without codes");
 }
 
-void unpack_panel(const PackedMatrix& w, std::int64_t panel, std::int64_t from, std::int64_t depth, float* to) {
+void unpack_panel(const PackedMatrix& w, std::int64_t panel, std::int64_t from, std::int64_t depth,
+                  float* to) {
   HEED_DISPATCH(unpack, float)(w, panel, from, depth, to);
 }
 
@@ -230,20 +245,21 @@ void dequantize(const BlockRows& w, float* y) {
   const BlockForm& form = form_of(w.type);
   parallel_for(panels(w.n), 1, [&](std::int64_t begin, std::int64_t end) {
     const PackedMatrix packed(w.type, kNr, w.k / form.numbers * form.bytes());
-    std::vector<float> numbers(static_cast<std::size_t>(kNr * form.numbers));
     for (std::int64_t i = begin; i < end; ++i) {
       place_panel(w, form, i, packed.panel(0));
-      for (std::int64_t from = 0; from < w.k; from += form.numbers) {
-        unpack_panel(packed, 0, from, form.numbers, numbers.data());
-        for (std::int64_t r = 0; r < std::min(kNr, w.n - i * kNr); ++r) {
-          float* to = y + (i * kNr + r) * w.k + from;
-          for (std::int64_t s = 0; s < form.numbers; ++s)
-            to[s] = numbers[static_cast<std::size_t>(s * kNr + r)];
-        }
-      }
+      write_numbers(packed, 0, std::min(kNr, w.n - i * kNr), w.k, y + i * kNr * w.k);
     }
   });
 }
+
+void dequantize(const PackedMatrix& w, std::int64_t n, std::int64_t k, float* y) {
+  parallel_for(panels(n), 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i)
+      write_numbers(w, i, std::min(kNr, n - i * kNr), k, y + i * kNr * k);
+  });
+}
+
+bool is_in_blocks(const PackedMatrix& w) { return w.blocks().has_value(); }
 
 }  // namespace heed::kernels
 #endif
