@@ -50,7 +50,5 @@ std::shared_ptr<const PackedMatrix> pack(const GroupRows& w);
 
 /// y [n, k] = the numbers of a packed matrix in blocks.
 void dequantize(const PackedMatrix& w, std::int64_t n, std::int64_t k, float* y);
-/// Whether a packed matrix is in blocks.
-bool is_in_blocks(const PackedMatrix& w);
 
 }  // namespace heed::kernels

@@ -45,6 +45,9 @@ struct BlockForm {
   bool zero = false;
   float center = 0;  // offset = -(center + zero) * scale
 
+  /// Whether a product of scale and zero has more digits than an f32: then w = scale * (code - center -
+  /// zero).
+  constexpr bool is_centered() const { return scale == ScaleType::f32 && code == CodeType::integer; }
   constexpr std::int64_t scale_size() const {
     return scale == ScaleType::e8m0 ? 1 : scale == ScaleType::f32 ? 4 : 2;
   }

@@ -84,7 +84,7 @@ HWY_INLINE void block_scales(const BlockForm& form, const std::byte* block, floa
       } else {
         if (form.sub > 0) s = hn::Mul(d, from_bytes(at));
         if (form.sub_min > 0) o = hn::Neg(hn::Mul(low, from_bytes(sub_min + g * kNr + j)));
-        if (!form.minimum) o = hn::Mul(center, s);
+        if (!form.minimum) o = form.is_centered() ? center : hn::Mul(center, s);
       }
       store<float>(s, scale + g * kNr + j);
       store<float>(o, offset + g * kNr + j);
@@ -129,7 +129,7 @@ HWY_INLINE Vec<float> from_e4m3(Words code) {
 }
 
 /// How codes are read, as types, so that shifts are constants.
-enum class Reading { integer, table, e4m3 };
+enum class Reading { integer, centered, table, e4m3 };
 template <int LowBits, int HighBits, Reading How>
 struct Codes {
   static constexpr int kLow = LowBits, kHigh = HighBits;
@@ -175,6 +175,8 @@ HWY_INLINE void decode_chunk(const std::byte* low, const std::byte* high, const 
       const Words q = code<C, Half, I>(low, high, j * lanes<float>());
       if constexpr (C::kReading == Reading::table) {
         use(I, j, hn::Mul(scale[j], table(q)));
+      } else if constexpr (C::kReading == Reading::centered) {
+        use(I, j, hn::Mul(scale[j], hn::Add(to_float(q), offset[j])));
       } else if constexpr (C::kReading == Reading::e4m3) {
         use(I, j, hn::Mul(scale[j], from_e4m3(q)));
       } else {
@@ -222,6 +224,8 @@ template <class Fn>
 HWY_INLINE void with_codes(const BlockForm& form, const Fn& fn) {
   if (form.code == CodeType::e4m3) return fn(Codes<8, 0, Reading::e4m3>());
   if (form.code != CodeType::integer) return fn(Codes<4, 0, Reading::table>());
+  if (form.is_centered() && form.low == 8) return fn(Codes<8, 0, Reading::centered>());
+  if (form.is_centered()) return fn(Codes<4, 0, Reading::centered>());
   switch (form.low * 10 + form.high) {
     case 80: return fn(Codes<8, 0, Reading::integer>());
     case 40: return fn(Codes<4, 0, Reading::integer>());

@@ -296,8 +296,8 @@ const BlockForm& form_of(BlockType type) {
       kQ3{.low = 2, .high = 1, .numbers = 256, .group = 16, .sub = 16, .center = 4},
       kQ4{.numbers = 256, .sub = 8, .sub_min = 8, .minimum = true},
       kQ5{.high = 1, .numbers = 256, .sub = 8, .sub_min = 8, .minimum = true},
-      kQ6{.high = 2, .numbers = 256, .group = 16, .sub = 16, .center = 32},
-      kNl{.code = CodeType::non_linear}, kXs{.code = CodeType::non_linear, .numbers = 256, .sub = 8},
+      kQ6{.high = 2, .numbers = 256, .group = 16, .sub = 16, .center = 32}, kNl{.code = CodeType::non_linear},
+      kXs{.code = CodeType::non_linear, .numbers = 256, .sub = 8},
       kMx{.scale = ScaleType::e8m0, .code = CodeType::e2m1};
   switch (type) {
     case BlockType::q8_0: return kQ8;
@@ -331,8 +331,6 @@ void dequantize(const PackedMatrix& w, std::int64_t n, std::int64_t k, float* y)
       write_numbers(w, i, std::min(kNr, n - i * kNr), k, y + i * kNr * k);
   });
 }
-
-bool is_in_blocks(const PackedMatrix& w) { return w.form().has_value(); }
 
 }  // namespace heed::kernels
 #endif
