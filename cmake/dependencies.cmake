@@ -22,7 +22,8 @@ find_package(fmt REQUIRED)
 find_package(CLI11 REQUIRED)
 find_package(GIF 5 REQUIRED)  # giflib comes without a file for pkg-config
 find_path(HEED_KISSFFT_INCLUDE kissfft/kissfft.hh REQUIRED)  # headers only: the Fourier transform of sound
-mark_as_advanced(HEED_KISSFFT_INCLUDE)
+find_path(HEED_EIGEN_INCLUDE eigen3/Eigen/Core REQUIRED)  # headers only: the Cholesky factors of GPTQ
+mark_as_advanced(HEED_KISSFFT_INCLUDE HEED_EIGEN_INCLUDE)
 find_package(Boost 1.74 REQUIRED)  # headers only: Beast, the HTTP of heed explore
 
 # What pkg-config describes: NAME=MODULE becomes PkgConfig::NAME, here and where heed is installed.

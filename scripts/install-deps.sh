@@ -33,6 +33,7 @@ packages=(
   libsndfile1-dev
   libsoxr-dev
   libkissfft-dev
+  libeigen3-dev
   libfreetype-dev
   libfontconfig-dev
   libexpat1-dev

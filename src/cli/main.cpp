@@ -92,6 +92,7 @@ void add_commands(CLI::App& app, const Globals& globals) {
   add_pull(app, globals);
   add_average(app, globals);
   add_merge(app, globals);
+  add_quantize(app, globals);
   add_bench(app, globals);
 }
 

@@ -257,4 +257,8 @@ std::vector<Parameter> Model::train_adapter(const LoraOptions&, Generator&) {
 
 void Model::merge_adapters() {}
 
+QuantizeReport Model::quantize(const QuantizeOptions&, const std::function<void()>&) {
+  throw Error("quantize: expected a model of files, got " + family());
+}
+
 }  // namespace heed

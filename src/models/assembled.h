@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "heed/models/model.h"
+#include "models/quantize.h"
 #include "models/weight_builder.h"
 
 namespace heed {
@@ -27,6 +28,11 @@ class Assembled : public Interface {
     return files_.trained->parameters;
   }
   void merge_adapters() override { heed::merge_adapters(files_.weights); }
+  QuantizeReport quantize(const QuantizeOptions& options, const std::function<void()>& calibrate) override {
+    QuantizeReport report = heed::quantize(files_.weights, options, calibrate);
+    files_.quantization = quantization_config(report, options);
+    return report;
+  }
   void save(const std::filesystem::path& directory, DType dtype) const override {
     constexpr bool generates =
         std::is_same_v<Interface, DecoderModel> || std::is_same_v<Interface, EncoderDecoderModel>;

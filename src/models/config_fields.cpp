@@ -231,9 +231,11 @@ std::string dtype_in_config(DType dtype) {
   }
 }
 
-std::string config_for_saving(const Config& json, DType dtype) {
+std::string config_for_saving(const Config& json, DType dtype, const std::string& quantization) {
   const std::string key = json.has("torch_dtype") ? "torch_dtype" : "dtype";
-  return json.with("{\"" + key + "\": \"" + dtype_in_config(dtype) + "\", \"quantization_config\": null}")
+  return json
+      .with("{\"" + key + "\": \"" + dtype_in_config(dtype) + "\", \"quantization_config\": " + quantization +
+            "}")
       .text();
 }
 

@@ -53,7 +53,8 @@ void ignore_common_keys(const Config& json);
 void refuse_unknown_keys(const Config& json);
 /// A dtype as config.json spells it: float32, bfloat16, float16, ...
 std::string dtype_in_config(DType dtype);
-/// The config's text with the dtype of the weights saved beside it.
-std::string config_for_saving(const Config& json, DType dtype);
+/// The config's text with the dtype of the weights saved beside it, and with their quantization_config, JSON,
+/// or "null".
+std::string config_for_saving(const Config& json, DType dtype, const std::string& quantization);
 
 }  // namespace heed

@@ -304,7 +304,7 @@ void ModelFiles::save(const std::filesystem::path& directory, DType dtype, bool 
   if (!trained && weights.is_adapted())
     throw Error(config.where() +
                 ": expected a model without adapters to save, got one with (merge them first)");
-  write_file(directory / "config.json", config_for_saving(config, dtype) + "\n");
+  write_file(directory / "config.json", config_for_saving(config, dtype, quantization) + "\n");
   if (trained) return trained->save(directory, dtype);
   if (generates)
     write_file(directory / "generation_config.json", generation.empty() ? generation_of(config) : generation);

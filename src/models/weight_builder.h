@@ -47,6 +47,7 @@ struct ModelFiles {
   std::string generation;  // text of generation_config.json; empty where there is none
   Weights weights;
   std::optional<TrainedAdapter> trained = {};  // saved instead of the model
+  std::string quantization = "null";           // quantization_config of what is saved, as JSON
 
   /// Writes config.json, model.safetensors and, if the model `generates`, generation_config.json; of a
   /// trained adapter, that and config.json.

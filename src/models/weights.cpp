@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "tensor/code_matrix.h"
+
 namespace heed {
 
 const Weight& Weights::operator[](const std::string& name) const {
@@ -37,9 +39,49 @@ void Weights::add(const TensorRow& row, Tensor tensor) {
   weights_.emplace(row.name, weight);
 }
 
+void Weights::replace(const std::string& row, const Tensor& tensor) {
+  (*this)[row].replace(tensor);
+  for (Parameter& p : parameters_) {
+    if (p.name == row) p.tensor = tensor;
+  }
+}
+
+namespace {
+
+// The codes along each row in words of 32 bits, the first in the lowest.
+Tensor packed_words(const CodeMatrix& m) {
+  const std::int64_t each = 32 / m.bits, columns = (m.k + each - 1) / each;
+  Tensor words = Tensor::zeros({m.n, columns}, DType::i32);
+  auto* to = words.data<std::int32_t>();
+  for (std::int64_t i = 0; i < m.n; ++i) {
+    for (std::int64_t l = 0; l < m.k; ++l) {
+      const std::uint32_t code = m.codes[static_cast<std::size_t>(i * m.k + l)];
+      std::int32_t& word = to[i * columns + l / each];
+      word = static_cast<std::int32_t>(static_cast<std::uint32_t>(word) | code << (l % each * m.bits));
+    }
+  }
+  return words;
+}
+
+void add_packed(const std::string& name, const CodeMatrix& m, std::vector<NamedTensor>& named) {
+  named.push_back({name + "_packed", packed_words(m)});
+  named.push_back({name + "_scale", Tensor::from(m.scales, {m.n, m.k / m.group}).to(m.scale_type)});
+  named.push_back({name + "_shape", Tensor::from(std::vector<std::int64_t>{m.n, m.k}, {2})});
+}
+
+}  // namespace
+
 std::vector<NamedTensor> Weights::stored(DType dtype) const {
   std::vector<NamedTensor> named;
-  for (const TensorRow& row : rows_) named.push_back({row.name, (*this)[row.name].tensor().to_lazy(dtype)});
+  for (const TensorRow& row : rows_) {
+    const Tensor& tensor = (*this)[row.name].tensor();
+    const auto codes = std::dynamic_pointer_cast<const CodeMatrix>(quantized_of(tensor));
+    if (codes != nullptr) {
+      add_packed(row.name, *codes, named);
+    } else {
+      named.push_back({row.name, tensor.to_lazy(dtype)});
+    }
+  }
   return named;
 }
 

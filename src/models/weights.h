@@ -78,7 +78,10 @@ class Weights {
   const std::set<std::string>& new_rows() const { return new_rows_; }
   /// The trained tensors, in the order of the rows.
   const std::vector<Parameter>& parameters() const { return parameters_; }
-  /// All stored tensors as `dtype`, for save_safetensors, which converts them one by one.
+  /// Puts other numbers in the place of a weight's. The row must be one that was taken.
+  void replace(const std::string& row, const Tensor& tensor);
+  /// All stored tensors as `dtype`, for save_safetensors, which converts them one by one; what quantize()
+  /// made (tensor/code_matrix.h) as the tensors of compressed-tensors.
   std::vector<NamedTensor> stored(DType dtype) const;
 
  private:

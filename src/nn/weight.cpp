@@ -21,6 +21,7 @@ struct Weight::State {
   ForkSafeMutex mutex;
   std::shared_ptr<const PackedWeight> packed;
   std::vector<LoraAdapter> adapters, row_adapters;
+  std::function<void(const Tensor&)> observer;
 
   const Buffer& buffer() const { return *TensorImpl::of(tensor).buffer; }
 
@@ -97,6 +98,7 @@ WeightForm Weight::form() const {
 
 Tensor Weight::linear(const Tensor& x, const Tensor& bias, Activation activation, WeightLayout layout) const {
   if (!defined()) throw Error("linear: expected a weight, got an undefined one");
+  if (state_->observer) state_->observer(x);
   if (!state_->adapters.empty()) {
     Tensor sum = state_->linear(x, bias, Activation::none, layout);
     for (const LoraAdapter& adapter : state_->adapters) sum = sum + adapter(x);
@@ -118,6 +120,14 @@ Tensor Weight::State::linear(const Tensor& x, const Tensor& bias, Activation act
   unpack();
   return heed::linear(x, matrix(), bias, activation, wanted);
 }
+
+void Weight::replace(Tensor tensor) const {
+  HEED_ASSERT(tensor.shape() == shape(), "numbers of the same shape");
+  state_->unpack();
+  state_->tensor = std::move(tensor);
+}
+
+void Weight::observe(std::function<void(const Tensor& x)> seen) const { state_->observer = std::move(seen); }
 
 void Weight::add_adapter(LoraAdapter adapter) const { state_->adapters.push_back(std::move(adapter)); }
 void Weight::add_row_adapter(LoraAdapter adapter) const {

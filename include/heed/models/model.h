@@ -16,6 +16,7 @@
 #include "heed/export.h"
 #include "heed/models/adapter.h"
 #include "heed/models/input.h"
+#include "heed/models/quantize.h"
 #include "heed/models/read_out.h"
 #include "heed/nn/context.h"
 #include "heed/ops/activation.h"
@@ -78,6 +79,12 @@ class Model {
   /// Adds the product of each adapter to its weight and removes the adapters. Throws Error, and changes
   /// nothing, for an adapter of a token table that the output map shares.
   virtual void merge_adapters();
+  /// Quantizes the linear maps; save() writes them as compressed-tensors (pack-quantized), and with
+  /// quantization_config. `calibrate` is called, for QuantizeMethod::gptq, to run the model on calibration
+  /// inputs: once, or several times where memory asks for it, and each time what came before is quantized.
+  /// Throws Error for a model without maps that options suit, and for one with adapters.
+  virtual QuantizeReport quantize(const QuantizeOptions& options,
+                                  const std::function<void()>& calibrate = {});
   /// Largest number of positions a sequence may have, where the family has a limit.
   virtual std::optional<std::int64_t> max_positions() const = 0;
   /// Positions of the training texts, if the config has them: the default limit of generated texts.

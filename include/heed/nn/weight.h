@@ -1,6 +1,7 @@
 // A weight: the matrix of a linear map or the table of an embedding, and the form in which it is stored.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -57,6 +58,12 @@ class Weight {
   Tensor linear(const Tensor& x, const Tensor& bias, Activation activation, WeightLayout layout) const;
   /// heed::embedding(tensor(), ids, scale, padding_id), plus what adapters of rows add.
   Tensor embedding(const Tensor& ids, double scale, std::optional<std::int64_t> padding_id) const;
+
+  /// Puts other numbers, of the same shape, in the place of these, of all copies. As with changed numbers, no
+  /// other thread may use the weight meanwhile.
+  void replace(Tensor tensor) const;
+  /// Has linear() of all copies call `seen` with its input from now on; an empty function ends that.
+  void observe(std::function<void(const Tensor& x)> seen) const;
 
   /// Adds an adapter to linear(), of all copies; tensor() and embedding() do not see it. As with changed
   /// numbers, no other thread may use the weight meanwhile.

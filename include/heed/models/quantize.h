@@ -1,0 +1,43 @@
+// Quantization of a model's linear maps to a few bits.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "heed/dtype.h"
+#include "heed/export.h"
+
+namespace HEED_API heed {
+
+enum class QuantizeMethod {
+  nearest,  ///< each number to the nearest code ("RTN")
+  gptq,     ///< such that the results for calibration inputs change least (Frantar et al. 2022)
+};
+
+/// w = scale * code, a signed integer of `bits` bits. A group of numbers of a row of w [out, in] has one
+/// scale. Tables of tokens, the output map and heads of encoders stay as they are, and so do maps whose rows
+/// are no whole groups.
+struct QuantizeOptions {
+  int bits = 4;             ///< 4 or 8
+  std::int64_t group = 64;  ///< a multiple of 32
+  QuantizeMethod method = QuantizeMethod::nearest;
+  DType scale_type = DType::f32;  ///< f16, bf16 or f32: as the other weights will be saved
+};
+
+/// What a map has lost.
+struct QuantizedMap {
+  std::string name;                         ///< of the weight
+  double weight_error = 0;                  ///< |w - w'| / |w|
+  std::optional<double> output_error = {};  ///< |x (w - w')^T| / |x w^T| for the calibration inputs x
+};
+
+/// What Model::quantize() did.
+struct QuantizeReport {
+  std::vector<QuantizedMap> maps;
+  std::vector<std::string> kept;  ///< maps that stay as they are, because their rows are no whole groups
+};
+
+}  // namespace heed

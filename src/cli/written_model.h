@@ -1,0 +1,30 @@
+// Writing a model that was changed, with the other files of the directory it came from.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "cli/cli.h"
+#include "heed/models/model.h"
+
+namespace heed::cli {
+
+/// Adds --output and --dtype.
+struct WrittenModel {
+  std::filesystem::path output;
+  std::string dtype;  // empty: that of the model's file
+
+  void add_options(CLI::App& command);
+  /// Throws Error where the output is a model already.
+  void check() const;
+  /// --dtype, or that of most bytes of the files in `directory`. Throws UsageError for other names.
+  DType type(const std::filesystem::path& directory) const;
+  /// Writes the model as `type`, and what `directory` has beside its weights. Ctrl-C leaves nothing behind.
+  void write(const Model& model, const std::filesystem::path& directory, DType type,
+             const Globals& globals) const;
+};
+
+/// Throws Canceled after Ctrl-C.
+void stop_if_asked();
+
+}  // namespace heed::cli

@@ -1,0 +1,174 @@
+#include "ops/quantization.h"
+
+#if defined(__GNUC__) && !defined(__clang__)  // gcc 12 warns of its own header of AVX-512, which Eigen uses
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
+
+#include <algorithm>
+#include <cmath>
+#include <eigen3/Eigen/Cholesky>
+#include <eigen3/Eigen/Core>
+
+#include "heed/ops/elementwise.h"
+#include "heed/ops/matmul.h"
+#include "heed/threads.h"
+#include "kernels/gemm.h"
+
+namespace heed {
+namespace {
+
+using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+using FloatMap = Eigen::Map<const Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>>;
+
+constexpr std::int64_t kColumns = 128;  // of GPTQ that are finished before the rest is corrected
+
+float rounded(float value, DType dtype) {
+  if (dtype == DType::f16) return static_cast<float>(float16(value));
+  if (dtype == DType::bf16) return static_cast<float>(bfloat16(value));
+  return value;
+}
+
+// Codes of one scale.
+class Grid {
+ public:
+  Grid(float scale, int bits) : scale_(scale), center_(1 << (bits - 1)), most_((1 << bits) - 1) {}
+  std::uint8_t code(double value) const {
+    if (scale_ == 0) return static_cast<std::uint8_t>(center_);
+    const double q = std::nearbyint(value / static_cast<double>(scale_)) + center_;
+    return static_cast<std::uint8_t>(std::clamp(q, 0.0, static_cast<double>(most_)));
+  }
+  double number(std::uint8_t code) const { return static_cast<double>(scale_) * (code - center_); }
+
+ private:
+  float scale_;
+  int center_, most_;
+};
+
+float best_scale(const double* w, std::int64_t count, const CodeOptions& options) {
+  double largest = 0;
+  for (std::int64_t i = 0; i < count; ++i) largest = std::max(largest, std::abs(w[i]));
+  if (!(largest > 0)) return 0;
+  float best = 0;
+  double least = 0;
+  for (int step = -1; step <= 20; ++step) {
+    const double factor = 1 - 0.02 * step;
+    const float scale =
+        rounded(static_cast<float>(factor * largest / ((1 << (options.bits - 1)) - 1)), options.scale_type);
+    const Grid grid(scale, options.bits);
+    double error = 0;
+    for (std::int64_t i = 0; i < count; ++i) {
+      const double difference = w[i] - grid.number(grid.code(w[i]));
+      error += difference * difference;
+    }
+    if (step < 0 || error < least) {
+      least = error;
+      best = scale;
+    }
+  }
+  return best;
+}
+
+std::shared_ptr<CodeMatrix> empty_codes(const Tensor& w, const CodeOptions& options) {
+  HEED_ASSERT(w.rank() == 2 && w.dtype() == DType::f32 && w.size(1) % options.group == 0, "whole groups");
+  auto made = std::make_shared<CodeMatrix>();
+  made->bits = options.bits;
+  made->n = w.size(0);
+  made->k = w.size(1);
+  made->group = options.group;
+  made->scale_type = options.scale_type;
+  made->codes.resize(static_cast<std::size_t>(made->n * made->k));
+  made->scales.resize(static_cast<std::size_t>(made->n * made->k / made->group));
+  return made;
+}
+
+// The upper factor U of (gram + damping)^-1 = U^T U.
+Matrix inverse_factor(const Tensor& gram) {
+  const std::int64_t k = gram.size(0);
+  Matrix h = FloatMap(gram.data<float>(), k, k).cast<double>();
+  const double mean = h.diagonal().mean(), damping = mean > 0 ? 0.01 * mean : 1;
+  h.diagonal().array() += damping;
+  const Matrix inverse = h.llt().solve(Matrix::Identity(k, k));
+  return inverse.llt().matrixU();
+}
+
+}  // namespace
+
+std::shared_ptr<CodeMatrix> nearest_codes(const Tensor& w, const CodeOptions& options) {
+  auto made = empty_codes(w, options);
+  const float* numbers = w.data<float>();
+  const std::int64_t group = options.group;
+  parallel_for(std::ssize(made->scales), 64, [&](std::int64_t begin, std::int64_t end) {
+    std::vector<double> one(static_cast<std::size_t>(group));
+    for (std::int64_t g = begin; g < end; ++g) {
+      std::copy_n(numbers + g * group, group, one.begin());
+      const float scale = best_scale(one.data(), group, options);
+      made->scales[static_cast<std::size_t>(g)] = scale;
+      const Grid grid(scale, options.bits);
+      for (std::int64_t i = 0; i < group; ++i)
+        made->codes[static_cast<std::size_t>(g * group + i)] = grid.code(one[static_cast<std::size_t>(i)]);
+    }
+  });
+  return made;
+}
+
+std::shared_ptr<CodeMatrix> gptq_codes(const Tensor& w, const Tensor& gram, const CodeOptions& options) {
+  auto made = empty_codes(w, options);
+  const std::int64_t n = w.size(0), k = w.size(1), groups = k / options.group;
+  const Matrix factor = inverse_factor(gram);
+  // Rows do not depend on each other.
+  parallel_for(n, 16, [&](std::int64_t first, std::int64_t last) {
+    Matrix rest = FloatMap(w.data<float>() + first * k, last - first, k).cast<double>();
+    Matrix errors(last - first, kColumns);
+    for (std::int64_t begin = 0; begin < k; begin += kColumns) {
+      const std::int64_t count = std::min(kColumns, k - begin);
+      for (std::int64_t l = begin; l < begin + count; ++l) {
+        for (std::int64_t i = 0; i < last - first; ++i) {
+          const auto at = static_cast<std::size_t>((first + i) * groups + l / options.group);
+          if (l % options.group == 0)
+            made->scales[at] = best_scale(rest.data() + i * k + l, options.group, options);
+          const Grid grid(made->scales[at], options.bits);
+          const std::uint8_t code = grid.code(rest(i, l));
+          made->codes[static_cast<std::size_t>((first + i) * k + l)] = code;
+          const double error = (rest(i, l) - grid.number(code)) / factor(l, l);
+          errors(i, l - begin) = error;
+          const std::int64_t near = begin + count - l;
+          rest.row(i).segment(l, near) -= error * factor.row(l).segment(l, near);
+        }
+      }
+      const std::int64_t after = begin + count;
+      if (after < k)
+        rest.rightCols(k - after) -= errors.leftCols(count) * factor.block(begin, after, count, k - after);
+    }
+  });
+  return made;
+}
+
+void add_gram(const Tensor& x, Tensor& gram) {
+  const std::int64_t k = gram.size(0);
+  const Tensor rows = x.detach().contiguous();
+  kernels::gemm<float>({.m = k,
+                        .n = k,
+                        .k = k == 0 ? 0 : rows.numel() / k,
+                        .a = kernels::row_major(rows.data<float>(), k).transposed(),
+                        .b = kernels::row_major(rows.data<float>(), k),
+                        .c = gram.data<float>(),
+                        .ldc = k,
+                        .beta = 1});
+}
+
+double relative_error(const Tensor& w, const Tensor& v, const Tensor& gram) {
+  const auto size = [&](const Tensor& d) {
+    const FloatMap rows(d.data<float>(), d.size(0), d.size(1));
+    if (!gram.defined()) return rows.cast<double>().squaredNorm();
+    const Tensor product = matmul(d, gram);
+    return FloatMap(product.data<float>(), d.size(0), d.size(1))
+        .cast<double>()
+        .cwiseProduct(rows.cast<double>())
+        .sum();
+  };
+  const double all = size(w);
+  return all > 0 ? std::sqrt(std::max(0.0, size((w - v).contiguous())) / all) : 0;
+}
+
+}  // namespace heed

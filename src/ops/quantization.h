@@ -1,0 +1,34 @@
+// From the numbers of a weight to codes of a few bits: each rounded to the nearest, or one column after the
+// other so that later ones make up for what earlier ones lost (GPTQ: Frantar et al. 2022, "GPTQ: accurate
+// post-training quantization for generative pre-trained transformers").
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "heed/tensor.h"
+#include "tensor/code_matrix.h"
+
+namespace heed {
+
+struct CodeOptions {
+  int bits = 4;                   // 2 to 8
+  std::int64_t group = 64;        // numbers of a row that share a scale
+  DType scale_type = DType::f32;  // f16, bf16 or f32
+};
+
+/// The codes of w [n, k], f32, k whole groups. The scale of each group is the one of those from 0.6 to 1.02
+/// times largest / (2^(bits - 1) - 1) that has the least squared error.
+std::shared_ptr<CodeMatrix> nearest_codes(const Tensor& w, const CodeOptions& options);
+
+/// The same such that x w^T changes least for inputs whose x^T x is `gram` [k, k], f32. 0.01 of its mean
+/// diagonal is added to the diagonal.
+std::shared_ptr<CodeMatrix> gptq_codes(const Tensor& w, const Tensor& gram, const CodeOptions& options);
+
+/// gram [k, k] += x^T x, x [..., k], both f32.
+void add_gram(const Tensor& x, Tensor& gram);
+
+/// |w - v| / |w| (Frobenius), w and v [n, k]; with a gram, |x (w - v)^T| / |x w^T|.
+double relative_error(const Tensor& w, const Tensor& v, const Tensor& gram = {});
+
+}  // namespace heed
