@@ -330,7 +330,7 @@ void check_arguments(AttendArguments& arguments, const Globals& globals) {
 
 void run(AttendArguments arguments, const Globals& globals) {
   check_arguments(arguments, globals);
-  const std::vector<std::string> texts =
+  std::vector<std::string> texts =
       arguments.input.empty() ? read_texts(arguments.texts, globals.quiet) : std::vector<std::string>{""};
   for (const char* option : {"--target", "--pair"}) {
     if (texts.size() > 1 && (option[2] == 't' ? arguments.target : arguments.pair).has_value())
@@ -348,6 +348,7 @@ void run(AttendArguments arguments, const Globals& globals) {
     if (arguments.input.empty() && model->input().kind == InputKind::tokens) throw;
   }
   const AttendSource source{*model, tokenizer.get(), directory, globals};
+  if (model->input().kind != InputKind::tokens && !arguments.texts.empty()) texts = file_arguments(texts);
   const bool lines = arguments.texts.empty() && arguments.input.empty();
   FailedLines failed(globals.json);
   for (std::size_t i = 0; i < texts.size(); ++i) {
@@ -386,8 +387,8 @@ void add_attend(CLI::App& app, const Globals& globals) {
   auto a = std::make_shared<AttendArguments>();
   command->add_option(
       "text", a->texts,
-      "Texts, image files for an image model, or sound files for a model that hears; without any, "
-      "the lines of stdin");
+      "Texts, image files for an image model, or sound files for a model that hears, - for one on stdin; "
+      "without any, the lines of stdin");
   command
       ->add_option("--target", a->target,
                    "A given translation of the text or caption of the image, instead of the model's own")

@@ -9,6 +9,7 @@
 #include "cli/model_commands.h"
 #include "cli/signals.h"
 #include "core/trimmed.h"
+#include "files/input_file.h"
 #include "heed/ops/shape.h"
 #include "heed/sound/processor.h"
 #include "heed/tasks/transcribe.h"
@@ -30,7 +31,7 @@ std::string shown_part(const std::string& file, double start, double seconds) {
 
 AttendInput speech_input(const AttendText& text, const EncoderDecoderModel& model,
                          const AttendSource& source) {
-  const std::string& file = text.text;
+  const std::string file = shown_name(text.text);
   const SpeechSettings settings = load_speech_settings(source.directory.string(), model);
   const SoundProcessor processor = load_sound_processor(source.directory);
   TranscribeOptions options;
@@ -38,9 +39,9 @@ AttendInput speech_input(const AttendText& text, const EncoderDecoderModel& mode
   GenerationOptions sampling{.do_sample = true};
   choose_seed(sampling, source.globals);
   options.seed = sampling.seed;
-  const tasks::SpeechWindow window = tasks::transcribe_window(model, *source.tokenizer, settings, processor,
-                                                              SoundReader(file, {.rate = processor.rate()}),
-                                                              text.start.value_or(0), options);
+  const tasks::SpeechWindow window = tasks::transcribe_window(
+      model, *source.tokenizer, settings, processor, SoundReader(text.text, {.rate = processor.rate()}),
+      text.start.value_or(0), options);
   if (window.words.empty()) {
     throw Error(fmt::format("{}: expected speech, got none from {:.2f} s to {:.2f} s{}", file, window.offset,
                             window.offset + window.seconds,
@@ -131,13 +132,13 @@ AttendInput sound_input(const AttendText& text, const AttendSource& source) {
   const Part part =
       part_of(reader, start, processor.window().value_or(static_cast<std::int64_t>(kUsualSeconds * rate)));
   AttendInput input;
-  input.title = std::filesystem::path(text.text).filename().string();
+  input.title = std::filesystem::path(shown_name(text.text)).filename().string();
   const Tensor features = processor(part.samples, {.attention_mask = false}).features;
   if (!has_rows(features.shape(), spec.row)) {
     throw Error(
         fmt::format("{}: expected {} of rows {} after preprocessing, got {} (the sizes of "
                     "preprocessor_config.json are not those of config.json)",
-                    text.text, spec.name, row_text(spec.row), features.str()));
+                    shown_name(text.text), spec.name, row_text(spec.row), features.str()));
   }
   input.tensors[spec.name] = features;
   const double seconds = static_cast<double>(part.samples.numel()) / rate;
@@ -148,7 +149,7 @@ AttendInput sound_input(const AttendText& text, const AttendSource& source) {
     input.window = static_cast<double>(*processor.window()) / rate;
   }
   input.sound = {start, input.window, {}};
-  if (start > 0 || !part.ends) input.part = shown_part(text.text, start, seconds);
+  if (start > 0 || !part.ends) input.part = shown_part(shown_name(text.text), start, seconds);
   return input;
 }
 

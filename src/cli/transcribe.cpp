@@ -8,12 +8,14 @@
 #include "cli/cli.h"
 #include "cli/failures.h"
 #include "cli/generation_arguments.h"
+#include "cli/input.h"
 #include "cli/lines.h"
 #include "cli/model_commands.h"
 #include "cli/option_values.h"
 #include "cli/signals.h"
 #include "cli/task_arguments.h"
 #include "cli/terminal.h"
+#include "files/input_file.h"
 #include "heed/files/file.h"
 #include "heed/io/json.h"
 #include "heed/sound/sound.h"
@@ -22,8 +24,6 @@ namespace heed::cli {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr const char* kStdin = "/dev/stdin";
 
 struct TranscribeArguments {
   std::vector<std::string> files;
@@ -55,8 +55,8 @@ const char* extension_of(TranscriptForm form) {
 
 std::vector<Job> jobs_of(const TranscribeArguments& arguments, TranscriptForm form) {
   std::vector<Job> jobs;
-  for (const std::string& file : arguments.files) jobs.push_back({file == "-" ? kStdin : file, std::nullopt});
-  if (jobs.empty()) jobs.push_back({kStdin, std::nullopt});
+  for (const std::string& file : file_arguments(arguments.files)) jobs.push_back({file, std::nullopt});
+  if (jobs.empty()) jobs.push_back({kStandardInput, std::nullopt});
   if (!arguments.output_dir) {
     if (jobs.size() > 1 && form != TranscriptForm::text && form != TranscriptForm::json)
       throw UsageError(
@@ -110,15 +110,15 @@ class Session {
     }
     if (globals_.verbose) {
       options_.on_language = [&](const std::string& language) {
-        print_stderr(printable(job.file + ": language " + language));
+        print_stderr(printable(shown_name(job.file) + ": language " + language));
       };
     }
     options_.on_progress = [&](double done, double seconds) {
       const double share = seconds > 0 ? done / seconds : 1;
       constexpr std::int64_t kSteps = 1000;
-      progress.show_text(
-          static_cast<std::int64_t>(share * kSteps), kSteps,
-          fmt::format("{}: {} of {}", printable(job.file), clock_time(done), clock_time(seconds)));
+      progress.show_text(static_cast<std::int64_t>(share * kSteps), kSteps,
+                         fmt::format("{}: {} of {}", printable(shown_name(job.file)), clock_time(done),
+                                     clock_time(seconds)));
     };
     const Transcript transcript =
         transcriber_(SoundReader(fs::path(job.file), {.rate = transcriber_.rate()}), options_);
@@ -191,7 +191,7 @@ void run(const TranscribeArguments& arguments, const Globals& globals) {
     } catch (const Error& error) {
       if (std::ferror(stdout) != 0) throw;
       failed = true;
-      const std::string message = message_of(job.file, error);
+      const std::string message = message_of(shown_name(job.file), error);
       print_stderr(printable("heed: error: " + message));
       if (form == TranscriptForm::json && !job.output)
         fmt::print(
