@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <set>
 
 #include "cli/cli.h"
@@ -78,6 +79,35 @@ std::vector<Job> jobs_of(const TranscribeArguments& arguments, TranscriptForm fo
   return jobs;
 }
 
+// The option that a field of TranscribeOptions is given by.
+std::string option_of(std::string field) {
+  constexpr std::pair<const char*, const char*> kOthers[] = {
+      {"translate", "task"},
+      {"word_times", "word-timestamps"},
+      {"temperatures", "temperature"},
+      {"log_probability_threshold", "logprob-threshold"},
+      {"condition_on_previous_text", "no-condition-on-previous-text"},
+      {"window_seconds", "window"},
+      {"stride_seconds", "stride"}};
+  for (const auto& [name, option] : kOthers) {
+    if (field == name) return std::string("--") + option;
+  }
+  std::replace(field.begin(), field.end(), '_', '-');
+  return "--" + field;
+}
+
+// Refuses what the model does not have, by the name of the option.
+void check_options(const Transcriber& transcriber, const TranscribeOptions& options) {
+  try {
+    transcriber.check(options);
+  } catch (const Error& error) {
+    const std::string_view message =
+        std::string_view(error.what()).substr(std::string_view("transcribe: ").size());
+    const std::size_t end = message.find(':');
+    throw UsageError(option_of(std::string(message.substr(0, end))) + std::string(message.substr(end)));
+  }
+}
+
 class Session {
  public:
   Session(const TranscribeArguments& arguments, TranscriptForm form, const Globals& globals)
@@ -90,7 +120,7 @@ class Session {
         transcriber_(load_transcriber()),
         options_(arguments.options) {
     if (const SpeechSettings* settings = transcriber_.settings()) check_language(*settings);
-    transcriber_.check(options_);
+    check_options(transcriber_, options_);
     GenerationOptions sampling{.do_sample = true};
     choose_seed(sampling, globals);
     options_.seed = sampling.seed;
@@ -179,10 +209,10 @@ std::string message_of(const std::string& file, const std::exception& error) {
 
 void run(const TranscribeArguments& arguments, const Globals& globals) {
   const TranscriptForm form = globals.json ? TranscriptForm::json : arguments.form;
-  if (arguments.options.word_times && form == TranscriptForm::text && !globals.quiet)
-    warn("--word-timestamps has no effect on text without times (use --format json, srt, vtt or tsv)");
   const std::vector<Job> jobs = jobs_of(arguments, form);
   Session session(arguments, form, globals);
+  if (arguments.options.word_times && form == TranscriptForm::text && !globals.quiet)
+    warn("--word-timestamps has no effect on text without times (use --format json, srt, vtt or tsv)");
   if (arguments.output_dir) fs::create_directories(*arguments.output_dir);
   bool failed = false;
   for (const Job& job : jobs) {
