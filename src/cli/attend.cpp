@@ -54,7 +54,7 @@ struct AttendArguments {
   }
 };
 
-// Whether a model transcribes; its alignment heads are shown unless others are chosen.
+// Whether a model transcribes; its alignment heads, if it has any, are shown unless others are chosen.
 bool transcribes(const AttendInput& input) { return !input.sound.words.empty(); }
 
 // Returns the requested kinds of those that a model has. The page of a recording leaves out those of the
@@ -118,7 +118,7 @@ bool is_figure(const AttendArguments& arguments, const Globals& globals) {
 // Whether the alignment heads of a model of speech are shown: by default, in figures and in the terminal.
 bool shows_alignment(const AttendArguments& arguments, const AttendInput& input, const Globals& globals) {
   if (arguments.heads == "alignment" || !arguments.heads.empty()) return arguments.heads == "alignment";
-  return arguments.layers.empty() && transcribes(input) && is_figure(arguments, globals);
+  return arguments.layers.empty() && !input.alignment_heads.empty() && is_figure(arguments, globals);
 }
 
 MapChoice choice_of(const AttendArguments& arguments) {
@@ -246,9 +246,9 @@ AttentionPicture attend(const AttendArguments& arguments, AttendInput input, con
   AttentionRecord record = towers != nullptr ? record_towers(*towers, input, options)
                                              : record_attention(source.model, input.tensors, options);
   check_layers(choice, record);
-  if (is_figure(arguments, source.globals) && arguments.ranges.all() &&
-      input.tensors.contains("pixel_values") &&
-      has_kind(options.kinds, "cross")) {  // a map for each word is enough
+  const bool words = input.tensors.contains("pixel_values") || transcribes(input);
+  if (is_figure(arguments, source.globals) && arguments.ranges.all() && words &&
+      input.alignment_heads.empty() && has_kind(options.kinds, "cross")) {  // a map for each word is enough
     choice.mean_of_heads = choice.mean_of_heads || arguments.heads.empty();
     if (arguments.layers.empty()) choice.layers = {record.layers.back().layer};
   }
@@ -406,9 +406,8 @@ void add_attend(CLI::App& app, const Globals& globals) {
       ->allow_extra_args(false)
       ->group("Input");
   command
-      ->add_option(
-          "--start", a->start,
-          "Where the part of a recording begins that is shown, at most 30 s for Whisper (default: 0)")
+      ->add_option("--start", a->start,
+                   "Where the part of a recording begins that is shown, at most 30 s of speech (default: 0)")
       ->check(number_from_zero())
       ->type_name("SECONDS")
       ->group("Input");
@@ -431,8 +430,9 @@ void add_attend(CLI::App& app, const Globals& globals) {
       ->type_name("cross|encoder|decoder|image|text|pooling|self")
       ->group("Output");
   command
-      ->add_option("--layers", a->layers,
-                   "Layers to show, e.g. 0,3 (default: all; of a caption over its image, the last)")
+      ->add_option(
+          "--layers", a->layers,
+          "Layers to show, e.g. 0,3 (default: all; of a caption over its image and of Moonshine, the last)")
       ->type_name("LIST|all")
       ->group("Output");
   command
@@ -442,7 +442,7 @@ void add_attend(CLI::App& app, const Globals& globals) {
           "speech "
           "(default: all in files, mean in the terminal and of a caption over its image, alignment in the "
           "terminal and "
-          "figures of speech)")
+          "figures of Whisper)")
       ->type_name("LIST|all|mean|max|alignment")
       ->group("Output");
   command

@@ -247,8 +247,7 @@ void add_alignment(AttentionPicture& picture, const AttentionRecord& record, con
     }
   }
   if (heads == 0)
-    throw UsageError(
-        "--heads: expected alignment only for a model of speech, and a layer that has such heads");
+    throw UsageError("--heads: expected alignment only for a Whisper, and a layer that has such heads");
   map.head = AttentionMap::kAlignmentHeads;
   for (const double sum : sums) map.weights.push_back(static_cast<float>(sum / static_cast<double>(heads)));
   picture.maps.push_back(std::move(map));

@@ -29,6 +29,22 @@ std::string shown_part(const std::string& file, double start, double seconds) {
                      start + seconds);
 }
 
+[[noreturn]] void fail_without_speech(const std::string& file, double start, double seconds, bool whole) {
+  throw Error(fmt::format("{}: expected speech, got none from {:.2f} s to {:.2f} s{}", file, start,
+                          start + seconds, whole ? "" : " (choose another part with --start)"));
+}
+
+// What the decoder reads, and after each position the token that follows; after the last, `end`.
+void add_transcript(AttendInput& input, const std::vector<std::int64_t>& fed, std::int64_t end,
+                    const AttendSource& source) {
+  input.following.assign(fed.begin() + 1, fed.end());
+  input.following.push_back(end);
+  input.tensors["decoder_input_ids"] = inspect::one_row(fed);
+  const std::vector<std::string> tokens = inspect::token_names(source.tokenizer, fed);
+  input.tokens["decoder"] = {tokens, tokens};
+  input.tokens["cross"].queries = inspect::token_names(source.tokenizer, input.following);
+}
+
 AttendInput speech_input(const AttendText& text, const EncoderDecoderModel& model,
                          const AttendSource& source) {
   const std::string file = shown_name(text.text);
@@ -42,12 +58,8 @@ AttendInput speech_input(const AttendText& text, const EncoderDecoderModel& mode
   const tasks::SpeechWindow window = tasks::transcribe_window(
       model, *source.tokenizer, settings, processor, SoundReader(text.text, {.rate = processor.rate()}),
       text.start.value_or(0), options);
-  if (window.words.empty()) {
-    throw Error(fmt::format("{}: expected speech, got none from {:.2f} s to {:.2f} s{}", file, window.offset,
-                            window.offset + window.seconds,
-                            window.seconds < window.recording ? " (choose another part with --start)" : ""));
-  }
-
+  if (window.words.empty())
+    fail_without_speech(file, window.offset, window.seconds, window.seconds >= window.recording);
   AttendInput input;
   if (window.seconds < window.recording) input.part = shown_part(file, window.offset, window.seconds);
   std::string transcript;
@@ -62,13 +74,39 @@ AttendInput speech_input(const AttendText& text, const EncoderDecoderModel& mode
     transcript += word.text;
   }
   input.title = std::filesystem::path(file).filename().string() + " → " + std::string(trimmed(transcript));
-  input.following.assign(fed.begin() + 1, fed.end());
-  input.following.push_back(settings.generation.eos_token_id.front());
+  add_transcript(input, fed, settings.generation.eos_token_id.front(), source);
   input.tensors["input_features"] = window.features;
-  input.tensors["decoder_input_ids"] = inspect::one_row(fed);
-  const std::vector<std::string> tokens = inspect::token_names(source.tokenizer, fed);
-  input.tokens["decoder"] = {tokens, tokens};
-  input.tokens["cross"].queries = inspect::token_names(source.tokenizer, input.following);
+  return input;
+}
+
+// Of a decoder that reads samples, whose words have no times.
+AttendInput sample_speech_input(const AttendText& text, const EncoderDecoderModel& model,
+                                const AttendSource& source) {
+  const std::string file = shown_name(text.text);
+  const GenerationOptions generation = load_generation_options(source.directory);
+  const SoundProcessor processor = load_sound_processor(source.directory);
+  TranscribeOptions options;
+  options.stop = &stop_flag();
+  const tasks::HeardSamples window = tasks::transcribe_window(
+      model, generation, processor, SoundReader(text.text, {.rate = processor.rate()}),
+      text.start.value_or(0), options);
+  const bool whole = window.offset == 0 && window.ends;
+  const std::vector<QueryGroup> words = inspect::words_of(window.tokens, *source.tokenizer);
+  if (words.empty()) fail_without_speech(file, window.offset, window.seconds, whole);
+  AttendInput input;
+  if (!whole) input.part = shown_part(file, window.offset, window.seconds);
+  input.sound = {window.offset, window.seconds, {}};
+  input.window = window.seconds;
+  const std::int64_t before = std::ssize(window.start) - 1;  // positions before the one of the first token
+  for (const QueryGroup& word : words)
+    input.sound.words.push_back({word.label, 0, 0, {before + word.first, before + word.end}, false});
+  input.title = std::filesystem::path(file).filename().string() + " → " +
+                std::string(trimmed(source.tokenizer->decode_clean(window.tokens)));
+  std::vector<std::int64_t> fed = window.start;
+  fed.insert(fed.end(), window.tokens.begin(), window.tokens.end());
+  add_transcript(input, fed,
+                 generation.eos_token_id.empty() ? model.eos_id() : generation.eos_token_id.front(), source);
+  input.tensors[model.input().name] = window.values;
   return input;
 }
 
@@ -118,12 +156,10 @@ AttendInput sound_input(const AttendText& text, const AttendSource& source) {
     throw UsageError("--pair, --target, --max-new-tokens: expected none for a recording, got one");
   const InputSpec spec = source.model.input();
   if (const auto* both = dynamic_cast<const EncoderDecoderModel*>(&source.model)) {
-    if (spec.kind == InputKind::waveform)
-      throw Error(
-          fmt::format("attend: expected a model of speech that reads spectrograms, such as whisper, got {} "
-                      "(give its tensors with --input)",
-                      both->family()));
-    return speech_input(text, *both, source);
+    if (source.tokenizer == nullptr)
+      static_cast<void>(load_tokenizer(source.directory));  // says what is missing
+    return spec.kind == InputKind::waveform ? sample_speech_input(text, *both, source)
+                                            : speech_input(text, *both, source);
   }
   const SoundProcessor processor = load_sound_processor(source.directory);
   SoundReader reader(text.text, {.rate = processor.rate()});
