@@ -169,6 +169,13 @@ page_size 390 844
 step "narrower" 'await until("no wider than 390 pixels", () => page.scrollWidth <= innerWidth)'
 page_size 1280 900
 
+model=wav2vec2-ctc
+serve $fixtures/wav2vec2-ctc
+page_open "$address" 'models.length'
+step "samples are asked for" 'await until("a hint", () => $("status").textContent === "Choose a sound."); window.waiting = settled(() => {})'
+choose file "$PWD/$fixtures/sound/speech.wav"
+step "their spectrogram" 'await waiting; expect("a column for 10 ms, a row for a band", viewer.data.image.picture.width === 35 && viewer.data.image.picture.height === 80)'
+
 model=audio-spectrogram
 serve $fixtures/audio-spectrogram
 page_open "$address" 'models.length'

@@ -1,4 +1,4 @@
-// Recordings for heed attend: the window that is shown, its words for a model of speech, and the spectrogram.
+// Recordings for heed attend: the window that is shown, and its words for a model of speech.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,7 +15,6 @@
 #include "heed/tasks/transcribe.h"
 #include "inspect/token_input.h"
 #include "models/named_tensors.h"
-#include "sound/spectrogram.h"
 #include "tasks/speech_window.h"
 
 namespace heed::cli {
@@ -134,21 +133,6 @@ Part part_of(SoundReader& reader, double start, std::int64_t most) {
   return {Tensor::from(samples, {count}), ends};
 }
 
-// Of samples, which a model may read as they are.
-InputImage spectrogram_of(const Tensor& samples, std::int64_t rate) {
-  constexpr std::int64_t kBins = 80;
-  const sound::SpectrogramSettings settings;
-  const std::int64_t frames = samples.numel() / settings.hop;
-  if (samples.numel() <= settings.frame / 2 || frames == 0) return {};
-  std::vector<float> values(static_cast<std::size_t>(kBins * frames));
-  sound::Spectrogram(settings, sound::MelFilters::slaney(kBins, settings.fft_size, rate))(
-      std::span(samples.data<float>(), static_cast<std::size_t>(samples.numel())), frames, values);
-  constexpr float kDecades = 8;  // below the loudest, as Whisper hears it
-  const float least = *std::max_element(values.begin(), values.end()) - kDecades;
-  for (float& value : values) value = std::max(value, least);
-  return spectrogram_image(values, kBins, frames);
-}
-
 }  // namespace
 
 AttendInput sound_input(const AttendText& text, const AttendSource& source) {
@@ -179,7 +163,6 @@ AttendInput sound_input(const AttendText& text, const AttendSource& source) {
   input.tensors[spec.name] = features;
   const double seconds = static_cast<double>(part.samples.numel()) / rate;
   if (spec.kind == InputKind::waveform) {
-    input.image = spectrogram_of(part.samples, processor.rate());
     input.window = seconds;
   } else {  // a grid of patches, of padding too
     input.window = static_cast<double>(*processor.window()) / rate;
@@ -187,20 +170,6 @@ AttendInput sound_input(const AttendText& text, const AttendSource& source) {
   input.sound = {start, input.window, {}};
   if (start > 0 || !part.ends) input.part = shown_part(shown_name(text.text), start, seconds);
   return input;
-}
-
-InputImage spectrogram_image(const std::vector<float>& values, std::int64_t bins, std::int64_t frames) {
-  const auto [low, high] = std::minmax_element(values.begin(), values.end());
-  const float range = *high > *low ? *high - *low : 1;
-  InputImage image{frames, bins, {}};
-  image.upward = true;
-  for (std::int64_t bin = bins - 1; bin >= 0; --bin) {
-    for (std::int64_t frame = 0; frame < frames; ++frame) {
-      const float loudness = (values[static_cast<std::size_t>(bin * frames + frame)] - *low) / range;
-      image.rgb.insert(image.rgb.end(), 3, static_cast<std::uint8_t>(std::lround(255 * (1 - loudness))));
-    }
-  }
-  return image;
 }
 
 }  // namespace heed::cli

@@ -228,6 +228,10 @@ ExploredText ExploredModel::file_text(std::int64_t number) const {
   InputImage seen;
   if (made.seen.defined()) seen = {made.seen.size(1), made.seen.size(0), made.seen.to_vector<std::uint8_t>()};
   text.picture = inspect::picture_of_parts(input, made.tensors, *grid, std::move(seen));
+  if (const auto& sound = processor_.sound) {
+    const std::int64_t samples = sound->window().value_or(made.tensors.at(input.name).numel());
+    text.sound.seconds = static_cast<double>(samples) / static_cast<double>(sound->rate());
+  }
   if (file_texts_.size() >= kKeptFiles) file_texts_.erase(file_texts_.begin());
   return file_texts_[number] = text;
 }

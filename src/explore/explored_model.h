@@ -29,6 +29,7 @@ struct ExploredText {
   std::string title;
   std::optional<std::int64_t> file = std::nullopt;  ///< whose parts `input` has, in place of tokens
   InputImage picture = {};                          ///< of that file
+  RecordedSound sound = {};                         ///< the seconds that the picture of a sound has
 };
 
 /// Threads: one at a time.

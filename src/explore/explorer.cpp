@@ -97,6 +97,7 @@ AttentionPicture picture_of_run(const ExploredModel& model, const ExploredText& 
   picture.title = text.title;
   picture.tokens = text.input.tokens;
   picture.image = text.picture;
+  picture.sound = text.sound;
   for (const RecordedLayer& layer : record.layers)
     inspect::add_heads(picture, layer, layer.weights, "weights");
   inspect::add_rollout(picture, record);

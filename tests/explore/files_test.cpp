@@ -200,6 +200,8 @@ TEST(Files, SoundsAreCutIntoTheirFrames) {
   const Answer& positions = frames["data"]["kinds"][0]["queries"];
   EXPECT_EQ(frames["data"]["image"]["rows"], 1);
   EXPECT_EQ(frames["data"]["image"]["columns"], positions.size());
+  EXPECT_FALSE(frames["data"]["image"].contains("upward"));
+  EXPECT_NEAR(frames["data"]["sound"]["seconds"], 5600 / 16e3, 1e-9);
   ASSERT_EQ(frames["predictions"].size(), positions.size()) << "of each frame";
   EXPECT_EQ(frames["predictions"][1]["token"], positions[1]);
 }
