@@ -28,6 +28,8 @@ std::string summary(const std::string& first, const std::string& second, const c
   return second.empty() ? first : first + between + second;
 }
 
+const AttentionKind kTextKind{"text", "text_encoder", "self_attn"};
+
 }  // namespace
 
 ExploredModel::ExploredModel(std::string name, std::unique_ptr<Model> model,
@@ -36,10 +38,11 @@ ExploredModel::ExploredModel(std::string name, std::unique_ptr<Model> model,
     : name_(std::move(name)),
       model_(std::move(model)),
       shown_model_(model_.get()),
+      dual_(dynamic_cast<const DualEncoderModel*>(model_.get())),
       tokenizer_(std::move(tokenizer)),
       generation_(std::move(generation)),
       processor_(std::move(processor)) {
-  if (const auto* dual = dynamic_cast<const DualEncoderModel*>(model_.get())) shown_model_ = &dual->image();
+  if (dual_ != nullptr) shown_model_ = &dual_->image();
   if (reads_files() && architecture() == "encoder-decoder")
     throw Error("explore: expected an encoder, or a model that reads text, got " + model_->family() +
                 " (heed attend --input shows its attention)");
@@ -68,8 +71,13 @@ TensorMap ExploredModel::sample_input() const {
 void ExploredModel::find_heads() {
   RecordOptions options{kinds_};
   options.values = true;
-  const AttentionRecord record = record_attention(model(), sample_input(), options);
+  AttentionRecord record = record_attention(model(), sample_input(), options);
   for (const AttentionKind& kind : kinds_) heads_[kind.name];
+  if (dual() != nullptr) {
+    const TensorMap label{{"input_ids", inspect::one_row(label_ids("1"))}};
+    const AttentionRecord texts = record_attention(dual_->text(), label, RecordOptions{.kinds = {kTextKind}});
+    record.layers.insert(record.layers.end(), texts.layers.begin(), texts.layers.end());
+  }
   for (const RecordedLayer& layer : record.layers) {
     auto& counts = heads_[layer.kind];
     counts.resize(
@@ -87,6 +95,29 @@ const std::vector<std::int64_t>& ExploredModel::heads(const std::string& kind,
   for (const AttentionKind& one : kinds_) known += (known.empty() ? "" : ", ") + one.name;
   throw Error(where + ": expected " + known + ", which the model has, got " +
               plot::shorten(plot::visible(kind), 40));
+}
+
+std::vector<AttentionKind> ExploredModel::kinds_of(const ExploredText& text) const {
+  std::vector<AttentionKind> kinds = kinds_;
+  if (!text.labels.empty()) kinds.push_back(kTextKind);
+  return kinds;
+}
+
+AttentionKind ExploredModel::kind_named(const std::string& name) const {
+  const auto found = std::find_if(kinds_.begin(), kinds_.end(),
+                                  [&](const AttentionKind& kind) { return kind.name == name; });
+  return found == kinds_.end() ? kTextKind : *found;
+}
+
+std::vector<std::int64_t> ExploredModel::label_ids(const std::string& label) const {
+  const EncoderModel& tower = dual_->text();
+  std::vector<std::int64_t> ids = inspect::tower_ids(tower, *tokenizer_, label);
+  const std::string shown = "labels: \"" + plot::shorten(plot::visible(label), 40) + "\"";
+  if (ids.empty()) throw Error(shown + ": expected at least one token");
+  if (const auto most = tower.max_positions(); most && std::ssize(ids) > *most)
+    throw Error(shown + ": expected at most " + std::to_string(*most) + " tokens, got " +
+                std::to_string(ids.size()));
+  return ids;
 }
 
 std::string ExploredModel::architecture() const {

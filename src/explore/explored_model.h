@@ -30,6 +30,7 @@ struct ExploredText {
   std::optional<std::int64_t> file = std::nullopt;  ///< whose parts `input` has, in place of tokens
   InputImage picture = {};                          ///< of that file
   RecordedSound sound = {};                         ///< the seconds that the picture of a sound has
+  std::vector<std::string> labels = {};             ///< with which a model of texts and images compares it
 };
 
 /// Threads: one at a time.
@@ -43,6 +44,12 @@ class ExploredModel {
   const std::string& name() const { return name_; }
   /// Of a model of texts and images, the tower for images.
   const Model& model() const { return *shown_model_; }
+  /// The whole of a model of texts and images that has a tokenizer, which compares an image with labels; null
+  /// for others.
+  const DualEncoderModel* dual() const { return tokenizer_ == nullptr ? nullptr : dual_; }
+  /// The ids of a label, as long as the tower for texts reads them. Throws Error for one without tokens, and
+  /// for a longer one.
+  std::vector<std::int64_t> label_ids(const std::string& label) const;
   /// Null where the model needs none.
   const Tokenizer* tokenizer() const { return tokenizer_.get(); }
   /// Where the files of requests are.
@@ -50,6 +57,10 @@ class ExploredModel {
   /// The text of ids, without special tokens.
   std::string decoded(const std::vector<std::int64_t>& ids) const;
   const std::vector<AttentionKind>& kinds() const { return kinds_; }
+  /// Those of a run: where an image is compared with labels, also the kind `text`.
+  std::vector<AttentionKind> kinds_of(const ExploredText& text) const;
+  /// The kind of a name that heads() knows.
+  AttentionKind kind_named(const std::string& name) const;
   /// The number of heads of each layer of a kind. Throws Error that begins with `where` if there is none.
   const std::vector<std::int64_t>& heads(const std::string& kind, const std::string& where = "kind") const;
   /// Empty where the norms of values are to be recorded.
@@ -85,6 +96,7 @@ class ExploredModel {
   std::string name_;
   std::unique_ptr<Model> model_;
   const Model* shown_model_;
+  const DualEncoderModel* dual_;
   std::unique_ptr<Tokenizer> tokenizer_;
   GenerationOptions generation_;
   tasks::FileProcessor processor_;

@@ -88,6 +88,14 @@ std::vector<QueryGroup> words_of(const std::vector<std::int64_t>& ids, const Tok
   return words;
 }
 
+std::vector<std::int64_t> tower_ids(const EncoderModel& tower, const Tokenizer& tokenizer,
+                                    const std::string& text) {
+  std::vector<std::int64_t> ids = tokenizer.encode(text).ids;
+  if (const auto length = tower.padded_length(); length && std::ssize(ids) < *length)
+    ids.resize(static_cast<std::size_t>(*length), tokenizer.pad_id().value_or(tower.pad_id()));
+  return ids;
+}
+
 TokenInput encoder_input(const Model& model, const Encoding& encoding) {
   TokenInput input{{{"input_ids", one_row(encoding.ids)}}, {{"encoder", {encoding.tokens, encoding.tokens}}}};
   const auto* encoder = dynamic_cast<const EncoderModel*>(&model);
