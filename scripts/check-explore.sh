@@ -183,6 +183,14 @@ page_size 390 844
 step "narrower" 'await until("no wider than 390 pixels", () => page.scrollWidth <= innerWidth)'
 page_size 1280 900
 
+model=vit-gpt2
+serve $fixtures/vit-gpt2
+page_open "$address" 'models.length'
+step "a caption needs an image" 'await until("a hint", () => $("status").textContent === "Choose an image."); window.waiting = settled(() => {})'
+choose file "$pictures/photo.jpg"
+step "a caption" 'await waiting; expect("its tokens", tokens() === 33 && document.querySelectorAll("#tokens .strip").length === 1); expect("over the image", viewer.kind.kind === "cross" && viewer.state.view === "picture" && !viewer.panels[0].part("picture").hidden); document.querySelectorAll("#tokens button")[3].click(); expect("a token is followed", viewer.state.query === 3 && viewer.panels[0].part("of").textContent.includes("(3)"))'
+step "another target" 'await settled(() => type("target", "ab")); expect("its tokens", tokens() > 1 && tokens() < 8); const before = tokens(); await settled(() => $("continue").click()); expect("one more", tokens() === before + 1)'
+
 model=wav2vec2-ctc
 serve $fixtures/wav2vec2-ctc
 page_open "$address" 'models.length'

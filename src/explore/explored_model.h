@@ -36,8 +36,9 @@ struct ExploredText {
 /// Threads: one at a time.
 class ExploredModel {
  public:
-  /// Runs the model once, on one token or an empty image or sound, to see its heads. A model that reads text
-  /// has a tokenizer, another a processor. Throws Error for a model without attention.
+  /// Runs the model once, on one token or an empty image or sound, to see its heads. A model that reads or
+  /// writes text has a tokenizer, one that reads files a processor. Throws Error for a model without
+  /// attention, and for an encoder-decoder of sounds.
   ExploredModel(std::string name, std::unique_ptr<Model> model, std::unique_ptr<Tokenizer> tokenizer,
                 GenerationOptions generation, tasks::FileProcessor processor = {});
 
@@ -83,8 +84,8 @@ class ExploredModel {
   TensorMap sample_input() const;
   void find_heads();
   ExploredText file_text(std::int64_t number) const;
-  std::vector<std::int64_t> greedy_output(const std::vector<std::int64_t>& source,
-                                          std::int64_t max_new_tokens, const std::atomic<bool>& stop) const;
+  std::vector<std::int64_t> greedy_output(const ExploredText& text, std::int64_t max_new_tokens,
+                                          const std::atomic<bool>& stop) const;
   ExploredText encoder_text(const RequestedText& text) const;
   ExploredText decoder_text(const RequestedText& text) const;
   ExploredText encoder_decoder_text(const EncoderDecoderModel& both, const RequestedText& text,
@@ -106,7 +107,7 @@ class ExploredModel {
   ValueMaps value_maps_;
   mutable std::unordered_map<std::int64_t, std::string> shown_;  // tokens that were asked for
   mutable std::map<std::int64_t, ExploredText> file_texts_;      // the newest ones
-  /// Greedy outputs, by their source and the most tokens they may have.
+  /// Greedy outputs, by their source (or the number of their file) and the most tokens they may have.
   mutable std::map<std::pair<std::vector<std::int64_t>, std::int64_t>, std::vector<std::int64_t>> outputs_;
 };
 

@@ -81,7 +81,7 @@ std::int64_t check_map_numbers(const ExploredModel& model, const ExploredText& t
     for (const std::int64_t heads : model.heads(kind.name)) numbers += (heads + 1) * cells;
   }
   if (numbers > kMostNumbers) {
-    const std::string what = text.file ? text.title : "text";
+    const std::string what = name_of(model.model().input().kind);
     throw Error(what + ": expected maps of at most " + std::to_string(kMostNumbers) + " numbers, got " +
                 std::to_string(numbers) + " (choose a " + (what == "image" ? "smaller " : "shorter ") + what +
                 ")");
@@ -90,7 +90,7 @@ std::int64_t check_map_numbers(const ExploredModel& model, const ExploredText& t
 }
 
 std::map<std::string, std::vector<std::int64_t>> tokens_in(const ExploredText& text) {
-  if (text.file) return {{"file", {*text.file}}};
+  if (text.file) return {{"file", {*text.file}}, {"decoder_input_ids", text.read}};
   std::map<std::string, std::vector<std::int64_t>> tokens;
   for (const auto& [name, ids] : text.input.tensors) tokens[name] = ids.to_vector<std::int64_t>();
   return tokens;

@@ -55,15 +55,15 @@ std::vector<PatchRun> patch_runs(const std::vector<HeadChange>& changes) {
   return runs;
 }
 
-void check_length(const ExploredText& other, const ExploredText& text, const HeadChange& change,
-                  const std::string& where) {
+void check_length(const ExploredModel& model, const ExploredText& other, const ExploredText& text,
+                  const HeadChange& change, const std::string& where) {
   const auto compare = [&](std::size_t got, std::size_t wanted, const std::string& what) {
     if (got != wanted)
       throw Error(where + ".patch: expected a " + what + " of as many " + (text.file ? "parts" : "tokens") +
                   " (" + std::to_string(wanted) + "), got " + std::to_string(got));
   };
   const auto positions = [](const ExploredText& of) { return of.input.tokens.at("encoder").keys.size(); };
-  if (text.file) return compare(positions(other), positions(text), text.title);
+  if (text.file) return compare(positions(other), positions(text), name_of(model.model().input().kind));
   if (change.kind == "encoder") return compare(other.ids.size(), text.ids.size(), "text");
   compare(other.read.size(), text.read.size(), text.target_ids ? "target" : "text");
 }
@@ -78,7 +78,7 @@ std::map<std::size_t, Tensor> values_of(const ExploredModel& model, const Explor
   std::map<std::size_t, Tensor> values;
   Taps taps;
   for (const std::size_t i : run.changes) {
-    check_length(other, text, changes[i], "changes." + std::to_string(i));
+    check_length(model, other, text, changes[i], "changes." + std::to_string(i));
     taps.listen(heads_tap(model.kind_named(changes[i].kind), changes[i].layer), {.heads = {changes[i].head}},
                 [&values, i](const std::string&, Tensor& value) { values[i] = value.clone(); });
   }

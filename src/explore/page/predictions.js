@@ -35,7 +35,7 @@ function watched(answer) {
 // ---- the tokens
 function drawTokens(answer) {
   const own = predictedTokens(answer), source = kindOf(answer, "encoder") || (kindOf(answer, "cross") && { queries: kindOf(answer, "cross").keys });
-  const strips = modelNow().kind === "encoder-decoder" && source ? [["Source", source.queries, false], ["Target", own, true]] : [["", own, true]];
+  const strips = modelNow().kind === "encoder-decoder" && source && !answer.data.image ? [["Source", source.queries, false], ["Target", own, true]] : [["", own, true]];
   const label = kindOf(answer, "text");
   if (label && answer.label !== null) { drawLabel(answer, label); return; }
   $("tokens").hidden = !!answer.data.image && !answer.predictions.some(one => one.position !== null);  // parts are chosen in the picture
@@ -78,7 +78,7 @@ async function drawLabel(answer, kind) {
 function chooseToken(answer, tokens, index, ours) {
   if (ours && answer.predictions.some(one => one.position === index)) choosePosition(index);
   const same = list => list.length === tokens.length && list.every((token, i) => token === tokens[i]), { kind } = viewer;
-  if (same(kind.queries)) viewer.hold(index, -1, true);
+  if (same(kind.queries) || (ours && kind.kind === "cross")) viewer.hold(index, -1, true);
   else if (same(kind.keys)) viewer.hold(-1, index, true);
 }
 function choosePosition(index) {
