@@ -51,6 +51,8 @@ class Buffer {
   bool is_unwritten() const;
   /// The data for reading, without materializing them: this buffer's memory, or a copy if they are unwritten.
   std::shared_ptr<const Buffer> read() const;
+  /// The source of lazy data that are nowhere in memory yet, else null.
+  std::shared_ptr<const Source> source() const;
   /// Releases the pages of a file until they are needed again, unless data() has handed out their address.
   void release_pages() const;
 

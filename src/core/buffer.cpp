@@ -219,10 +219,12 @@ bool Buffer::is_materialized() const {
   return lazy_ == nullptr || lazy_->materialized.load(std::memory_order_acquire);
 }
 
-bool Buffer::is_unwritten() const {
-  if (is_materialized()) return false;
+bool Buffer::is_unwritten() const { return source() != nullptr; }
+
+std::shared_ptr<const Buffer::Source> Buffer::source() const {
+  if (is_materialized()) return nullptr;
   const std::lock_guard lock(lazy_->mutex);
-  return lazy_->data == nullptr;
+  return lazy_->source;
 }
 
 std::shared_ptr<const Buffer> Buffer::read() const {

@@ -5,7 +5,9 @@
 #include "core/json_field.h"
 #include "files/input_file.h"
 #include "heed/error.h"
+#include "heed/io/json.h"
 #include "heed/io/safetensors.h"
+#include "io/quantized_tensors.h"
 #include "io/safetensors_header.h"
 
 namespace heed {
@@ -74,6 +76,13 @@ constexpr OtherFormat kOtherFormats[] = {
 
 }  // namespace
 
+// A weight that several tensors hold.
+struct TensorFiles::Quantized {
+  TensorInfo info;
+  Tensor tensor;
+  std::filesystem::path path;
+};
+
 std::vector<std::string> shards_of_index(const std::filesystem::path& index) {
   return read_index(index).shards;
 }
@@ -84,6 +93,7 @@ TensorFiles TensorFiles::open(const std::filesystem::path& path) {
   all.path_ = directory ? path / kSingleFile : path;
   if (!directory || has_entry(all.path_)) {
     all.add(SafetensorsFile::open(all.path_));
+    if (directory) all.join_quantized(path / "config.json");
     return all;
   }
   all.path_ = path / kIndexFile;
@@ -107,7 +117,32 @@ TensorFiles TensorFiles::open(const std::filesystem::path& path) {
                   "\" not found, although the index lists it there");
     }
   }
+  all.join_quantized(path / "config.json");
   return all;
+}
+
+void TensorFiles::join_quantized(const std::filesystem::path& config) {
+  if (!has_entry(config)) return;
+  const auto quantization = Config::load(config).optional_sub("quantization_config");
+  if (!quantization) return;
+  std::set<std::string> parts;
+  std::vector<std::string> names;
+  for (io::QuantizedTensor& one : io::quantized_tensors(*this, *quantization)) {
+    auto joined = std::make_shared<Quantized>();
+    joined->path = path_of(one.parts.front());
+    joined->info = {one.name, one.format, {one.matrix->rows(), one.matrix->columns()}, 0, 0};
+    joined->tensor = tensor_of(one.matrix, {one.matrix->rows(), one.matrix->columns()});
+    for (const std::string& part : one.parts) {
+      joined->info.end += info(part).end - info(part).begin;
+      parts.insert(part);
+    }
+    names.push_back(one.name);
+    quantized_.emplace(one.name, std::move(joined));
+  }
+  std::erase_if(names_, [&](const std::string& name) { return parts.contains(name); });
+  for (const std::string& part : parts) owner_.erase(part);
+  for (const std::string& name : names) owner_[name] = 0;
+  names_.insert(names_.end(), names.begin(), names.end());
 }
 
 void TensorFiles::add(SafetensorsFile file) {
@@ -116,6 +151,21 @@ void TensorFiles::add(SafetensorsFile file) {
     owner_.emplace(info.name, files_.size());
   }
   files_.push_back(std::move(file));
+}
+
+const TensorInfo& TensorFiles::info(std::string_view name) const {
+  const auto found = quantized_.find(name);
+  return found != quantized_.end() ? found->second->info : owner(name).info(name);
+}
+
+Tensor TensorFiles::get(std::string_view name) const {
+  const auto found = quantized_.find(name);
+  return found != quantized_.end() ? found->second->tensor : owner(name).get(name);
+}
+
+const std::filesystem::path& TensorFiles::path_of(std::string_view name) const {
+  const auto found = quantized_.find(name);
+  return found != quantized_.end() ? found->second->path : owner(name).path();
 }
 
 const SafetensorsFile& TensorFiles::owner(std::string_view name) const {

@@ -2,7 +2,7 @@
 // row is one tensor of a file as it is: nothing is transformed on the way in or out. Where a family's file
 // differs from the plain form, the part that uses the tensor has an option for it: WeightLayout::in_out (a
 // transposed matrix), FusedQkv and FeedForward::fused_gate (several matrices in one), Norm::offset (1 + w). A
-// weight stored as several tensors, such as quantized numbers and scales, has no place here yet.
+// quantized weight is a tensor over its blocks (tensor/block_matrix.h).
 #pragma once
 
 #include <cstdint>

@@ -10,8 +10,10 @@ Tensor Linear::cross_entropy(const Tensor& x, const Tensor& targets,
                              const CrossEntropyOptions& options) const {
   if (weight.defined() && !weight.adapters().empty() && gradients_enabled())
     return heed::cross_entropy((*this)(x), targets, options);
-  if (x.dtype() != DType::f32 || needs_gradient({x, weight.tensor(), bias}))
-    return linear_cross_entropy(x, weight.tensor(), bias, targets, options);
+  if (x.dtype() != DType::f32 || needs_gradient({x, weight.tensor(), bias})) {
+    const Tensor numbers = weight.stays_quantized() ? weight.dequantized() : weight.tensor();
+    return linear_cross_entropy(x, numbers, bias, targets, options);
+  }
   const auto logits = [&](const Tensor& rows) { return (*this)(rows); };
   return chunked_cross_entropy(x, weight.size(0), logits, targets, options);
 }

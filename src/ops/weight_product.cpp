@@ -9,6 +9,7 @@
 #include "heed/ops/shape.h"
 #include "kernels/elementwise.h"
 #include "tensor/impl.h"
+#include "tensor/quantized_matrix.h"
 
 namespace heed {
 namespace {
@@ -46,7 +47,8 @@ Tensor widen(const Tensor& stored, DType dtype) {
 // What the backward function of linear() needs; undefined tensors are absent.
 struct RecordedLinear {
   Tensor x, weight;
-  Tensor kept;  // for the gradient of the activation
+  std::shared_ptr<const PackedWeight> packed;  // where the weight stays in blocks, which is not trained
+  Tensor kept;                                 // for the gradient of the activation
   Activation activation;
   bool in_first;
   std::int64_t rows, out, in;
@@ -58,12 +60,13 @@ struct RecordedLinear {
     std::vector<Tensor> gradients(3);
     if (needs_x) {
       gradients[0] = Tensor::empty(x.shape(), x.dtype());
-      const kernels::StridedMatrix w = matrix_of(weight);
+      const Tensor numbers = packed != nullptr ? packed->dequantized() : weight;
+      const kernels::StridedMatrix w = matrix_of(numbers);
       kernels::gemm<T>({.m = rows,
                         .n = in,
                         .k = out,
                         .a = kernels::row_major(dy.data<T>(), out),
-                        .b = in_first ? w.transposed() : w,
+                        .b = in_first && packed == nullptr ? w.transposed() : w,
                         .c = gradients[0].data<T>(),
                         .ldc = in,
                         .precision = precision});
@@ -88,6 +91,13 @@ struct RecordedLinear {
   }
 };
 
+void record_linear(Tensor& y, const std::vector<Tensor>& inputs, RecordedLinear recorded) {
+  record(y, "linear", inputs, [recorded = std::move(recorded)](const Tensor& gradient) {
+    const Tensor dy = activation_gradient(recorded.activation, recorded.kept, gradient.contiguous());
+    return dispatch_float("linear", dy.dtype(), [&]<class T>() { return recorded.gradients<T>(dy); });
+  });
+}
+
 }  // namespace
 
 MixedPrecision::MixedPrecision() : before_(mixed) { mixed = true; }
@@ -97,12 +107,50 @@ kernels::Precision recording_precision() {
   return mixed ? kernels::Precision::bf16 : kernels::Precision::exact;
 }
 
-PackedWeight::PackedWeight(const Tensor& matrix, WeightLayout layout) : layout_(layout) {
+PackedWeight::PackedWeight(const Tensor& matrix, WeightLayout layout)
+    : out_(matrix.size(layout == WeightLayout::in_out ? 1 : 0)),
+      in_(matrix.size(layout == WeightLayout::in_out ? 0 : 1)),
+      layout_(layout) {
   const bool in_first = layout == WeightLayout::in_out;
-  const std::int64_t n = matrix.size(in_first ? 1 : 0), k = matrix.size(in_first ? 0 : 1);
+  if (const auto quantized = quantized_of(matrix);
+      quantized != nullptr && quantized->is_transposed() == in_first) {
+    matrix_ = quantized->pack();
+    for (const std::int32_t column : quantized->column_order()) columns_.push_back(column);
+    quantized->release_pages();
+    return;
+  }
   const std::shared_ptr<const Buffer> held = TensorImpl::of(matrix).buffer->read();
   const std::byte* first = held->data() + static_cast<std::size_t>(matrix.offset()) * size_of(matrix.dtype());
-  matrix_ = kernels::pack(kernels::dense_matrix(first, matrix.dtype(), n, k, in_first), n, k);
+  matrix_ = kernels::pack(kernels::dense_matrix(first, matrix.dtype(), out_, in_, in_first), out_, in_);
+}
+
+namespace {
+
+enum class Move { gather, scatter };
+// The columns of x [..., in] from or to the places `columns`.
+Tensor move_columns(const Tensor& x, const std::vector<std::int64_t>& columns, Move move) {
+  if (columns.empty()) return x;
+  Tensor moved = Tensor::empty(x.shape(), DType::f32);
+  const float* from = x.data<float>();
+  float* to = moved.data<float>();
+  for (std::int64_t row = 0; row < x.numel(); row += std::ssize(columns)) {
+    for (std::size_t l = 0; l < columns.size(); ++l) {
+      const std::int64_t packed = row + static_cast<std::int64_t>(l), own = row + columns[l];
+      to[move == Move::gather ? packed : own] = from[move == Move::gather ? own : packed];
+    }
+  }
+  return moved;
+}
+
+}  // namespace
+
+Tensor PackedWeight::packed_columns(const Tensor& x) const { return move_columns(x, columns_, Move::gather); }
+Tensor PackedWeight::own_columns(const Tensor& x) const { return move_columns(x, columns_, Move::scatter); }
+
+Tensor PackedWeight::dequantized() const {
+  Tensor numbers = Tensor::empty({out_, in_}, DType::f32);
+  kernels::dequantize(*matrix_, out_, in_, numbers.data<float>());
+  return own_columns(numbers);
 }
 
 Tensor stored_linear(const Tensor& x, const Tensor& weight, const PackedWeight* packed, const Tensor& bias,
@@ -112,7 +160,8 @@ Tensor stored_linear(const Tensor& x, const Tensor& weight, const PackedWeight* 
   Shape shape = x.shape();
   shape[-1] = weight.size(in_first ? 1 : 0);
   Tensor y = Tensor::empty(shape, DType::f32);
-  const Tensor input = x.detach().contiguous();
+  const Tensor dense = x.detach().contiguous(),
+               input = packed != nullptr ? packed->packed_columns(dense) : dense;
   const Tensor b = bias.defined() ? widen(bias.detach(), DType::f32).contiguous() : bias;
   const std::int64_t n = shape[-1], k = x.size(-1), m = n == 0 ? 0 : y.numel() / n;
   kernels::InvariantGemm args{.m = m, .n = n, .k = k, .y = y.data<float>(), .ldy = n};
@@ -161,24 +210,52 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activat
     kernels::activate(activation, pre.data<T>(), y.data<T>(), y.numel());
   });
   if (!recording) return y;
-  const RecordedLinear recorded{.x = input.detach(),
-                                .weight = w.detach(),
-                                .kept = activation == Activation::none ? Tensor()
-                                        : keep_pre                     ? pre
-                                                                       : y.detach(),
-                                .activation = activation,
-                                .in_first = in_first,
-                                .rows = rows,
-                                .out = out,
-                                .in = in,
-                                .precision = precision,
-                                .needs_x = x.requires_grad(),
-                                .needs_w = weight.requires_grad(),
-                                .needs_b = bias.defined() && bias.requires_grad()};
-  record(y, "linear", {input, w, b}, [recorded](const Tensor& gradient) {
-    const Tensor dy = activation_gradient(recorded.activation, recorded.kept, gradient.contiguous());
-    return dispatch_float("linear", dy.dtype(), [&]<class T>() { return recorded.gradients<T>(dy); });
-  });
+  record_linear(y, {input, w, b},
+                {.x = input.detach(),
+                 .weight = w.detach(),
+                 .packed = nullptr,
+                 .kept = activation == Activation::none ? Tensor()
+                         : keep_pre                     ? pre
+                                                        : y.detach(),
+                 .activation = activation,
+                 .in_first = in_first,
+                 .rows = rows,
+                 .out = out,
+                 .in = in,
+                 .precision = precision,
+                 .needs_x = x.requires_grad(),
+                 .needs_w = weight.requires_grad(),
+                 .needs_b = bias.defined() && bias.requires_grad()});
+  return y;
+}
+
+Tensor frozen_linear(const Tensor& x, const Tensor& weight, std::shared_ptr<const PackedWeight> packed,
+                     const Tensor& bias, Activation activation, WeightLayout layout) {
+  const Tensor input = x.contiguous(), b = widen(bias, x.dtype());
+  const Tensor pre = stored_linear(input, weight, packed.get(), b, Activation::none, layout);
+  Tensor y = pre;
+  if (activation != Activation::none) {
+    y = Tensor::empty(pre.shape(), DType::f32);
+    kernels::activate(activation, pre.data<float>(), y.data<float>(), y.numel());
+  }
+  const bool in_first = layout == WeightLayout::in_out;
+  const std::int64_t out = weight.size(in_first ? 1 : 0), in = weight.size(in_first ? 0 : 1);
+  record_linear(y, {input, Tensor(), b},
+                {.x = input.detach(),
+                 .weight = {},
+                 .packed = std::move(packed),
+                 .kept = activation == Activation::none               ? Tensor()
+                         : kernels::gradient_takes_output(activation) ? y.detach()
+                                                                      : pre,
+                 .activation = activation,
+                 .in_first = in_first,
+                 .rows = in == 0 ? 0 : x.numel() / in,
+                 .out = out,
+                 .in = in,
+                 .precision = recording_precision(),
+                 .needs_x = x.requires_grad(),
+                 .needs_w = false,
+                 .needs_b = bias.defined() && bias.requires_grad()});
   return y;
 }
 

@@ -4,9 +4,11 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "heed/ops/matmul.h"
 #include "heed/ops/recurrent.h"
+#include "kernels/blocks.h"
 #include "kernels/gemm.h"
 
 namespace heed {
@@ -29,13 +31,22 @@ inline kernels::StridedMatrix matrix_of(const Tensor& x) {
 /// Threads: several may use one at once.
 class PackedWeight {
  public:
-  /// From a contiguous matrix of f32, bf16 or f16, [out, in] or [in, out]. Lazy data stay lazy.
+  /// From a contiguous matrix of f32, bf16 or f16, [out, in] or [in, out]. Lazy data stay lazy, and blocks of
+  /// a few bits stay such.
   PackedWeight(const Tensor& matrix, WeightLayout layout);
   WeightLayout layout() const { return layout_; }
   const kernels::PackedMatrix* matrix() const { return matrix_.get(); }
+  bool reorders_columns() const { return !columns_.empty(); }
+  /// x [..., in], f32 and contiguous, with its columns in the order of those of the packed matrix, and back.
+  Tensor packed_columns(const Tensor& x) const;
+  Tensor own_columns(const Tensor& x) const;
+  /// Of a quantized weight: its numbers, f32 [out, in], a copy.
+  Tensor dequantized() const;
 
  private:
   std::shared_ptr<const kernels::PackedMatrix> matrix_;
+  std::int64_t out_, in_;
+  std::vector<std::int64_t> columns_;  // which column of the weight each packed one is; empty: the same
   WeightLayout layout_;
 };
 
@@ -43,6 +54,11 @@ class PackedWeight {
 /// they are those of the weight itself. Throws Error as linear() does.
 Tensor stored_linear(const Tensor& x, const Tensor& weight, const PackedWeight* packed, const Tensor& bias,
                      Activation activation, WeightLayout layout);
+
+/// linear() in f32 with a quantized weight, which is not trained and stays packed: gradients go to x and
+/// bias.
+Tensor frozen_linear(const Tensor& x, const Tensor& weight, std::shared_ptr<const PackedWeight> packed,
+                     const Tensor& bias, Activation activation, WeightLayout layout);
 
 /// embedding() in f32, without gradient, for a table [V, D] of f32, bf16 or f16 of which one stride is 1.
 /// `packed` holds its numbers where it is not null; else they are read in place, and pages of a file stay

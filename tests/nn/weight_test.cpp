@@ -10,6 +10,7 @@
 #include "heed/autograd.h"
 #include "heed/nn/linear.h"
 #include "heed/ops.h"
+#include "reference/blocks.h"
 #include "reference/error.h"
 #include "reference/gradient_check.h"
 
@@ -21,6 +22,13 @@ using reference::random_tensor;
 // As a loaded file gives them: not there before they are needed.
 Weight loaded(const Tensor& numbers, DType dtype) { return numbers.to_lazy(dtype); }
 std::size_t held() { return memory_statistics().bytes_in_use; }
+
+float max_size(const Tensor& t) {
+  float most = 0;
+  for (const float value : t.to_vector<float>()) most = std::max(most, std::abs(value));
+  return most;
+}
+float max_difference(const Tensor& a, const Tensor& b) { return max_size(a - b); }
 
 TEST(Weight, GivesTheBitsOfThePlainOne) {
   const Tensor x = random_tensor({5, 40}, 90).to(DType::f32), b = random_tensor({70}, 91).to(DType::f32);
@@ -71,6 +79,71 @@ TEST(Weight, ServesLookupAndProjectionAlike) {
     EXPECT_EQ(projection(x).to_vector<float>(), linear(x, plain).to_vector<float>());
     EXPECT_EQ(lookup(ids).to_vector<float>(), want);
     EXPECT_EQ(lookup.table.form(), WeightForm::packed);
+  }
+}
+
+// A weight in blocks of 8 bits is held as such; products and lookups are those of its numbers.
+TEST(Weight, InBlocksStaysInBlocks) {
+  const std::int64_t out = 96, in = 256;
+  const std::size_t bytes = static_cast<std::size_t>(out * in / 32 * 34);
+  const Tensor x = random_tensor({3, in}, 98).to(DType::f32);
+  const Tensor ids = Tensor::from(std::vector<std::int64_t>{0, 95, 33}, {3});
+  for (const WeightLayout layout : {WeightLayout::out_in, WeightLayout::in_out}) {
+    BlockMatrix matrix = reference::q8_matrix(out, in);
+    matrix.transposed = layout == WeightLayout::in_out;
+    const Shape shape = matrix.transposed ? Shape{in, out} : Shape{out, in};
+    const Tensor numbers = tensor_of_blocks(matrix, shape).clone();
+    const std::size_t before = held();
+    const Weight weight(tensor_of_blocks(matrix, shape));
+    const Linear part{weight, {}, layout};
+    EXPECT_EQ(part(x).to_vector<float>(),
+              linear(x, numbers, {}, Activation::none, layout).to_vector<float>());
+    EXPECT_EQ(weight.form(), WeightForm::packed);
+    if (!matrix.transposed) {
+      EXPECT_EQ((Embedding{weight, 2.0})(ids).to_vector<float>(),
+                embedding(numbers, ids, 2.0).to_vector<float>());
+    }
+    EXPECT_LT(held() - before, bytes + bytes / 4);
+    EXPECT_EQ(weight.tensor().to_vector<float>(), numbers.to_vector<float>());
+    EXPECT_EQ(weight.form(), WeightForm::packed);
+  }
+}
+
+// A frozen weight in blocks lets gradients through and stays as it is.
+TEST(Weight, InBlocksPassesGradients) {
+  const std::int64_t out = 40, in = 64;
+  const Tensor targets = Tensor::from(std::vector<std::int64_t>{3, 39, 0}, {3});
+  for (const WeightLayout layout : {WeightLayout::out_in, WeightLayout::in_out}) {
+    BlockMatrix matrix = reference::q8_matrix(out, in);
+    matrix.transposed = layout == WeightLayout::in_out;
+    const Shape shape = matrix.transposed ? Shape{in, out} : Shape{out, in};
+    const Tensor numbers = tensor_of_blocks(matrix, shape).clone();
+    const Weight weight(tensor_of_blocks(matrix, shape));
+    for (const Activation activation : {Activation::none, Activation::relu, Activation::gelu}) {
+      Tensor x = (random_tensor({3, in}, 99) * 0.01).to(DType::f32).detach(), again = x.clone();
+      Tensor b = random_tensor({out}, 100).to(DType::f32).detach(), b_again = b.clone();
+      for (Tensor* leaf : {&x, &again, &b, &b_again}) leaf->set_requires_grad();
+      const Tensor y = Linear{weight, b, layout}(x, activation);
+      const Tensor want = linear(again, numbers, b_again, activation, layout);
+      EXPECT_LT(max_difference(y.detach(), want.detach()), 1e-4);
+      sum(y * y).backward();
+      sum(want * want).backward();
+      EXPECT_LT(max_difference(x.grad(), again.grad()), 1e-4 * max_size(again.grad()));
+      EXPECT_LT(max_difference(b.grad(), b_again.grad()), 1e-4 * max_size(b_again.grad()));
+      EXPECT_TRUE(weight.stays_quantized());
+    }
+    if (matrix.transposed) continue;
+    Tensor x = (random_tensor({3, in}, 101) * 0.01).to(DType::f32).detach(), again = x.clone();
+    x.set_requires_grad();
+    again.set_requires_grad();
+    const Tensor loss = (Linear{weight, {}}).cross_entropy(x, targets);
+    const Tensor want = linear_cross_entropy(again, numbers, {}, targets);
+    EXPECT_NEAR(loss.item(), want.item(), 1e-5);
+    loss.backward();
+    want.backward();
+    EXPECT_LT(max_difference(x.grad(), again.grad()), 1e-5);
+    EXPECT_TRUE(weight.stays_quantized());
+    EXPECT_EQ(weight.dequantized().to_vector<float>(), numbers.to_vector<float>());
   }
 }
 

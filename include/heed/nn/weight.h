@@ -26,6 +26,9 @@ enum class WeightForm { plain, packed };
 /// plain for good: whoever has the address may write at any time, and the next product must see it. So a
 /// trained weight is plain, and so is one that was not loaded.
 ///
+/// A quantized weight is packed and read as such, and held once; as a tensor it has its dequantized numbers,
+/// computed when they are read, with the same bits.
+///
 /// Copies of a Weight share one form, as tied weights do. Make one Weight of a tensor and copy that: two made
 /// of one tensor would be packed twice.
 /// Threads: several may use one object, or its copies, at once without gradients, the first use included; not
@@ -40,6 +43,11 @@ class Weight {
   bool defined() const { return state_ != nullptr; }
   /// The numbers, and the leaf that gets the gradient; undefined for an undefined weight.
   const Tensor& tensor() const;
+  /// The numbers as f32 in memory of their own: a copy.
+  Tensor dequantized() const;
+  /// Whether products read the blocks of a few bits that a file holds: the weight is not trained, and nobody
+  /// has asked for the address of its numbers.
+  bool stays_quantized() const;
   const Shape& shape() const { return tensor().shape(); }
   std::int64_t size(int axis) const { return tensor().size(axis); }
   DType dtype() const { return tensor().dtype(); }

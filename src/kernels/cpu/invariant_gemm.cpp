@@ -16,6 +16,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "kernels/cpu/blocks-inl.h"
 #include "kernels/cpu/gemm_paths.h"
 #include "kernels/cpu/micro_kernel-inl.h"
 #include "kernels/elementwise.h"
@@ -28,6 +29,7 @@ namespace {
 
 inline constexpr int64_t kMcBytes = 768 << 10;  // of the mc rearranged rows: part of the second-level cache
 inline constexpr int64_t kKc = 1024;            // steps along k that a panel and a block share that cache for
+inline constexpr int64_t kBlockDepth = 512;     // the same of a panel in blocks: a multiple of every block
 inline constexpr int64_t kNcBytes = 8 << 20;    // of the nc columns that are packed on the way
 /// Multiplications a thread should have at least, reading a weight counted as eight of them.
 inline constexpr int64_t kThreadWork = 1 << 18, kReading = 8;
@@ -224,6 +226,50 @@ HWY_INLINE void run_block(const Block<T>& block, int64_t first, int64_t last, co
   }
 }
 
+/// The product of one row with a panel in blocks.
+HWY_INLINE void run_row(const Block<Blocks>& block, int64_t panel) {
+  const TypedGemm<Blocks>& p = block.args;
+  float sums[kNr] = {};
+  float* y = block.sums(0, panel);
+  const int64_t width = std::min(kNr, p.n - panel * kNr);
+  if (p.accumulate) std::copy(y, y + width, sums);
+  row_times_panel(*p.w.panels, panel, p.k, block.rows, sums);
+  for (int64_t i = 0; p.epilogue.bias != nullptr && i < width; ++i)
+    sums[i] += p.epilogue.bias[panel * kNr + i];
+  if (p.epilogue.activation != Activation::none) activate<float>(p.epilogue.activation, sums, sums, kNr);
+  std::copy(sums, sums + width, y);
+}
+
+/// The same for a matrix in blocks: a panel is decoded once for all tiles.
+HWY_INLINE void run_block(const Block<Blocks>& block, int64_t first, int64_t last, const Strip<Blocks>&) {
+  const int64_t size = kNr * block.depth;
+  for (int64_t panel = first; panel < last; ++panel) {
+    if (block.count == 1) {
+      run_row(block, panel);
+      continue;
+    }
+    float* numbers = scratch<2>(size);
+    unpack_steps(*block.args.w.panels, panel, block.from, block.depth, numbers);
+    const Panels<float> one{panel, 1, numbers, size, {}, panel + 1 < last};
+    for (int64_t tile = 0; tile < block.tiles(); ++tile) run_tile(block, tile, one);
+  }
+}
+
+/// Steps of k that a task takes at a time.
+template <class T>
+HWY_INLINE int64_t part_of_depth(int64_t k, int64_t rows) {
+  if (std::is_same_v<T, Blocks>) return rows == 1 ? k : std::min(k, kBlockDepth);
+  // Few rows stay in the cache whatever k is, and are not worth the sums' way through memory.
+  return rows <= kMr ? padded_depth(k) : even_part(k, kKc);
+}
+
+/// Whether panels are read, or packed, in the order of memory.
+template <class T>
+HWY_INLINE bool is_in_order(const Stored<T>& w) {
+  return w.is_packed() || w.strided.row == 1;
+}
+HWY_INLINE bool is_in_order(const Stored<Blocks>&) { return true; }
+
 /// Rearranges the block's rows, tile by tile.
 template <class T>
 HWY_INLINE float* place_block(const Block<T>& block) {
@@ -257,11 +303,10 @@ HWY_INLINE float* place_block(const Block<T>& block) {
 template <class T>
 HWY_INLINE void run_task(const TypedGemm<T>& p, const GemmTask& task) {
   const int64_t all = task.last_row - task.first_row;
-  // Few rows stay in the cache whatever k is, and are not worth the sums' way through memory.
-  const int64_t kc = all <= kMr ? padded_depth(p.k) : even_part(p.k, kKc);
+  const int64_t kc = part_of_depth<T>(p.k, all);
   const int64_t mc = std::max<int64_t>(kMr, kMcBytes / 4 / std::max<int64_t>(kc, 1));
   const int64_t blocks = (all + mc - 1) / mc;
-  const bool plain = p.w.panels == nullptr, keeps = plain && blocks > 1;
+  const bool plain = !p.w.is_packed(), keeps = plain && blocks > 1;
   const int64_t panel_bytes = std::max<int64_t>(kc * kNr * static_cast<int64_t>(sizeof(T)), 1);
   const int64_t nc_panels = keeps ? std::max(kMostPanels, kNcBytes / panel_bytes) : task.last - task.first;
   for (int64_t first = task.first; first < task.last; first += nc_panels) {
@@ -302,7 +347,7 @@ void run_gemm(const InvariantGemm& args, const Stored<T>& w) {
   // The cheapest grid of parts. An element of x that is rearranged, or of w that is read or packed, costs
   // about as much as a multiplication by a panel's row; twice that where it must be transposed.
   const int64_t placing = p.x.column == 1 ? 1 : 2;
-  const int64_t packing = p.w.panels != nullptr || p.w.strided.row == 1 ? 1 : 2;
+  const int64_t packing = is_in_order(p.w) ? 1 : 2;
   int64_t across = 1, least = std::numeric_limits<int64_t>::max();
   for (int64_t c = 1; c <= std::min(team, panels); ++c) {
     const int64_t wide = (panels + c - 1) / c, down = std::min(team / c, tiles);
@@ -318,7 +363,7 @@ void run_gemm(const InvariantGemm& args, const Stored<T>& w) {
     parts *= times;
     finer /= times;
   };
-  if (p.w.panels != nullptr) {
+  if (p.w.is_packed()) {
     cut(down, tiles, 8);
     cut(across, panels, tiles > 1 ? 8 : p.m > 1 ? 4 : 1);
   } else {
@@ -368,6 +413,21 @@ void rows_of(const Stored<T>& w, const RowLookup& rows, float factor, float* y) 
   });
 }
 
+template <>
+void rows_of(const Stored<Blocks>& w, const RowLookup& rows, float factor, float* y) {
+  const int64_t step = w.panels->form()->numbers;
+  parallel_for(rows.count, row_grain(rows.d * kNr), [=](int64_t begin, int64_t end) HWY_ATTR {
+    float numbers[kMostNumbers * kNr];
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t id = rows.ids[i];
+      for (int64_t from = 0; from < rows.d; from += step) {
+        unpack_steps(*w.panels, id / kNr, from, step, numbers);
+        for (int64_t l = 0; l < step; ++l) y[i * rows.d + from + l] = factor * numbers[l * kNr + id % kNr];
+      }
+    }
+  });
+}
+
 template <class T>
 bool has_vectors() {
   return lanes<T>() > 1;
@@ -394,7 +454,8 @@ void invariant_gemm(const InvariantGemm& args) {
 std::shared_ptr<const PackedMatrix> pack(const StridedMatrix& w, std::int64_t n, std::int64_t k) {
   auto packed = std::make_shared<PackedMatrix>(w.dtype, n, k);
   dispatch_stored({w}, [&]<class T>(const Stored<T>& stored) {
-    HEED_DISPATCH(pack_panels, T)(stored.strided, n, k, packed->panels<T>());
+    if constexpr (!std::is_same_v<T, Blocks>)
+      HEED_DISPATCH(pack_panels, T)(stored.strided, n, k, packed->panels<T>());
   });
   return packed;
 }

@@ -3,29 +3,46 @@
 // last.
 #pragma once
 
+#include <optional>
+
 #include "heed/buffer.h"
+#include "kernels/cpu/block_panels.h"
 #include "kernels/gemm.h"
 
 namespace heed::kernels {
-
-inline constexpr std::int64_t kNr = 32;  // rows of w in a panel
 
 class PackedMatrix {
  public:
   PackedMatrix(DType dtype, std::int64_t n, std::int64_t k)
       : dtype_(dtype),
-        panels_(Buffer::allocate(static_cast<std::size_t>((n + kNr - 1) / kNr * kNr * k) * size_of(dtype))) {}
+        panel_bytes_(kNr * k * static_cast<std::int64_t>(size_of(dtype))),
+        panels_(memory(n)) {}
+  /// In blocks of this form.
+  PackedMatrix(const BlockForm& form, std::int64_t n, std::int64_t k)
+      : form_(form), panel_bytes_(k / form.numbers * form.bytes()), panels_(memory(n)) {}
+  /// The form of its blocks, if it is in blocks; else it has numbers of dtype().
+  const std::optional<BlockForm>& form() const { return form_; }
   DType dtype() const { return dtype_; }
   /// Panels of T, which must be the type of dtype().
   template <class T>
   T* panels() const {
     return reinterpret_cast<T*>(panels_->data());
   }
+  std::byte* panel(std::int64_t i) const { return panels_->data() + i * panel_bytes_; }
 
  private:
-  DType dtype_;
+  std::shared_ptr<Buffer> memory(std::int64_t n) const {
+    return Buffer::allocate(static_cast<std::size_t>((n + kNr - 1) / kNr * panel_bytes_));
+  }
+
+  DType dtype_ = DType::f32;
+  std::optional<BlockForm> form_;
+  std::int64_t panel_bytes_;
   std::shared_ptr<Buffer> panels_;
 };
+
+/// Stands for the type of the numbers of a matrix in blocks.
+struct Blocks {};
 
 /// A StridedMatrix with its type.
 template <class T>
@@ -44,6 +61,12 @@ template <class T>
 struct Stored {
   const T* panels = nullptr;
   Strided<T> strided{};
+  bool is_packed() const { return panels != nullptr; }
+};
+template <>
+struct Stored<Blocks> {
+  const PackedMatrix* panels = nullptr;
+  static constexpr bool is_packed() { return true; }
 };
 
 /// Calls fn with the Stored<T> of a matrix. Every kernel for stored matrices learns their type and form here.
@@ -53,6 +76,7 @@ void dispatch_stored(const StoredMatrix& w, Fn&& fn) {
     if (w.packed != nullptr) return fn(Stored<T>{w.packed->panels<T>()});
     fn(Stored<T>{nullptr, Strided<T>(w.strided)});
   };
+  if (w.packed != nullptr && w.packed->form()) return fn(Stored<Blocks>{w.packed});
   switch (w.packed != nullptr ? w.packed->dtype() : w.strided.dtype) {
     case DType::f32: return call.template operator()<float>();
     case DType::bf16: return call.template operator()<bfloat16>();
