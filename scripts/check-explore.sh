@@ -169,6 +169,35 @@ page_size 390 844
 step "narrower" 'await until("no wider than 390 pixels", () => page.scrollWidth <= innerWidth)'
 page_size 1280 900
 
+model=clip
+serve $fixtures/clip
+page_open "$address" 'models.length'
+step "labels stand beside an image" 'await until("a hint", () => $("status").textContent === "Choose an image."); expect("a field for labels", !$("labels-box").hidden); window.waiting = settled(() => {})'
+choose file "$pictures/photo.jpg"
+step "without labels" 'await waiting; expect("a hint", $("predictions").textContent.includes("Write labels")); expect("no tokens", $("tokens").hidden)'
+step "labels" 'await settled(() => type("labels", "a photo of a cat\ndogs\n\nThe house is red.")); expect("three, and their head", rows() === 4 && $("predictions").textContent.includes("Labels")); expect("the likeliest in tokens", $("tokens").textContent.includes("“The house is red.”")); await until("they are shaded", () => document.querySelector("#tokens button").style.background); expect("both towers", viewer.data.kinds.map(kind => kind.kind).join() === "encoder,text" && viewer.state.view === "picture")'
+step "another label" 'const dogs = [...document.querySelectorAll("#predictions input")].find(input => input.getAttribute("aria-label").includes("dogs")); await settled(() => dogs.click()); expect("its tokens", $("tokens").textContent.includes("“dogs”") && tokens() === 3 && results[0].answer.label === 1)'
+step "what heads of both towers do" '$("try-all").click(); await until("all heads", () => $("progress").hidden && document.querySelectorAll("#effects td button").length === 16)'
+step "a head of the text" 'viewer.chooseKind(1); viewer.show({ layer: 1, head: 2 }); await settled(() => $("ablate").click()); expect("changes of logits", $("changes").textContent.includes("text layer 1, head 2") && $("predictions").textContent.includes("change"))'
+page_size 390 844
+step "narrower" 'await until("no wider than 390 pixels", () => page.scrollWidth <= innerWidth)'
+page_size 1280 900
+
+model=vit-gpt2
+serve $fixtures/vit-gpt2
+page_open "$address" 'models.length'
+step "a caption needs an image" 'await until("a hint", () => $("status").textContent === "Choose an image."); window.waiting = settled(() => {})'
+choose file "$pictures/photo.jpg"
+step "a caption" 'await waiting; expect("its tokens", tokens() === 33 && document.querySelectorAll("#tokens .strip").length === 1); expect("over the image", viewer.kind.kind === "cross" && viewer.state.view === "picture" && !viewer.panels[0].part("picture").hidden); document.querySelectorAll("#tokens button")[3].click(); expect("a token is followed", viewer.state.query === 3 && viewer.panels[0].part("of").textContent.includes("(3)"))'
+step "another target" 'await settled(() => type("target", "ab")); expect("its tokens", tokens() > 1 && tokens() < 8); const before = tokens(); await settled(() => $("continue").click()); expect("one more", tokens() === before + 1)'
+
+model=wav2vec2-ctc
+serve $fixtures/wav2vec2-ctc
+page_open "$address" 'models.length'
+step "samples are asked for" 'await until("a hint", () => $("status").textContent === "Choose a sound."); window.waiting = settled(() => {})'
+choose file "$PWD/$fixtures/sound/speech.wav"
+step "their spectrogram" 'await waiting; expect("a column for 10 ms, a row for a band", viewer.data.image.picture.width === 35 && viewer.data.image.picture.height === 80)'
+
 model=audio-spectrogram
 serve $fixtures/audio-spectrogram
 page_open "$address" 'models.length'

@@ -7,6 +7,7 @@
 
 #include "cli/terminal.h"
 #include "cli/text_tensors.h"
+#include "files/input_file.h"
 #include "heed/autograd.h"
 #include "heed/files/file.h"
 #include "heed/models/registry.h"
@@ -42,7 +43,8 @@ AnalyzedFile analyzed_file(const AnalyzedModel& model, const std::string& file) 
   const InputSpec input = model.model->input();
   AnalyzedFile result{tasks::file_input(input, model.processor, file).tensors, {}};
   const auto grid = inspect::patch_grid(input, result.inputs);
-  if (!grid) throw Error(file + ": expected at least one part, got " + result.inputs.at(input.name).str());
+  if (!grid)
+    throw Error(shown_name(file) + ": expected at least one part, got " + result.inputs.at(input.name).str());
   result.parts = inspect::part_labels(input, result.inputs, *grid);
   return result;
 }

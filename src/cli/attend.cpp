@@ -54,7 +54,7 @@ struct AttendArguments {
   }
 };
 
-// Whether a model transcribes; its alignment heads are shown unless others are chosen.
+// Whether a model transcribes; its alignment heads, if it has any, are shown unless others are chosen.
 bool transcribes(const AttendInput& input) { return !input.sound.words.empty(); }
 
 // Returns the requested kinds of those that a model has. The page of a recording leaves out those of the
@@ -118,7 +118,7 @@ bool is_figure(const AttendArguments& arguments, const Globals& globals) {
 // Whether the alignment heads of a model of speech are shown: by default, in figures and in the terminal.
 bool shows_alignment(const AttendArguments& arguments, const AttendInput& input, const Globals& globals) {
   if (arguments.heads == "alignment" || !arguments.heads.empty()) return arguments.heads == "alignment";
-  return arguments.layers.empty() && transcribes(input) && is_figure(arguments, globals);
+  return arguments.layers.empty() && !input.alignment_heads.empty() && is_figure(arguments, globals);
 }
 
 MapChoice choice_of(const AttendArguments& arguments) {
@@ -246,9 +246,9 @@ AttentionPicture attend(const AttendArguments& arguments, AttendInput input, con
   AttentionRecord record = towers != nullptr ? record_towers(*towers, input, options)
                                              : record_attention(source.model, input.tensors, options);
   check_layers(choice, record);
-  if (is_figure(arguments, source.globals) && arguments.ranges.all() &&
-      input.tensors.contains("pixel_values") &&
-      has_kind(options.kinds, "cross")) {  // a map for each word is enough
+  const bool words = input.tensors.contains("pixel_values") || transcribes(input);
+  if (is_figure(arguments, source.globals) && arguments.ranges.all() && words &&
+      input.alignment_heads.empty() && has_kind(options.kinds, "cross")) {  // a map for each word is enough
     choice.mean_of_heads = choice.mean_of_heads || arguments.heads.empty();
     if (arguments.layers.empty()) choice.layers = {record.layers.back().layer};
   }
@@ -330,7 +330,7 @@ void check_arguments(AttendArguments& arguments, const Globals& globals) {
 
 void run(AttendArguments arguments, const Globals& globals) {
   check_arguments(arguments, globals);
-  const std::vector<std::string> texts =
+  std::vector<std::string> texts =
       arguments.input.empty() ? read_texts(arguments.texts, globals.quiet) : std::vector<std::string>{""};
   for (const char* option : {"--target", "--pair"}) {
     if (texts.size() > 1 && (option[2] == 't' ? arguments.target : arguments.pair).has_value())
@@ -348,6 +348,7 @@ void run(AttendArguments arguments, const Globals& globals) {
     if (arguments.input.empty() && model->input().kind == InputKind::tokens) throw;
   }
   const AttendSource source{*model, tokenizer.get(), directory, globals};
+  if (model->input().kind != InputKind::tokens && !arguments.texts.empty()) texts = file_arguments(texts);
   const bool lines = arguments.texts.empty() && arguments.input.empty();
   FailedLines failed(globals.json);
   for (std::size_t i = 0; i < texts.size(); ++i) {
@@ -386,8 +387,8 @@ void add_attend(CLI::App& app, const Globals& globals) {
   auto a = std::make_shared<AttendArguments>();
   command->add_option(
       "text", a->texts,
-      "Texts, image files for an image model, or sound files for a model that hears; without any, "
-      "the lines of stdin");
+      "Texts, image files for an image model, or sound files for a model that hears, - for one on stdin; "
+      "without any, the lines of stdin");
   command
       ->add_option("--target", a->target,
                    "A given translation of the text or caption of the image, instead of the model's own")
@@ -405,9 +406,8 @@ void add_attend(CLI::App& app, const Globals& globals) {
       ->allow_extra_args(false)
       ->group("Input");
   command
-      ->add_option(
-          "--start", a->start,
-          "Where the part of a recording begins that is shown, at most 30 s for Whisper (default: 0)")
+      ->add_option("--start", a->start,
+                   "Where the part of a recording begins that is shown, at most 30 s of speech (default: 0)")
       ->check(number_from_zero())
       ->type_name("SECONDS")
       ->group("Input");
@@ -430,8 +430,9 @@ void add_attend(CLI::App& app, const Globals& globals) {
       ->type_name("cross|encoder|decoder|image|text|pooling|self")
       ->group("Output");
   command
-      ->add_option("--layers", a->layers,
-                   "Layers to show, e.g. 0,3 (default: all; of a caption over its image, the last)")
+      ->add_option(
+          "--layers", a->layers,
+          "Layers to show, e.g. 0,3 (default: all; of a caption over its image and of Moonshine, the last)")
       ->type_name("LIST|all")
       ->group("Output");
   command
@@ -441,7 +442,7 @@ void add_attend(CLI::App& app, const Globals& globals) {
           "speech "
           "(default: all in files, mean in the terminal and of a caption over its image, alignment in the "
           "terminal and "
-          "figures of speech)")
+          "figures of Whisper)")
       ->type_name("LIST|all|mean|max|alignment")
       ->group("Output");
   command

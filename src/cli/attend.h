@@ -83,9 +83,6 @@ bool is_text_kind(const std::string& kind);
 /// Cuts the maps of texts to their last query, whose vector stands for the text, for beside the image.
 void keep_last_queries(AttentionPicture& picture);
 
-/// A spectrogram [bins, frames] as an image, dark where it is loud, low frequencies at the bottom.
-InputImage spectrogram_image(const std::vector<float>& values, std::int64_t bins, std::int64_t frames);
-
 /// Reads the tensors that the model takes (`pixel_values`, `input_features`, `input_ids`, …; one row) from a
 /// safetensors file.
 AttendInput tensor_input(const std::filesystem::path& file, const AttendSource& source);

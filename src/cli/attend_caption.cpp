@@ -10,31 +10,6 @@
 namespace heed::cli {
 namespace {
 
-constexpr std::string_view kNoCharacter = "\xEF\xBF\xBD";  // of bytes that are no whole character yet
-
-// The words of a text with their tokens; those that add no text, such as an end token, belong to none.
-std::vector<QueryGroup> words_of(const std::vector<std::int64_t>& ids, const Tokenizer& tokenizer) {
-  std::vector<QueryGroup> words;
-  std::string before;
-  std::int64_t begin = 0;  // of the tokens whose text is not known yet
-  for (std::int64_t end = 1; end <= std::ssize(ids); ++end) {
-    const std::string text = tokenizer.decode(std::span(ids).first(static_cast<std::size_t>(end)));
-    if (text == before) {
-      if (begin == end - 1) begin = end;
-      continue;
-    }
-    if (text.ends_with(kNoCharacter) && end < std::ssize(ids)) continue;
-    const std::string added = text.substr(std::min(before.size(), text.size()));
-    const bool starts = words.empty() || added.starts_with(' ') || added.starts_with('\n');
-    if (starts) words.push_back({"", begin, end});
-    words.back().label += starts && added.size() > 1 && added.front() == ' ' ? added.substr(1) : added;
-    words.back().end = end;
-    before = text;
-    begin = end;
-  }
-  return words;
-}
-
 std::vector<std::int64_t> caption_ids(const AttendText& text, const EncoderDecoderModel& model,
                                       const AttendSource& source) {
   if (text.target) return source.tokenizer->encode_target(*text.target).ids;
@@ -64,7 +39,7 @@ AttendInput caption_input(const AttendText& text, const EncoderDecoderModel& mod
   input.tokens = inspect::encoder_decoder_tokens({}, {}, inspect::token_names(source.tokenizer, fed));
   input.tokens["cross"].queries = inspect::token_names(source.tokenizer, caption);
   input.following = caption;
-  input.words = words_of(caption, *source.tokenizer);
+  input.words = inspect::words_of(caption, *source.tokenizer);
   return input;
 }
 

@@ -9,6 +9,7 @@
 #include "cli/generation_arguments.h"
 #include "cli/model_commands.h"
 #include "cli/tap_options.h"
+#include "files/input_file.h"
 #include "heed/generate/complete.h"
 #include "heed/generate/translate.h"
 #include "heed/image/processor.h"
@@ -153,7 +154,7 @@ AttendInput image_input(const std::string& file, const AttendSource& source) {
   AttendInput input;
   input.tensors["pixel_values"] = image.values;
   if (image.grids.defined()) input.tensors["spatial_shapes"] = image.grids;
-  input.title = std::filesystem::path(file).filename().string();
+  input.title = std::filesystem::path(shown_name(file)).filename().string();
   const Tensor seen = processor.picture(image.values, image.grids);
   input.image = {seen.size(1), seen.size(0), seen.to_vector<std::uint8_t>()};
   return input;

@@ -36,12 +36,7 @@ InputImage image_of(const AttendInput& input, const AttendSource& source, std::i
   const InputSpec spec = source.model.input();
   const auto grid = grid_of_keys(spec, input.tensors, keys);
   if (!grid) return {};
-  InputImage image = input.image;
-  if (image.width == 0 && spec.kind == InputKind::spectrogram && spec.patch.rank() == 0) {
-    const Tensor& bins = input.tensors.at(spec.name);  // [1, bins, frames]
-    image = spectrogram_image(bins.to(DType::f32).to_vector<float>(), bins.size(1), bins.size(2));
-  }
-  return inspect::picture_of_parts(spec, input.tensors, *grid, std::move(image));
+  return inspect::picture_of_parts(spec, input.tensors, *grid, input.image);
 }
 
 // Of a recording, the image is cut to what holds sound.
@@ -247,8 +242,7 @@ void add_alignment(AttentionPicture& picture, const AttentionRecord& record, con
     }
   }
   if (heads == 0)
-    throw UsageError(
-        "--heads: expected alignment only for a model of speech, and a layer that has such heads");
+    throw UsageError("--heads: expected alignment only for a Whisper, and a layer that has such heads");
   map.head = AttentionMap::kAlignmentHeads;
   for (const double sum : sums) map.weights.push_back(static_cast<float>(sum / static_cast<double>(heads)));
   picture.maps.push_back(std::move(map));

@@ -1,4 +1,4 @@
-// Recordings for heed attend: the window that is shown, its words for a model of speech, and the spectrogram.
+// Recordings for heed attend: the window that is shown, and its words for a model of speech.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,12 +9,12 @@
 #include "cli/model_commands.h"
 #include "cli/signals.h"
 #include "core/trimmed.h"
+#include "files/input_file.h"
 #include "heed/ops/shape.h"
 #include "heed/sound/processor.h"
 #include "heed/tasks/transcribe.h"
 #include "inspect/token_input.h"
 #include "models/named_tensors.h"
-#include "sound/spectrogram.h"
 #include "tasks/speech_window.h"
 
 namespace heed::cli {
@@ -28,9 +28,25 @@ std::string shown_part(const std::string& file, double start, double seconds) {
                      start + seconds);
 }
 
+[[noreturn]] void fail_without_speech(const std::string& file, double start, double seconds, bool whole) {
+  throw Error(fmt::format("{}: expected speech, got none from {:.2f} s to {:.2f} s{}", file, start,
+                          start + seconds, whole ? "" : " (choose another part with --start)"));
+}
+
+// What the decoder reads, and after each position the token that follows; after the last, `end`.
+void add_transcript(AttendInput& input, const std::vector<std::int64_t>& fed, std::int64_t end,
+                    const AttendSource& source) {
+  input.following.assign(fed.begin() + 1, fed.end());
+  input.following.push_back(end);
+  input.tensors["decoder_input_ids"] = inspect::one_row(fed);
+  const std::vector<std::string> tokens = inspect::token_names(source.tokenizer, fed);
+  input.tokens["decoder"] = {tokens, tokens};
+  input.tokens["cross"].queries = inspect::token_names(source.tokenizer, input.following);
+}
+
 AttendInput speech_input(const AttendText& text, const EncoderDecoderModel& model,
                          const AttendSource& source) {
-  const std::string& file = text.text;
+  const std::string file = shown_name(text.text);
   const SpeechSettings settings = load_speech_settings(source.directory.string(), model);
   const SoundProcessor processor = load_sound_processor(source.directory);
   TranscribeOptions options;
@@ -38,15 +54,11 @@ AttendInput speech_input(const AttendText& text, const EncoderDecoderModel& mode
   GenerationOptions sampling{.do_sample = true};
   choose_seed(sampling, source.globals);
   options.seed = sampling.seed;
-  const tasks::SpeechWindow window = tasks::transcribe_window(model, *source.tokenizer, settings, processor,
-                                                              SoundReader(file, {.rate = processor.rate()}),
-                                                              text.start.value_or(0), options);
-  if (window.words.empty()) {
-    throw Error(fmt::format("{}: expected speech, got none from {:.2f} s to {:.2f} s{}", file, window.offset,
-                            window.offset + window.seconds,
-                            window.seconds < window.recording ? " (choose another part with --start)" : ""));
-  }
-
+  const tasks::SpeechWindow window = tasks::transcribe_window(
+      model, *source.tokenizer, settings, processor, SoundReader(text.text, {.rate = processor.rate()}),
+      text.start.value_or(0), options);
+  if (window.words.empty())
+    fail_without_speech(file, window.offset, window.seconds, window.seconds >= window.recording);
   AttendInput input;
   if (window.seconds < window.recording) input.part = shown_part(file, window.offset, window.seconds);
   std::string transcript;
@@ -61,13 +73,39 @@ AttendInput speech_input(const AttendText& text, const EncoderDecoderModel& mode
     transcript += word.text;
   }
   input.title = std::filesystem::path(file).filename().string() + " → " + std::string(trimmed(transcript));
-  input.following.assign(fed.begin() + 1, fed.end());
-  input.following.push_back(settings.generation.eos_token_id.front());
+  add_transcript(input, fed, settings.generation.eos_token_id.front(), source);
   input.tensors["input_features"] = window.features;
-  input.tensors["decoder_input_ids"] = inspect::one_row(fed);
-  const std::vector<std::string> tokens = inspect::token_names(source.tokenizer, fed);
-  input.tokens["decoder"] = {tokens, tokens};
-  input.tokens["cross"].queries = inspect::token_names(source.tokenizer, input.following);
+  return input;
+}
+
+// Of a decoder that reads samples, whose words have no times.
+AttendInput sample_speech_input(const AttendText& text, const EncoderDecoderModel& model,
+                                const AttendSource& source) {
+  const std::string file = shown_name(text.text);
+  const GenerationOptions generation = load_generation_options(source.directory);
+  const SoundProcessor processor = load_sound_processor(source.directory);
+  TranscribeOptions options;
+  options.stop = &stop_flag();
+  const tasks::HeardSamples window = tasks::transcribe_window(
+      model, generation, processor, SoundReader(text.text, {.rate = processor.rate()}),
+      text.start.value_or(0), options);
+  const bool whole = window.offset == 0 && window.ends;
+  const std::vector<QueryGroup> words = inspect::words_of(window.tokens, *source.tokenizer);
+  if (words.empty()) fail_without_speech(file, window.offset, window.seconds, whole);
+  AttendInput input;
+  if (!whole) input.part = shown_part(file, window.offset, window.seconds);
+  input.sound = {window.offset, window.seconds, {}};
+  input.window = window.seconds;
+  const std::int64_t before = std::ssize(window.start) - 1;  // positions before the one of the first token
+  for (const QueryGroup& word : words)
+    input.sound.words.push_back({word.label, 0, 0, {before + word.first, before + word.end}, false});
+  input.title = std::filesystem::path(file).filename().string() + " → " +
+                std::string(trimmed(source.tokenizer->decode_clean(window.tokens)));
+  std::vector<std::int64_t> fed = window.start;
+  fed.insert(fed.end(), window.tokens.begin(), window.tokens.end());
+  add_transcript(input, fed,
+                 generation.eos_token_id.empty() ? model.eos_id() : generation.eos_token_id.front(), source);
+  input.tensors[model.input().name] = window.values;
   return input;
 }
 
@@ -95,21 +133,6 @@ Part part_of(SoundReader& reader, double start, std::int64_t most) {
   return {Tensor::from(samples, {count}), ends};
 }
 
-// Of samples, which a model may read as they are.
-InputImage spectrogram_of(const Tensor& samples, std::int64_t rate) {
-  constexpr std::int64_t kBins = 80;
-  const sound::SpectrogramSettings settings;
-  const std::int64_t frames = samples.numel() / settings.hop;
-  if (samples.numel() <= settings.frame / 2 || frames == 0) return {};
-  std::vector<float> values(static_cast<std::size_t>(kBins * frames));
-  sound::Spectrogram(settings, sound::MelFilters::slaney(kBins, settings.fft_size, rate))(
-      std::span(samples.data<float>(), static_cast<std::size_t>(samples.numel())), frames, values);
-  constexpr float kDecades = 8;  // below the loudest, as Whisper hears it
-  const float least = *std::max_element(values.begin(), values.end()) - kDecades;
-  for (float& value : values) value = std::max(value, least);
-  return spectrogram_image(values, kBins, frames);
-}
-
 }  // namespace
 
 AttendInput sound_input(const AttendText& text, const AttendSource& source) {
@@ -117,12 +140,10 @@ AttendInput sound_input(const AttendText& text, const AttendSource& source) {
     throw UsageError("--pair, --target, --max-new-tokens: expected none for a recording, got one");
   const InputSpec spec = source.model.input();
   if (const auto* both = dynamic_cast<const EncoderDecoderModel*>(&source.model)) {
-    if (spec.kind == InputKind::waveform)
-      throw Error(
-          fmt::format("attend: expected a model of speech that reads spectrograms, such as whisper, got {} "
-                      "(give its tensors with --input)",
-                      both->family()));
-    return speech_input(text, *both, source);
+    if (source.tokenizer == nullptr)
+      static_cast<void>(load_tokenizer(source.directory));  // says what is missing
+    return spec.kind == InputKind::waveform ? sample_speech_input(text, *both, source)
+                                            : speech_input(text, *both, source);
   }
   const SoundProcessor processor = load_sound_processor(source.directory);
   SoundReader reader(text.text, {.rate = processor.rate()});
@@ -131,39 +152,24 @@ AttendInput sound_input(const AttendText& text, const AttendSource& source) {
   const Part part =
       part_of(reader, start, processor.window().value_or(static_cast<std::int64_t>(kUsualSeconds * rate)));
   AttendInput input;
-  input.title = std::filesystem::path(text.text).filename().string();
+  input.title = std::filesystem::path(shown_name(text.text)).filename().string();
   const Tensor features = processor(part.samples, {.attention_mask = false}).features;
   if (!has_rows(features.shape(), spec.row)) {
     throw Error(
         fmt::format("{}: expected {} of rows {} after preprocessing, got {} (the sizes of "
                     "preprocessor_config.json are not those of config.json)",
-                    text.text, spec.name, row_text(spec.row), features.str()));
+                    shown_name(text.text), spec.name, row_text(spec.row), features.str()));
   }
   input.tensors[spec.name] = features;
   const double seconds = static_cast<double>(part.samples.numel()) / rate;
   if (spec.kind == InputKind::waveform) {
-    input.image = spectrogram_of(part.samples, processor.rate());
     input.window = seconds;
   } else {  // a grid of patches, of padding too
     input.window = static_cast<double>(*processor.window()) / rate;
   }
   input.sound = {start, input.window, {}};
-  if (start > 0 || !part.ends) input.part = shown_part(text.text, start, seconds);
+  if (start > 0 || !part.ends) input.part = shown_part(shown_name(text.text), start, seconds);
   return input;
-}
-
-InputImage spectrogram_image(const std::vector<float>& values, std::int64_t bins, std::int64_t frames) {
-  const auto [low, high] = std::minmax_element(values.begin(), values.end());
-  const float range = *high > *low ? *high - *low : 1;
-  InputImage image{frames, bins, {}};
-  image.upward = true;
-  for (std::int64_t bin = bins - 1; bin >= 0; --bin) {
-    for (std::int64_t frame = 0; frame < frames; ++frame) {
-      const float loudness = (values[static_cast<std::size_t>(bin * frames + frame)] - *low) / range;
-      image.rgb.insert(image.rgb.end(), 3, static_cast<std::uint8_t>(std::lround(255 * (1 - loudness))));
-    }
-  }
-  return image;
 }
 
 }  // namespace heed::cli

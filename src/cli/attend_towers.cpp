@@ -30,9 +30,7 @@ AttendInput towers_input(const std::string& file, const std::vector<std::string>
   AttendInput input = image_input(file, source);
   const EncoderModel& tower = model.text();
   for (std::size_t i = 0; i < texts.size(); ++i) {
-    std::vector<std::int64_t> ids = source.tokenizer->encode(texts[i]).ids;
-    if (const auto length = tower.padded_length(); length && std::ssize(ids) < *length)
-      ids.resize(static_cast<std::size_t>(*length), source.tokenizer->pad_id().value_or(tower.pad_id()));
+    const std::vector<std::int64_t> ids = inspect::tower_ids(tower, *source.tokenizer, texts[i]);
     if (ids.empty()) throw Error("--text: missing text (give one with at least one word)");
     if (const auto most = tower.max_positions(); most && std::ssize(ids) > *most) {
       throw Error(

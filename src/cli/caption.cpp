@@ -7,6 +7,7 @@
 #include "cli/cli.h"
 #include "cli/generation_arguments.h"
 #include "cli/hypotheses.h"
+#include "cli/input.h"
 #include "cli/lines.h"
 #include "cli/model_commands.h"
 #include "cli/models.h"
@@ -71,7 +72,7 @@ void run(const CaptionArguments& arguments, const Globals& globals) {
   const auto print = [&](const std::vector<Caption>& captions, const Line& line) {
     streamed ? fmt::print("\n") : print_captions(captions, line.index, globals.json, generation);
   };
-  for_each_line(arguments.texts, arguments.batch_tokens, globals, compute, print);
+  for_each_line(file_arguments(arguments.texts), arguments.batch_tokens, globals, compute, print);
 }
 
 }  // namespace
@@ -81,7 +82,8 @@ void add_caption(CLI::App& app, const Globals& globals) {
       "caption", "Describe images, or read the line of text in them, with an encoder-decoder");
   auto a = std::make_shared<CaptionArguments>();
   command->add_option("file", a->texts,
-                      "Image files (PNG, JPEG, WebP, GIF, PNM); without any, the lines of stdin");
+                      "Image files (PNG, JPEG, WebP, GIF, PNM), - for one on stdin; without any, their names "
+                      "from the lines of stdin");
   add_model_options(*command, *a)->required();
   a->generation.add_to(*command);
   command->footer(std::string(kGenerationNote) +

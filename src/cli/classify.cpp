@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 
 #include "cli/cli.h"
+#include "cli/input.h"
 #include "cli/lines.h"
 #include "cli/model_commands.h"
 #include "cli/option_values.h"
@@ -93,7 +94,7 @@ void classify_by_labels(const ClassifyArguments& arguments, const Globals& globa
   const auto tokenizer = load_tokenizer(located.directory);
   const ImageProcessor processor = load_image_processor(located.directory);
   for_each_line(
-      arguments.texts, arguments.batch_tokens, globals,
+      file_arguments(arguments.texts), arguments.batch_tokens, globals,
       [&](const std::vector<std::string>& files, const TaskOptions& options) {
         return classify_images(*dual, *tokenizer, processor, files, prompts, arguments.top_k, options);
       },
@@ -131,7 +132,7 @@ void run(const ClassifyArguments& arguments, const Globals& globals) {
       return processor.image ? classify_images(*model, *processor.image, files, arguments.top_k, options)
                              : classify_sounds(*model, *processor.sound, files, arguments.top_k, options);
     };
-    return for_each_line(arguments.texts, arguments.batch_tokens, globals, compute, print);
+    return for_each_line(file_arguments(arguments.texts), arguments.batch_tokens, globals, compute, print);
   }
   const auto tokenizer = load_tokenizer(located.directory);
   for_each_line(
@@ -153,7 +154,9 @@ void run(const ClassifyArguments& arguments, const Globals& globals) {
 void add_classify(CLI::App& app, const Globals& globals) {
   CLI::App* command = app.add_subcommand("classify", "Label texts, images or sounds with a classifier");
   auto a = std::make_shared<ClassifyArguments>();
-  add_task_options(*command, *a, "Texts, or image files for an image model; without any, the lines of stdin");
+  add_task_options(*command, *a,
+                   "Texts, or image or sound files for a model of those, - for one on stdin; without any, "
+                   "the lines of stdin");
   command->add_option("--pair", a->pairs, "Second text of a pair: one for all texts, or one for each")
       ->allow_extra_args(false)
       ->type_name("TEXT")
@@ -184,7 +187,8 @@ void add_classify(CLI::App& app, const Globals& globals) {
       "  heed classify --model ./entailment \"A man sleeps.\" --pair \"Nobody is awake.\" --top-k 0 --json\n"
       "  heed classify --model ./reranker --tab-pairs < queries-and-passages.tsv\n"
       "  heed classify --model ./vit photo.jpg drawing.png --top-k 5\n"
-      "  heed classify --model ./clip photo.jpg --labels \"a cat\" --labels \"a dog\"");
+      "  heed classify --model ./clip photo.jpg --labels \"a cat\" --labels \"a dog\"\n"
+      "  curl -s https://example.org/photo.jpg | heed classify --model ./vit -");
   command->callback([a, &globals] { run(*a, globals); });
 }
 

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "cli/cli.h"
+#include "cli/input.h"
 #include "cli/lines.h"
 #include "cli/model_commands.h"
 #include "cli/models.h"
@@ -14,6 +15,7 @@
 #include "cli/processes.h"
 #include "cli/task_arguments.h"
 #include "cli/terminal.h"
+#include "files/input_file.h"
 #include "heed/image/processor.h"
 #include "heed/io/json.h"
 #include "heed/io/npy.h"
@@ -227,6 +229,9 @@ void search_texts(const EmbedSession& session) {
   const Tensor vectors = arguments.vectors.empty() ? embed_all(session, texts) : read_npy(arguments.vectors);
   if (!vectors.defined())
     throw Error("embed: missing texts to search (give them on stdin, as arguments, or --vectors FILE.npy)");
+  if (arguments.images) {
+    for (std::string& file : texts) file = shown_name(file);
+  }
   for (const std::string& query : arguments.queries)
     queries.push_back(valid_text(query, "--query", session.globals.quiet));
   EmbeddingRecipe recipe = session.recipe;
@@ -301,8 +306,9 @@ void check_use(const EmbedArguments& arguments) {
   }
 }
 
-void run(const EmbedArguments& arguments, const Globals& globals) {
+void run(EmbedArguments arguments, const Globals& globals) {
   check_use(arguments);
+  if (arguments.images) arguments.texts = file_arguments(arguments.texts);
   const LocatedModel located = locate_model(arguments.model);
   const std::filesystem::path& directory = located.directory;
   const std::filesystem::path transformer = transformer_directory(directory);
@@ -329,7 +335,8 @@ void run(const EmbedArguments& arguments, const Globals& globals) {
 void add_embed(CLI::App& app, const Globals& globals) {
   CLI::App* command = app.add_subcommand("embed", "Turn texts or images into vectors (sentence embeddings)");
   auto a = std::make_shared<EmbedArguments>();
-  add_task_options(*command, *a, "Texts, or with --image image files; without any, the lines of stdin");
+  add_task_options(*command, *a,
+                   "Texts, or with --image image files, - for one on stdin; without any, the lines of stdin");
   command->add_flag("--image", a->images, "The texts are names of image files; a --query is a text still")
       ->group("Input");
   command->add_option("--prompt", a->prompt, "Text to put before every text")

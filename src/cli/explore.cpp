@@ -33,7 +33,9 @@ explore::ExploredModel open_explored(const ModelChoice& choice, const Globals& g
   try {
     if (model->vocab_size() > 0) tokenizer = load_tokenizer(located.directory);
   } catch (const Error&) {  // of sound, characters are then shown as numbers
-    if (model->input().kind == InputKind::tokens) throw;
+    const bool captions =
+        model->input().is_image() && dynamic_cast<const EncoderDecoderModel*>(model.get()) != nullptr;
+    if (model->input().kind == InputKind::tokens || captions) throw;
   }
   const std::string shown = located.directory.filename().empty()
                                 ? located.directory.parent_path().filename().string()

@@ -46,7 +46,7 @@ std::vector<std::int64_t> repeated_ids(const AnalyzedModel& loaded, std::int64_t
 std::vector<TensorMap> head_files(const HeadsArguments& a, const AnalyzedModel& loaded,
                                   const Globals& globals) {
   std::vector<std::string> files =
-      a.file.empty() ? read_texts(a.texts, globals.quiet) : read_lines(a.file, globals.quiet);
+      a.file.empty() ? read_texts(file_arguments(a.texts), globals.quiet) : read_lines(a.file, globals.quiet);
   std::erase_if(files, [](const std::string& file) { return file.empty(); });
   std::vector<TensorMap> inputs;
   for (const std::string& file : files) {
@@ -240,8 +240,9 @@ void add_heads(CLI::App& app, const Globals& globals) {
   CLI::App* command =
       app.add_subcommand("heads", "Measure every attention head over texts, images or sounds");
   auto a = std::make_shared<HeadsArguments>();
-  command->add_option("texts", a->texts,
-                      "Texts, or files for a model of images or sounds; without any, the lines of stdin");
+  command->add_option(
+      "texts", a->texts,
+      "Texts, or files for a model of images or sounds, - for one on stdin; without any, the lines of stdin");
   command->add_option("--text", a->file, "File with a text, or the name of a file, in each line")
       ->type_name("FILE")
       ->group("Input");

@@ -9,9 +9,11 @@
 #include <cerrno>
 #include <sstream>
 
+#include "cli/cli.h"
 #include "cli/processes.h"
 #include "cli/signals.h"
 #include "cli/terminal.h"
+#include "files/input_file.h"
 #include "heed/canceled.h"
 #include "heed/error.h"
 #include "heed/files/file.h"
@@ -144,6 +146,14 @@ void TextWindows::read(std::vector<std::string>& window) {
 bool TextWindows::at_end() {
   if (!arguments_.empty()) return at_ == arguments_.size();
   return stdin_lines(quiet_).at_end();
+}
+
+std::vector<std::string> file_arguments(const std::vector<std::string>& arguments) {
+  std::vector<std::string> files = arguments;
+  std::replace(files.begin(), files.end(), std::string("-"), std::string(kStandardInput));
+  if (std::count(files.begin(), files.end(), kStandardInput) > 1)
+    throw UsageError("-: expected the standard input once, got it several times (it holds one file)");
+  return files;
 }
 
 std::vector<std::string> read_lines(const std::string& path, bool quiet) {

@@ -40,6 +40,10 @@ class TextWindows {
   std::size_t next_line_ = 0;  // of all processes
 };
 
+/// Names of image or sound files as arguments give them, with the standard input's for `-`. Throws UsageError
+/// for several of those.
+std::vector<std::string> file_arguments(const std::vector<std::string>& arguments);
+
 /// Returns all lines of a file, each passed through valid_text.
 std::vector<std::string> read_lines(const std::string& path, bool quiet);
 

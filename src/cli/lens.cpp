@@ -11,6 +11,7 @@
 #include "cli/input.h"
 #include "cli/option_values.h"
 #include "cli/task_arguments.h"
+#include "files/input_file.h"
 #include "heed/inspect/analysis.h"
 #include "heed/io/json.h"
 #include "inspect/token_input.h"
@@ -182,11 +183,12 @@ void run_on_file(const LensArguments& a, const AnalyzedModel& loaded, const Glob
   refuse_text_option(loaded, "--target", a.target.has_value());
   refuse_text_option(loaded, "--token", a.token.has_value());
   const std::vector<std::string>& labels = labels_of(loaded, "lens");
+  const std::string file = file_arguments({a.text}).front();
   const std::vector<LensLayer> layers =
-      label_lens(*loaded.model, analyzed_file(loaded, a.text).inputs, a.top_k);
+      label_lens(*loaded.model, analyzed_file(loaded, file).inputs, a.top_k);
   warn_of_non_finite(*loaded.model, lens_is_finite(layers), globals);
   HeatTable table = label_table(layers, labels);
-  table.subtitle = subtitle_of(a.model, a.text);
+  table.subtitle = subtitle_of(a.model, shown_name(file));
   show_table(table, label_json(layers, labels), a.output, globals);
 }
 
@@ -230,7 +232,9 @@ void add_lens(CLI::App& app, const Globals& globals) {
   CLI::App* command = app.add_subcommand(
       "lens", "Show what each layer would predict, or what each head adds to a token's logit");
   auto a = std::make_shared<LensArguments>();
-  command->add_option("text", a->text, "The text; for a classifier of images or sounds, a file")->required();
+  command
+      ->add_option("text", a->text, "The text; for a classifier of images or sounds, a file, or - for stdin")
+      ->required();
   command->add_option("--target", a->target, "Target text, for the decoder of an encoder-decoder")
       ->type_name("TEXT")
       ->group("Input");

@@ -173,7 +173,8 @@ void run_on_files(const PatchArguments& a, const AnalyzedModel& loaded, const Gl
   const std::vector<std::string>& labels = labels_of(loaded, "patch");
   const PatchedKind& kind = chosen_patch_kind(a, *loaded.model);
   const SiteName& site = chosen_site(a, kind, *loaded.model);
-  const AnalyzedFile clean = analyzed_file(loaded, a.clean), corrupted = analyzed_file(loaded, a.corrupted);
+  const std::vector<std::string> files = file_arguments({a.clean, a.corrupted});
+  const AnalyzedFile clean = analyzed_file(loaded, files[0]), corrupted = analyzed_file(loaded, files[1]);
   if (clean.parts.size() != corrupted.parts.size()) {
     throw Error(fmt::format("patch: expected two {}s of as many parts, got {} and {}", loaded.reads(),
                             clean.parts.size(), corrupted.parts.size()));

@@ -3,17 +3,20 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <set>
 
 #include "cli/cli.h"
 #include "cli/failures.h"
 #include "cli/generation_arguments.h"
+#include "cli/input.h"
 #include "cli/lines.h"
 #include "cli/model_commands.h"
 #include "cli/option_values.h"
 #include "cli/signals.h"
 #include "cli/task_arguments.h"
 #include "cli/terminal.h"
+#include "files/input_file.h"
 #include "heed/files/file.h"
 #include "heed/io/json.h"
 #include "heed/sound/sound.h"
@@ -22,8 +25,6 @@ namespace heed::cli {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr const char* kStdin = "/dev/stdin";
 
 struct TranscribeArguments {
   std::vector<std::string> files;
@@ -55,8 +56,8 @@ const char* extension_of(TranscriptForm form) {
 
 std::vector<Job> jobs_of(const TranscribeArguments& arguments, TranscriptForm form) {
   std::vector<Job> jobs;
-  for (const std::string& file : arguments.files) jobs.push_back({file == "-" ? kStdin : file, std::nullopt});
-  if (jobs.empty()) jobs.push_back({kStdin, std::nullopt});
+  for (const std::string& file : file_arguments(arguments.files)) jobs.push_back({file, std::nullopt});
+  if (jobs.empty()) jobs.push_back({kStandardInput, std::nullopt});
   if (!arguments.output_dir) {
     if (jobs.size() > 1 && form != TranscriptForm::text && form != TranscriptForm::json)
       throw UsageError(
@@ -78,6 +79,35 @@ std::vector<Job> jobs_of(const TranscribeArguments& arguments, TranscriptForm fo
   return jobs;
 }
 
+// The option that a field of TranscribeOptions is given by.
+std::string option_of(std::string field) {
+  constexpr std::pair<const char*, const char*> kOthers[] = {
+      {"translate", "task"},
+      {"word_times", "word-timestamps"},
+      {"temperatures", "temperature"},
+      {"log_probability_threshold", "logprob-threshold"},
+      {"condition_on_previous_text", "no-condition-on-previous-text"},
+      {"window_seconds", "window"},
+      {"stride_seconds", "stride"}};
+  for (const auto& [name, option] : kOthers) {
+    if (field == name) return std::string("--") + option;
+  }
+  std::replace(field.begin(), field.end(), '_', '-');
+  return "--" + field;
+}
+
+// Refuses what the model does not have, by the name of the option.
+void check_options(const Transcriber& transcriber, const TranscribeOptions& options) {
+  try {
+    transcriber.check(options);
+  } catch (const Error& error) {
+    const std::string_view message =
+        std::string_view(error.what()).substr(std::string_view("transcribe: ").size());
+    const std::size_t end = message.find(':');
+    throw UsageError(option_of(std::string(message.substr(0, end))) + std::string(message.substr(end)));
+  }
+}
+
 class Session {
  public:
   Session(const TranscribeArguments& arguments, TranscriptForm form, const Globals& globals)
@@ -90,7 +120,7 @@ class Session {
         transcriber_(load_transcriber()),
         options_(arguments.options) {
     if (const SpeechSettings* settings = transcriber_.settings()) check_language(*settings);
-    transcriber_.check(options_);
+    check_options(transcriber_, options_);
     GenerationOptions sampling{.do_sample = true};
     choose_seed(sampling, globals);
     options_.seed = sampling.seed;
@@ -110,15 +140,15 @@ class Session {
     }
     if (globals_.verbose) {
       options_.on_language = [&](const std::string& language) {
-        print_stderr(printable(job.file + ": language " + language));
+        print_stderr(printable(shown_name(job.file) + ": language " + language));
       };
     }
     options_.on_progress = [&](double done, double seconds) {
       const double share = seconds > 0 ? done / seconds : 1;
       constexpr std::int64_t kSteps = 1000;
-      progress.show_text(
-          static_cast<std::int64_t>(share * kSteps), kSteps,
-          fmt::format("{}: {} of {}", printable(job.file), clock_time(done), clock_time(seconds)));
+      progress.show_text(static_cast<std::int64_t>(share * kSteps), kSteps,
+                         fmt::format("{}: {} of {}", printable(shown_name(job.file)), clock_time(done),
+                                     clock_time(seconds)));
     };
     const Transcript transcript =
         transcriber_(SoundReader(fs::path(job.file), {.rate = transcriber_.rate()}), options_);
@@ -179,10 +209,10 @@ std::string message_of(const std::string& file, const std::exception& error) {
 
 void run(const TranscribeArguments& arguments, const Globals& globals) {
   const TranscriptForm form = globals.json ? TranscriptForm::json : arguments.form;
-  if (arguments.options.word_times && form == TranscriptForm::text && !globals.quiet)
-    warn("--word-timestamps has no effect on text without times (use --format json, srt, vtt or tsv)");
   const std::vector<Job> jobs = jobs_of(arguments, form);
   Session session(arguments, form, globals);
+  if (arguments.options.word_times && form == TranscriptForm::text && !globals.quiet)
+    warn("--word-timestamps has no effect on text without times (use --format json, srt, vtt or tsv)");
   if (arguments.output_dir) fs::create_directories(*arguments.output_dir);
   bool failed = false;
   for (const Job& job : jobs) {
@@ -191,7 +221,7 @@ void run(const TranscribeArguments& arguments, const Globals& globals) {
     } catch (const Error& error) {
       if (std::ferror(stdout) != 0) throw;
       failed = true;
-      const std::string message = message_of(job.file, error);
+      const std::string message = message_of(shown_name(job.file), error);
       print_stderr(printable("heed: error: " + message));
       if (form == TranscriptForm::json && !job.output)
         fmt::print(

@@ -28,6 +28,8 @@ std::string summary(const std::string& first, const std::string& second, const c
   return second.empty() ? first : first + between + second;
 }
 
+const AttentionKind kTextKind{"text", "text_encoder", "self_attn"};
+
 }  // namespace
 
 ExploredModel::ExploredModel(std::string name, std::unique_ptr<Model> model,
@@ -36,13 +38,17 @@ ExploredModel::ExploredModel(std::string name, std::unique_ptr<Model> model,
     : name_(std::move(name)),
       model_(std::move(model)),
       shown_model_(model_.get()),
+      dual_(dynamic_cast<const DualEncoderModel*>(model_.get())),
       tokenizer_(std::move(tokenizer)),
       generation_(std::move(generation)),
       processor_(std::move(processor)) {
-  if (const auto* dual = dynamic_cast<const DualEncoderModel*>(model_.get())) shown_model_ = &dual->image();
-  if (reads_files() && architecture() == "encoder-decoder")
-    throw Error("explore: expected an encoder, or a model that reads text, got " + model_->family() +
-                " (heed attend --input shows its attention)");
+  if (dual_ != nullptr) shown_model_ = &dual_->image();
+  const bool decodes = architecture() == "encoder-decoder";
+  if (decodes && shown_model_->input().is_sound())
+    throw Error("explore: expected an encoder, or a model that reads text or images, got " +
+                model_->family() + " (heed attend FILE shows its attention)");
+  if (decodes && tokenizer_ == nullptr)
+    throw Error("explore: expected a tokenizer beside " + model_->family() + ", which writes text, got none");
   HEED_ASSERT(!reads_files() ? tokenizer_ != nullptr : processor_.image || processor_.sound,
               "an explored model without what makes its input");
   kinds_ = attention_kinds(*shown_model_);
@@ -61,6 +67,7 @@ TensorMap ExploredModel::sample_input() const {
   for (const std::int64_t size : input.fitting())
     row.push_back(size >= 0 ? size : kSampleFrames * input.least);
   TensorMap inputs{{input.name, Tensor::zeros(row, DType::f32)}};
+  if (architecture() == "encoder-decoder") inputs["decoder_input_ids"] = inspect::one_row({0});
   if (input.kind == InputKind::patches) inputs["spatial_shapes"] = inspect::one_row({1, row[1]});
   return inputs;
 }
@@ -68,8 +75,13 @@ TensorMap ExploredModel::sample_input() const {
 void ExploredModel::find_heads() {
   RecordOptions options{kinds_};
   options.values = true;
-  const AttentionRecord record = record_attention(model(), sample_input(), options);
+  AttentionRecord record = record_attention(model(), sample_input(), options);
   for (const AttentionKind& kind : kinds_) heads_[kind.name];
+  if (dual() != nullptr) {
+    const TensorMap label{{"input_ids", inspect::one_row(label_ids("1"))}};
+    const AttentionRecord texts = record_attention(dual_->text(), label, RecordOptions{.kinds = {kTextKind}});
+    record.layers.insert(record.layers.end(), texts.layers.begin(), texts.layers.end());
+  }
   for (const RecordedLayer& layer : record.layers) {
     auto& counts = heads_[layer.kind];
     counts.resize(
@@ -87,6 +99,29 @@ const std::vector<std::int64_t>& ExploredModel::heads(const std::string& kind,
   for (const AttentionKind& one : kinds_) known += (known.empty() ? "" : ", ") + one.name;
   throw Error(where + ": expected " + known + ", which the model has, got " +
               plot::shorten(plot::visible(kind), 40));
+}
+
+std::vector<AttentionKind> ExploredModel::kinds_of(const ExploredText& text) const {
+  std::vector<AttentionKind> kinds = kinds_;
+  if (!text.labels.empty()) kinds.push_back(kTextKind);
+  return kinds;
+}
+
+AttentionKind ExploredModel::kind_named(const std::string& name) const {
+  const auto found = std::find_if(kinds_.begin(), kinds_.end(),
+                                  [&](const AttentionKind& kind) { return kind.name == name; });
+  return found == kinds_.end() ? kTextKind : *found;
+}
+
+std::vector<std::int64_t> ExploredModel::label_ids(const std::string& label) const {
+  const EncoderModel& tower = dual_->text();
+  std::vector<std::int64_t> ids = inspect::tower_ids(tower, *tokenizer_, label);
+  const std::string shown = "labels: \"" + plot::shorten(plot::visible(label), 40) + "\"";
+  if (ids.empty()) throw Error(shown + ": expected at least one token");
+  if (const auto most = tower.max_positions(); most && std::ssize(ids) > *most)
+    throw Error(shown + ": expected at most " + std::to_string(*most) + " tokens, got " +
+                std::to_string(ids.size()));
+  return ids;
 }
 
 std::string ExploredModel::architecture() const {
@@ -161,9 +196,9 @@ ExploredText ExploredModel::decoder_text(const RequestedText& text) const {
           text.text ? *text.text : decoded(ids)};
 }
 
-std::vector<std::int64_t> ExploredModel::greedy_output(const std::vector<std::int64_t>& source,
-                                                       std::int64_t max_new_tokens,
+std::vector<std::int64_t> ExploredModel::greedy_output(const ExploredText& text, std::int64_t max_new_tokens,
                                                        const std::atomic<bool>& stop) const {
+  const std::vector<std::int64_t> source = text.file ? std::vector{*text.file} : text.ids;
   const std::pair key(source, max_new_tokens);
   if (const auto kept = outputs_.find(key); kept != outputs_.end()) return kept->second;
   GenerationOptions options = generation_;
@@ -175,18 +210,32 @@ std::vector<std::int64_t> ExploredModel::greedy_output(const std::vector<std::in
   hooks.stop = &stop;
   const std::vector<std::vector<std::int64_t>> sources{source};
   const auto& both = dynamic_cast<const EncoderDecoderModel&>(*model_);
+  const auto found = text.file ? search_features(both, text.input.tensors.at(model().input().name), {},
+                                                 options, kMostTokens, hooks)
+                               : search_sources(both, sources, options, kMostTokens, hooks);
   if (outputs_.size() >= kKeptOutputs) outputs_.clear();
-  return outputs_[key] = search_sources(both, sources, options, kMostTokens, hooks).front().front().ids;
+  return outputs_[key] = found.front().front().ids;
 }
 
 ExploredText ExploredModel::encoder_decoder_text(const EncoderDecoderModel& both, const RequestedText& text,
                                                  std::int64_t max_new_tokens,
                                                  const std::atomic<bool>& stop) const {
-  const Encoding source = encoding_of(text);
-  if (source.ids.empty()) throw Error("text: expected at least one token");
+  ExploredText result;
+  std::vector<std::string> source;  // the names of its positions
+  if (text.file) {
+    result = file_text(*text.file);
+    source = result.input.tokens.at("encoder").keys;
+  } else {
+    const Encoding encoding = encoding_of(text);
+    if (encoding.ids.empty()) throw Error("text: expected at least one token");
+    result.ids = encoding.ids;
+    result.title = text.text ? *text.text : decoded(encoding.ids);
+    result.input.tensors["input_ids"] = inspect::one_row(encoding.ids);
+    source = encoding.tokens;
+  }
   std::vector<std::int64_t> target = text.target_ids ? *text.target_ids
                                      : text.target   ? tokenizer_->encode_target(*text.target).ids
-                                                     : greedy_output(source.ids, max_new_tokens, stop);
+                                                     : greedy_output(result, max_new_tokens, stop);
   check_ids(target, text.target_ids ? "target_ids" : "target");
   // The decoder reads what is shifted right. The last position of a finished output predicts its end.
   std::vector<std::int64_t> labels = target;
@@ -201,12 +250,12 @@ ExploredText ExploredModel::encoder_decoder_text(const EncoderDecoderModel& both
   check_ids(read, "target");
   std::vector<std::string> fed;
   for (const std::int64_t id : read) fed.push_back(token(id));
-  return {{{{"input_ids", inspect::one_row(source.ids)}, {"decoder_input_ids", inspect::one_row(read)}},
-           inspect::encoder_decoder_tokens(source.tokens, produced, fed)},
-          source.ids,
-          target,
-          read,
-          summary(text.text ? *text.text : decoded(source.ids), decoded(target), " → ")};
+  result.input.tensors["decoder_input_ids"] = inspect::one_row(read);
+  result.input.tokens = inspect::encoder_decoder_tokens(source, produced, fed);
+  result.title = summary(result.title, decoded(target), " → ");
+  result.target_ids = std::move(target);
+  result.read = read;
+  return result;
 }
 
 ExploredText ExploredModel::file_text(std::int64_t number) const {
@@ -228,6 +277,10 @@ ExploredText ExploredModel::file_text(std::int64_t number) const {
   InputImage seen;
   if (made.seen.defined()) seen = {made.seen.size(1), made.seen.size(0), made.seen.to_vector<std::uint8_t>()};
   text.picture = inspect::picture_of_parts(input, made.tensors, *grid, std::move(seen));
+  if (const auto& sound = processor_.sound) {
+    const std::int64_t samples = sound->window().value_or(made.tensors.at(input.name).numel());
+    text.sound.seconds = static_cast<double>(samples) / static_cast<double>(sound->rate());
+  }
   if (file_texts_.size() >= kKeptFiles) file_texts_.erase(file_texts_.begin());
   return file_texts_[number] = text;
 }
@@ -245,7 +298,7 @@ ExploredText ExploredModel::text_of(const RequestedText& text, std::int64_t max_
     throw Error("target: expected an encoder-decoder, got the " + architecture() + " " + name_);
   if (text.pair && architecture() != "encoder")
     throw Error("pair: expected an encoder, got the " + architecture() + " " + name_);
-  if (text.file) return file_text(*text.file);
+  if (text.file && both == nullptr) return file_text(*text.file);
   ExploredText result = both != nullptr ? encoder_decoder_text(*both, text, max_new_tokens, stop)
                         : architecture() == "encoder" ? encoder_text(text)
                                                       : decoder_text(text);

@@ -29,19 +29,28 @@ struct ExploredText {
   std::string title;
   std::optional<std::int64_t> file = std::nullopt;  ///< whose parts `input` has, in place of tokens
   InputImage picture = {};                          ///< of that file
+  RecordedSound sound = {};                         ///< the seconds that the picture of a sound has
+  std::vector<std::string> labels = {};             ///< with which a model of texts and images compares it
 };
 
 /// Threads: one at a time.
 class ExploredModel {
  public:
-  /// Runs the model once, on one token or an empty image or sound, to see its heads. A model that reads text
-  /// has a tokenizer, another a processor. Throws Error for a model without attention.
+  /// Runs the model once, on one token or an empty image or sound, to see its heads. A model that reads or
+  /// writes text has a tokenizer, one that reads files a processor. Throws Error for a model without
+  /// attention, and for an encoder-decoder of sounds.
   ExploredModel(std::string name, std::unique_ptr<Model> model, std::unique_ptr<Tokenizer> tokenizer,
                 GenerationOptions generation, tasks::FileProcessor processor = {});
 
   const std::string& name() const { return name_; }
   /// Of a model of texts and images, the tower for images.
   const Model& model() const { return *shown_model_; }
+  /// The whole of a model of texts and images that has a tokenizer, which compares an image with labels; null
+  /// for others.
+  const DualEncoderModel* dual() const { return tokenizer_ == nullptr ? nullptr : dual_; }
+  /// The ids of a label, as long as the tower for texts reads them. Throws Error for one without tokens, and
+  /// for a longer one.
+  std::vector<std::int64_t> label_ids(const std::string& label) const;
   /// Null where the model needs none.
   const Tokenizer* tokenizer() const { return tokenizer_.get(); }
   /// Where the files of requests are.
@@ -49,6 +58,10 @@ class ExploredModel {
   /// The text of ids, without special tokens.
   std::string decoded(const std::vector<std::int64_t>& ids) const;
   const std::vector<AttentionKind>& kinds() const { return kinds_; }
+  /// Those of a run: where an image is compared with labels, also the kind `text`.
+  std::vector<AttentionKind> kinds_of(const ExploredText& text) const;
+  /// The kind of a name that heads() knows.
+  AttentionKind kind_named(const std::string& name) const;
   /// The number of heads of each layer of a kind. Throws Error that begins with `where` if there is none.
   const std::vector<std::int64_t>& heads(const std::string& kind, const std::string& where = "kind") const;
   /// Empty where the norms of values are to be recorded.
@@ -71,8 +84,8 @@ class ExploredModel {
   TensorMap sample_input() const;
   void find_heads();
   ExploredText file_text(std::int64_t number) const;
-  std::vector<std::int64_t> greedy_output(const std::vector<std::int64_t>& source,
-                                          std::int64_t max_new_tokens, const std::atomic<bool>& stop) const;
+  std::vector<std::int64_t> greedy_output(const ExploredText& text, std::int64_t max_new_tokens,
+                                          const std::atomic<bool>& stop) const;
   ExploredText encoder_text(const RequestedText& text) const;
   ExploredText decoder_text(const RequestedText& text) const;
   ExploredText encoder_decoder_text(const EncoderDecoderModel& both, const RequestedText& text,
@@ -84,6 +97,7 @@ class ExploredModel {
   std::string name_;
   std::unique_ptr<Model> model_;
   const Model* shown_model_;
+  const DualEncoderModel* dual_;
   std::unique_ptr<Tokenizer> tokenizer_;
   GenerationOptions generation_;
   tasks::FileProcessor processor_;
@@ -93,7 +107,7 @@ class ExploredModel {
   ValueMaps value_maps_;
   mutable std::unordered_map<std::int64_t, std::string> shown_;  // tokens that were asked for
   mutable std::map<std::int64_t, ExploredText> file_texts_;      // the newest ones
-  /// Greedy outputs, by their source and the most tokens they may have.
+  /// Greedy outputs, by their source (or the number of their file) and the most tokens they may have.
   mutable std::map<std::pair<std::vector<std::int64_t>, std::int64_t>, std::vector<std::int64_t>> outputs_;
 };
 

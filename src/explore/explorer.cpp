@@ -6,6 +6,7 @@
 
 #include "core/json.h"
 #include "explore/head_changes.h"
+#include "explore/labels.h"
 #include "explore/predictions.h"
 #include "heed/autograd.h"
 #include "heed/error.h"
@@ -49,14 +50,19 @@ json model_json(const ExploredModel& model, std::size_t index) {
              {"max_positions", nullptr},
              {"takes_pair", encoder != nullptr && !model.reads_files()},
              {"takes_target", model.architecture() == "encoder-decoder"},
+             {"takes_labels", model.dual() != nullptr},
              {"mask_token", nullptr}};
   if (encoder != nullptr) {
     value["head"] = name_of_head(encoder->head());
     value["labels"] = encoder->labels();
   }
-  for (const AttentionKind& kind : model.kinds()) {
+  std::vector<AttentionKind> kinds = model.kinds();
+  if (model.dual() != nullptr) kinds.push_back(model.kind_named("text"));
+  for (const AttentionKind& kind : kinds) {
     const std::vector<std::int64_t>& heads = model.heads(kind.name);
-    const char* stack = kind.stack == "decoder" ? "decoder" : "encoder";  // towers have names of their own
+    // Towers have names of their own.
+    const char* stack = kind.stack == "decoder" ? "decoder" : kind.name == "text" ? "text" : "encoder";
+    if (kind.name == "text") value["layers"]["text"] = 0;
     value["layers"][stack] = std::max(value["layers"][stack].get<std::size_t>(), heads.size());
     value["heads"][kind.name] = heads.empty() ? 0 : *std::max_element(heads.begin(), heads.end());
   }
@@ -75,7 +81,7 @@ std::int64_t check_map_numbers(const ExploredModel& model, const ExploredText& t
     for (const std::int64_t heads : model.heads(kind.name)) numbers += (heads + 1) * cells;
   }
   if (numbers > kMostNumbers) {
-    const std::string what = text.file ? text.title : "text";
+    const std::string what = name_of(model.model().input().kind);
     throw Error(what + ": expected maps of at most " + std::to_string(kMostNumbers) + " numbers, got " +
                 std::to_string(numbers) + " (choose a " + (what == "image" ? "smaller " : "shorter ") + what +
                 ")");
@@ -84,7 +90,7 @@ std::int64_t check_map_numbers(const ExploredModel& model, const ExploredText& t
 }
 
 std::map<std::string, std::vector<std::int64_t>> tokens_in(const ExploredText& text) {
-  if (text.file) return {{"file", {*text.file}}};
+  if (text.file) return {{"file", {*text.file}}, {"decoder_input_ids", text.read}};
   std::map<std::string, std::vector<std::int64_t>> tokens;
   for (const auto& [name, ids] : text.input.tensors) tokens[name] = ids.to_vector<std::int64_t>();
   return tokens;
@@ -97,6 +103,7 @@ AttentionPicture picture_of_run(const ExploredModel& model, const ExploredText& 
   picture.title = text.title;
   picture.tokens = text.input.tokens;
   picture.image = text.picture;
+  picture.sound = text.sound;
   for (const RecordedLayer& layer : record.layers)
     inspect::add_heads(picture, layer, layer.weights, "weights");
   inspect::add_rollout(picture, record);
@@ -131,6 +138,7 @@ struct Explorer::HeldRun {
 struct Explorer::Unchanged {
   std::size_t model = 0;
   std::map<std::string, std::vector<std::int64_t>> tokens = {};
+  std::vector<std::string> labels = {};
   Tensor logits = {};
 };
 
@@ -168,17 +176,18 @@ std::string Explorer::add_file(std::size_t model, std::string bytes, const std::
 }
 
 void Explorer::remember(std::size_t model, const ExploredText& text, const Tensor& logits) {
-  *unchanged_ = {model, tokens_in(text), logits};
+  *unchanged_ = {model, tokens_in(text), text.labels, logits};
 }
 
 Tensor Explorer::unchanged_logits(std::size_t model, const ExploredText& text,
                                   const std::atomic<bool>& stop) {
-  if (unchanged_->logits.defined() && unchanged_->model == model && unchanged_->tokens == tokens_in(text))
+  if (unchanged_->logits.defined() && unchanged_->model == model && unchanged_->tokens == tokens_in(text) &&
+      unchanged_->labels == text.labels)
     return unchanged_->logits;
   const NoGradients guard;
   Context context{.stop = &stop};
   const TensorMap outputs = models_[model].model().forward(text.input.tensors, {}, context);
-  remember(model, text, predicted_rows(models_[model], text, outputs).logits);
+  remember(model, text, predicted_rows(models_[model], text, outputs, context).logits);
   return unchanged_->logits;
 }
 
@@ -198,7 +207,9 @@ std::string Explorer::run(std::string_view request, const std::atomic<bool>& sto
   const auto start = std::chrono::steady_clock::now();
   const RunRequest wanted = parse_run_request(request);
   const ExploredModel& model = model_at(wanted.model);
-  const ExploredText text = model.text_of(wanted.text, wanted.max_new_tokens, stop);
+  ExploredText text = model.text_of(wanted.text, wanted.max_new_tokens, stop);
+  check_labels(model, wanted.labels);
+  text.labels = wanted.labels;
   const std::int64_t numbers = check_map_numbers(model, text);
   Taps taps;
   add_changes(taps, model, text, wanted.changes, stop);
@@ -209,12 +220,19 @@ std::string Explorer::run(std::string_view request, const std::atomic<bool>& sto
   options.taps = &taps;
   options.stop = &stop;
   AttentionRecord record = record_attention(model.model(), text.input.tensors, options);
+  const NoGradients guard;
+  Context context{.taps = &taps, .stop = &stop};
+  const PredictedRows rows = predicted_rows(model, text, record.outputs, context);
+  const auto best = ranked(rows, wanted.candidates);
+  std::optional<std::int64_t> label;
+  if (!text.labels.empty()) {
+    label = wanted.label.value_or(best.front().front().id);
+    add_label(model, text, static_cast<std::size_t>(*label), options, record);
+  }
   for (RecordedLayer& layer : record.layers) {
     if (options.values) layer.value_norms = model.value_maps().norms(layer);
   }
   taps.require_all_fired();
-  const PredictedRows rows = predicted_rows(model, text, record.outputs);
-  const auto best = ranked(rows, wanted.candidates);
   Tensor before;
   if (wanted.changes.empty()) {
     remember(wanted.model, text, rows.logits);
@@ -229,8 +247,11 @@ std::string Explorer::run(std::string_view request, const std::atomic<bool>& sto
               {"target_ids", nullptr},
               {"target", nullptr},
               {"data", std::move(data.description)},
+              {"labels", text.labels},
+              {"label", nullptr},
               {"predictions", predictions_json(model, text, rows, best, before)},
               {"changes", changes_json(wanted.changes)}};
+  if (label) answer["label"] = *label;
   if (text.target_ids) {
     answer["target_ids"] = *text.target_ids;
     answer["target"] = model.decoded(*text.target_ids);
@@ -257,11 +278,13 @@ std::optional<std::string> Explorer::pack(std::int64_t run, std::int64_t pack) c
 std::string Explorer::ablation(std::string_view request, const std::atomic<bool>& stop) {
   const AblationRequest wanted = parse_ablation_request(request);
   const ExploredModel& model = model_at(wanted.run.model);
-  const ExploredText text = model.text_of(wanted.run.text, wanted.run.max_new_tokens, stop);
+  ExploredText text = model.text_of(wanted.run.text, wanted.run.max_new_tokens, stop);
+  check_labels(model, wanted.run.labels);
+  text.labels = wanted.run.labels;
   check_map_numbers(model, text);
   RecordOptions options;
   options.stop = &stop;
-  for (const AttentionKind& kind : model.kinds()) {
+  for (const AttentionKind& kind : model.kinds_of(text)) {
     if (!wanted.kind || *wanted.kind == kind.name) options.kinds.push_back(kind);
   }
   if (wanted.kind) model.heads(*wanted.kind);  // throws for a kind that the model lacks
@@ -274,20 +297,30 @@ std::string Explorer::ablation(std::string_view request, const std::atomic<bool>
                   std::to_string(*wanted.layer));
     options.layers = {*wanted.layer};
   }
-  const AttentionRecord record = record_attention(model.model(), text.input.tensors, options);
+  const Model* measured = &model.model();
+  LogitChoice choice{wanted.position, wanted.id};
+  if (!text.labels.empty()) {  // the image's logit with one label
+    if (wanted.id >= std::ssize(text.labels))
+      throw Error("id: expected one below " + std::to_string(text.labels.size()) + ", got " +
+                  std::to_string(wanted.id));
+    measured = model.dual();
+    text.input.tensors["input_ids"] =
+        inspect::one_row(model.label_ids(text.labels[static_cast<std::size_t>(wanted.id)]));
+    choice = {0, 0};
+  }
+  const AttentionRecord record = record_attention(*measured, text.input.tensors, options);
   if (!record.logits.defined())
     throw Error("ablation: expected a model with logits, got " + model.name() + " without");
   const std::int64_t positions = record.logits.rank() == 3 ? record.logits.size(1) : 1;
   const std::int64_t tokens = record.logits.size(record.logits.rank() - 1);
-  if (wanted.position >= positions)
+  if (choice.position >= positions)
     throw Error("position: expected one below " + std::to_string(positions) + ", got " +
                 std::to_string(wanted.position));
-  if (wanted.id >= tokens)
+  if (choice.token >= tokens)
     throw Error("id: expected one below " + std::to_string(tokens) + ", got " + std::to_string(wanted.id));
-  const std::vector<LogitChoice> choices{{wanted.position, wanted.id}};
+  const std::vector<LogitChoice> choices{choice};
   json list = json::array();
-  for (const HeadAblation& one :
-       ablate_heads(model.model(), text.input.tensors, record, choices, {}, {}, &stop))
+  for (const HeadAblation& one : ablate_heads(*measured, text.input.tensors, record, choices, {}, {}, &stop))
     list.push_back(
         {{"kind", one.kind}, {"layer", one.layer}, {"head", one.head}, {"change", one.change.front()}});
   return json_text(json{{"change", std::move(list)}});

@@ -15,13 +15,13 @@ using nlohmann::json;
 
 constexpr std::size_t kMostPatchTexts = 8;
 
-const AttentionKind& kind_named(const ExploredModel& model, const std::string& name) {
-  return *std::find_if(model.kinds().begin(), model.kinds().end(),
-                       [&](const auto& kind) { return kind.name == name; });
-}
-
-void check_head(const ExploredModel& model, const HeadChange& change, const std::string& where) {
+void check_head(const ExploredModel& model, const ExploredText& text, const HeadChange& change,
+                const std::string& where) {
   const std::vector<std::int64_t>& heads = model.heads(change.kind, where + ".kind");
+  if (change.kind == "text" && text.labels.empty())
+    throw Error(where + ".kind: expected labels, whose tokens the head reads, got none");
+  if (change.kind == "text" && change.patch)
+    throw Error(where + ".patch: expected a head of the tower for images, got one of that for texts");
   const auto layers = static_cast<std::int64_t>(heads.size());
   if (change.layer >= layers)
     throw Error(where + ".layer: expected a layer below " + std::to_string(layers) + ", got " +
@@ -55,15 +55,15 @@ std::vector<PatchRun> patch_runs(const std::vector<HeadChange>& changes) {
   return runs;
 }
 
-void check_length(const ExploredText& other, const ExploredText& text, const HeadChange& change,
-                  const std::string& where) {
+void check_length(const ExploredModel& model, const ExploredText& other, const ExploredText& text,
+                  const HeadChange& change, const std::string& where) {
   const auto compare = [&](std::size_t got, std::size_t wanted, const std::string& what) {
     if (got != wanted)
       throw Error(where + ".patch: expected a " + what + " of as many " + (text.file ? "parts" : "tokens") +
                   " (" + std::to_string(wanted) + "), got " + std::to_string(got));
   };
   const auto positions = [](const ExploredText& of) { return of.input.tokens.at("encoder").keys.size(); };
-  if (text.file) return compare(positions(other), positions(text), text.title);
+  if (text.file) return compare(positions(other), positions(text), name_of(model.model().input().kind));
   if (change.kind == "encoder") return compare(other.ids.size(), text.ids.size(), "text");
   compare(other.read.size(), text.read.size(), text.target_ids ? "target" : "text");
 }
@@ -78,8 +78,8 @@ std::map<std::size_t, Tensor> values_of(const ExploredModel& model, const Explor
   std::map<std::size_t, Tensor> values;
   Taps taps;
   for (const std::size_t i : run.changes) {
-    check_length(other, text, changes[i], "changes." + std::to_string(i));
-    taps.listen(heads_tap(kind_named(model, changes[i].kind), changes[i].layer), {.heads = {changes[i].head}},
+    check_length(model, other, text, changes[i], "changes." + std::to_string(i));
+    taps.listen(heads_tap(model.kind_named(changes[i].kind), changes[i].layer), {.heads = {changes[i].head}},
                 [&values, i](const std::string&, Tensor& value) { values[i] = value.clone(); });
   }
   Context context{.taps = &taps, .stop = &stop};
@@ -109,12 +109,12 @@ void add_changes(Taps& taps, const ExploredModel& model, const ExploredText& tex
                  const std::vector<HeadChange>& changes, const std::atomic<bool>& stop) {
   const NoGradients guard;
   for (std::size_t i = 0; i < changes.size(); ++i)
-    check_head(model, changes[i], "changes." + std::to_string(i));
+    check_head(model, text, changes[i], "changes." + std::to_string(i));
   std::map<std::size_t, Tensor> values;
   for (const PatchRun& run : patch_runs(changes)) values.merge(values_of(model, text, run, changes, stop));
   for (std::size_t i = 0; i < changes.size(); ++i) {
     const HeadChange& change = changes[i];
-    taps.listen(heads_tap(kind_named(model, change.kind), change.layer), {.heads = {change.head}},
+    taps.listen(heads_tap(model.kind_named(change.kind), change.layer), {.heads = {change.head}},
                 change.patch         ? replace_by(values.at(i))
                 : change.factor == 0 ? replace_by_zeros()
                                      : replace_by_scaled(change.factor));

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "explore/labels.h"
 #include "heed/ops/shape.h"
 #include "heed/tasks/classify.h"
 
@@ -49,6 +50,7 @@ PredictedRows mask_positions(const ExploredModel& model, const ExploredText& tex
 
 // The name of what a logit is for.
 std::string name_of_candidate(const ExploredModel& model, const ExploredText& text, std::int64_t id) {
+  if (!text.labels.empty()) return text.labels[static_cast<std::size_t>(id)];
   const auto head = head_of(model);
   if (head == EncoderHead::span) return model.token(text.ids[static_cast<std::size_t>(id)]);
   if (head == EncoderHead::sequence || head == EncoderHead::token) {
@@ -60,11 +62,13 @@ std::string name_of_candidate(const ExploredModel& model, const ExploredText& te
 }
 
 // Softmax gives that of one label among several; other heads have their own.
-json probability_of(const ExploredModel& model, const inspect::RankedToken& one) {
+json probability_of(const ExploredModel& model, const ExploredText& text, const inspect::RankedToken& one) {
+  const double alone = 1 / (1 + std::exp(-static_cast<double>(one.logit)));
+  if (!text.labels.empty() && model.dual()->pair_loss() == PairLoss::sigmoid) return alone;
   if (head_of(model) != EncoderHead::sequence) return one.probability;
   switch (label_function(dynamic_cast<const EncoderModel&>(model.model()))) {
     case LabelFunction::softmax: return one.probability;
-    case LabelFunction::sigmoid: return 1 / (1 + std::exp(-static_cast<double>(one.logit)));
+    case LabelFunction::sigmoid: return alone;
     case LabelFunction::none: return nullptr;
   }
   HEED_ASSERT(false, "unknown function");
@@ -72,7 +76,10 @@ json probability_of(const ExploredModel& model, const inspect::RankedToken& one)
 
 }  // namespace
 
-PredictedRows predicted_rows(const ExploredModel& model, const ExploredText& text, const TensorMap& outputs) {
+PredictedRows predicted_rows(const ExploredModel& model, const ExploredText& text, const TensorMap& outputs,
+                             Context& context) {
+  if (!text.labels.empty())
+    return {label_logits(model, text, outputs.at("last_hidden_state"), context), {std::nullopt}, {"encoder"}};
   const auto head = head_of(model);
   if (head == EncoderHead::none) return {};
   if (head == EncoderHead::span) {
@@ -105,7 +112,7 @@ json predictions_json(const ExploredModel& model, const ExploredText& text, cons
     for (const inspect::RankedToken& one : ranked[row]) {
       json candidate{{"token", name_of_candidate(model, text, one.id)},
                      {"id", one.id},
-                     {"probability", probability_of(model, one)},
+                     {"probability", probability_of(model, text, one)},
                      {"logit", one.logit}};
       if (before.defined())
         candidate["change"] =

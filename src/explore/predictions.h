@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "explore/explored_model.h"
+#include "heed/nn/context.h"
 #include "inspect/recorded_picture.h"
 
 namespace heed::explore {
@@ -18,9 +19,11 @@ struct PredictedRows {
   std::vector<std::string> of;  ///< `decoder`, `encoder`, or `start` and `end` of an answer
 };
 
-/// Of a decoder, an encoder-decoder and a head for tokens, each position; of a masked language model, each
-/// mask token; of a sequence head, one row; of a span head, two, over positions.
-PredictedRows predicted_rows(const ExploredModel& model, const ExploredText& text, const TensorMap& outputs);
+/// Of an image that is compared with labels, one row over them. Of a decoder, an encoder-decoder and a head
+/// for tokens, each position; of a masked language model, each mask token; of a sequence head, one row; of a
+/// span head, two, over positions.
+PredictedRows predicted_rows(const ExploredModel& model, const ExploredText& text, const TensorMap& outputs,
+                             Context& context);
 
 /// The `count` best candidates of every row.
 std::vector<std::vector<inspect::RankedToken>> ranked(const PredictedRows& rows, std::int64_t count);

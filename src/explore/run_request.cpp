@@ -11,7 +11,7 @@ namespace heed::explore {
 namespace {
 
 constexpr std::int64_t kMostNewTokens = 1024, kMostCandidates = 1000;
-constexpr std::size_t kMostChanges = 4096;
+constexpr std::size_t kMostChanges = 4096, kMostLabels = 64;
 
 [[noreturn]] void refuse(const std::string& where, const std::string& expected) {
   throw Error(where + ": expected " + expected);
@@ -74,6 +74,12 @@ RunRequest run_in(const Config& request) {
   RunRequest run;
   run.model = static_cast<std::size_t>(required_number(request, "model"));
   run.text = text_in(request, request.where() + ": ");
+  if (request.has("labels")) run.labels = request.strings("labels");
+  if (run.labels.size() > kMostLabels)
+    request.fail("labels", "a list of at most " + std::to_string(kMostLabels) + " texts");
+  run.label = optional_number(request, "label");
+  if (run.label && *run.label >= std::ssize(run.labels))
+    request.fail("label", "a number below that of labels, " + std::to_string(run.labels.size()));
   run.max_new_tokens = check_range(request, "max_new_tokens",
                                    request.integer("max_new_tokens", run.max_new_tokens), 1, kMostNewTokens);
   return run;

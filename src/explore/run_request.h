@@ -32,6 +32,8 @@ struct RunRequest {
   std::size_t model = 0;
   RequestedText text;
   std::int64_t max_new_tokens = 32;
+  std::vector<std::string> labels = {};              ///< texts to compare an image with
+  std::optional<std::int64_t> label = std::nullopt;  ///< whose attention is shown; the likeliest one's
   std::vector<HeadChange> changes = {};
   std::int64_t candidates = 10;
   bool vectors = false;

@@ -15,21 +15,21 @@ namespace {
 
 [[noreturn]] void throw_unreadable(const std::filesystem::path& path, int error) {
   if (error == ENOTDIR) {
-    throw Error(path.string() + ": not found (a part of the path is a file, not a directory)");
+    throw Error(shown_name(path) + ": not found (a part of the path is a file, not a directory)");
   }
   if (error != ENOENT) {
-    throw Error(path.string() + ": cannot be read: " + std::generic_category().message(error));
+    throw Error(shown_name(path) + ": cannot be read: " + std::generic_category().message(error));
   }
   std::error_code no_link;
   const std::filesystem::path target = std::filesystem::read_symlink(path, no_link);
   throw Error(
-      path.string() + ": not found " +
+      shown_name(path) + ": not found " +
       (no_link ? "(check the path)" : "(a symbolic link to " + target.string() + ", which does not exist)"));
 }
 
 [[noreturn]] void throw_irregular(const std::filesystem::path& path, mode_t mode) {
   const char* kind = S_ISFIFO(mode) ? "a pipe" : S_ISSOCK(mode) ? "a socket" : "a device";
-  throw Error(path.string() + ": expected a regular file, got " + kind + " (save it to a file first)");
+  throw Error(shown_name(path) + ": expected a regular file, got " + kind + " (save it to a file first)");
 }
 
 int open_for_reading(const std::filesystem::path& path, int flags) {
@@ -41,6 +41,10 @@ int open_for_reading(const std::filesystem::path& path, int flags) {
 }
 
 }  // namespace
+
+std::string shown_name(const std::filesystem::path& path) {
+  return path == kStandardInput ? "standard input" : path.string();
+}
 
 InputFile::InputFile(const std::filesystem::path& path, Accept accept) : path_(path) {
   if (path.empty()) throw Error("\"\" is not a file name (give the path of a file)");
@@ -60,7 +64,7 @@ InputFile::InputFile(const std::filesystem::path& path, Accept accept) : path_(p
   }
   ::close(descriptor_);
   if (!known) throw_unreadable(path, error);
-  if (S_ISDIR(status.st_mode)) throw Error(path.string() + ": expected a file, got a directory");
+  if (S_ISDIR(status.st_mode)) throw Error(shown_name(path) + ": expected a file, got a directory");
   throw_irregular(path, status.st_mode);
 }
 
@@ -68,7 +72,7 @@ InputFile::~InputFile() { ::close(descriptor_); }
 
 std::string InputFile::read(std::size_t limit) const {
   const auto refuse = [&] {
-    throw Error(path_.string() + ": expected a file of at most " + std::to_string(limit) +
+    throw Error(shown_name(path_) + ": expected a file of at most " + std::to_string(limit) +
                 " bytes, got a longer one");
   };
   if (regular_ && bytes_ > limit) refuse();

@@ -20,6 +20,12 @@ inline constexpr std::size_t kTensorHeader = 100'000'000;  // set by the safeten
 inline constexpr std::size_t kText = 1024 * kMiB;          // texts of the user, and training logs
 }  // namespace file_limits
 
+/// The path that stands for the standard input: as a file's name it is opened like any other.
+inline constexpr const char* kStandardInput = "/dev/stdin";
+
+/// What messages call a file: its path, or `standard input`.
+std::string shown_name(const std::filesystem::path& path);
+
 class InputFile {
  public:
   enum class Accept {

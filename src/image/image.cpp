@@ -6,6 +6,7 @@
 
 #include "files/input_file.h"
 #include "heed/error.h"
+#include "heed/files/file.h"
 #include "image/decoder.h"
 #include "image/orientation.h"
 
@@ -108,7 +109,7 @@ Tensor decode_image(std::string_view bytes, const std::string& name, const Image
 }
 
 Tensor load_image(const std::filesystem::path& path, const ImageLimits& limits) {
-  return decode_image(read_regular_file(path, limits.bytes), path.string(), limits);
+  return decode_image(read_file(path, limits.bytes), shown_name(path), limits);
 }
 
 }  // namespace heed

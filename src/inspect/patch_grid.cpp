@@ -6,11 +6,14 @@
 #include <algorithm>
 #include <cmath>
 
+#include "sound/spectrogram.h"
+
 namespace heed::inspect {
 namespace {
 
-constexpr std::int64_t kWaveHeight = 120;                            // in pixels
-constexpr double kSamplesPerSecond = 16000, kFramesPerSecond = 100;  // of all models of sound so far
+// Of all models of sound so far.
+constexpr std::int64_t kSamplesPerSecond = 16000;
+constexpr double kFramesPerSecond = 100;
 
 /// What is cut into parts, as rows and columns: an image, a spectrogram [bins, frames], a waveform [1,
 /// samples].
@@ -50,25 +53,51 @@ InputImage image_of_numbers(std::int64_t height, std::int64_t width, float low, 
   return image;
 }
 
-// Each column of pixels is dark from the lowest to the highest of its samples.
-InputImage wave_image(const std::vector<float>& samples, std::int64_t columns) {
-  const auto count = std::ssize(samples),
-             width = std::min<std::int64_t>(count, std::max<std::int64_t>(columns, 1000));
-  float most = 1e-9f;
-  for (const float sample : samples) most = std::max(most, std::abs(sample));
-  InputImage image{width, kWaveHeight,
-                   std::vector<std::uint8_t>(static_cast<std::size_t>(3 * width * kWaveHeight), 255)};
-  const auto row_of = [most](float sample) {
-    const double share = 0.5 - 0.48 * static_cast<double>(sample / most);
-    return std::clamp<std::int64_t>(std::llround(share * (kWaveHeight - 1)), 0, kWaveHeight - 1);
-  };
-  for (std::int64_t x = 0; x < width; ++x) {
-    const auto begin = samples.begin() + x * count / width, end = samples.begin() + (x + 1) * count / width;
-    const auto [low, high] = std::minmax_element(begin, std::max(end, begin + 1));
-    for (std::int64_t y = row_of(*high); y <= row_of(*low); ++y)
-      std::fill_n(image.rgb.begin() + 3 * (y * width + x), 3, std::uint8_t{40});
+// A spectrogram, dark where it is loud, low frequencies at the bottom; `loudness(bin, frame)` gives its
+// values.
+template <class Loudness>
+InputImage image_of_spectrogram(std::int64_t bins, std::int64_t frames, float low, float high,
+                                const Loudness& loudness) {
+  return image_of_numbers(bins, frames, -high, -low,
+                          [&](auto y, auto x, auto) { return -loudness(bins - 1 - y, x); });
+}
+
+// The spectrogram of samples, of which a model may read the differences alone: 80 dB below the loudest.
+InputImage image_of_samples(std::vector<float> samples) {
+  constexpr std::int64_t kBins = 80;
+  constexpr float kDecades = 8;
+  const sound::SpectrogramSettings settings;
+  const auto count = std::ssize(samples);
+  const std::int64_t frames = std::max<std::int64_t>(1, count / settings.hop);
+  samples.resize(static_cast<std::size_t>(std::max(count, settings.frame / 2 + 1)));  // reflected at the ends
+  std::vector<float> values(static_cast<std::size_t>(kBins * frames));
+  sound::Spectrogram(settings, sound::MelFilters::slaney(kBins, settings.fft_size, kSamplesPerSecond))(
+      samples, frames, values);
+  const float high = *std::max_element(values.begin(), values.end());
+  const float low = std::max(*std::min_element(values.begin(), values.end()), high - kDecades);
+  return image_of_spectrogram(kBins, frames, low, high, [&](std::int64_t bin, std::int64_t frame) {
+    return values[static_cast<std::size_t>(bin * frames + frame)];
+  });
+}
+
+// What the parts are of, drawn from the tensor; nothing of one of another shape.
+InputImage image_of_tensor(const InputSpec& input, const Tensor& values) {
+  const std::vector<float> numbers = values.to(DType::f32).to_vector<float>();
+  if (input.kind == InputKind::waveform && values.rank() == 2) return image_of_samples(numbers);
+  const auto [low, high] = std::minmax_element(numbers.begin(), numbers.end());
+  const auto at = [&](std::int64_t index) { return numbers[static_cast<std::size_t>(index)]; };
+  if (input.kind == InputKind::pixels && values.rank() == 4) {
+    const std::int64_t channels = values.size(1), height = values.size(2), width = values.size(3);
+    return image_of_numbers(height, width, *low, *high, [&](auto y, auto x, auto c) {
+      return at((std::min(c, channels - 1) * height + y) * width + x);
+    });
   }
-  return image;
+  if (input.kind != InputKind::spectrogram || values.rank() != 3) return {};
+  const bool cut = input.patch.rank() == 2;  // [1, frames, bins], else [1, bins, frames]
+  const std::int64_t bins = values.size(cut ? 2 : 1), frames = values.size(cut ? 1 : 2);
+  return image_of_spectrogram(bins, frames, *low, *high, [&](std::int64_t bin, std::int64_t frame) {
+    return at(cut ? frame * bins + bin : bin * frames + frame);
+  });
 }
 
 }  // namespace
@@ -93,8 +122,9 @@ std::vector<std::string> part_labels(const InputSpec& input, const TensorMap& te
     labels.push_back(i == 0 ? "[CLS]" : grid.first == 2 ? "[DIST]" : "[REG" + std::to_string(i) + "]");
   }
   const auto cut = cut_of(input, tensors);
-  const double seconds = static_cast<double>(cut ? cut->step[1] : 0) /
-                         (input.kind == InputKind::waveform ? kSamplesPerSecond : kFramesPerSecond);
+  const double seconds =
+      static_cast<double>(cut ? cut->step[1] : 0) /
+      (input.kind == InputKind::waveform ? static_cast<double>(kSamplesPerSecond) : kFramesPerSecond);
   for (std::int64_t i = 0; i < grid.rows * grid.columns; ++i) {
     const std::int64_t row = i / grid.columns, column = i % grid.columns;
     if (input.is_image()) {
@@ -111,24 +141,9 @@ InputImage picture_of_parts(const InputSpec& input, const TensorMap& tensors, co
                             InputImage seen) {
   InputImage image = std::move(seen);
   if (image.width == 0) {
-    const auto cut = cut_of(input, tensors);
-    if (!cut) return {};
-    const Tensor& values = tensors.at(input.name);
-    const std::vector<float> numbers = values.to(DType::f32).to_vector<float>();
-    const auto [low, high] = std::minmax_element(numbers.begin(), numbers.end());
-    const std::int64_t height = cut->extent[0], width = cut->extent[1];
-    const auto at = [&](std::int64_t index) { return numbers[static_cast<std::size_t>(index)]; };
-    if (input.kind == InputKind::waveform) {
-      image = wave_image(numbers, grid.columns);
-    } else if (input.kind == InputKind::pixels) {
-      const std::int64_t channels = values.size(1);
-      image = image_of_numbers(height, width, *low, *high, [&](auto y, auto x, auto c) {
-        return at((std::min(c, channels - 1) * height + y) * width + x);
-      });
-    } else {  // dark where it is loud
-      image = image_of_numbers(height, width, -*high, -*low,
-                               [&](auto y, auto x, auto) { return -at(x * height + height - 1 - y); });
-    }
+    const auto found = tensors.find(input.name);
+    if (found != tensors.end()) image = image_of_tensor(input, found->second);
+    if (image.width == 0) return {};
   }
   image.rows = grid.rows, image.columns = grid.columns, image.first = grid.first;
   image.upward = input.kind == InputKind::spectrogram;

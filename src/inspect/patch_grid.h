@@ -29,8 +29,8 @@ std::vector<std::string> part_labels(const InputSpec& input, const TensorMap& te
                                      double start = 0);
 
 /// What the parts are of. `seen` is what the model sees of an image file; without it, and of a sound, the
-/// tensor itself is drawn: pixels, a spectrogram (low frequencies at the bottom), or a waveform; patches are
-/// not.
+/// tensor itself is drawn: pixels, or a spectrogram, dark where it is loud, low frequencies at the bottom,
+/// which is computed of samples; patches are not.
 InputImage picture_of_parts(const InputSpec& input, const TensorMap& tensors, const PatchGrid& grid,
                             InputImage seen = {});
 

@@ -124,6 +124,10 @@ void check_choice(const Tensor& logits, const LogitChoice& choice) {
                 std::to_string(choice.token));
 }
 
+const char* logits_name(const TensorMap& outputs) {
+  return outputs.contains("logits_per_text") ? "logits_per_text" : "logits";
+}
+
 // The parameters' gradients are not wanted.
 void zero_gradients(const Model& model) {
   for (const Parameter& parameter : model.parameters()) parameter.tensor.zero_grad();
@@ -178,7 +182,7 @@ AttentionRecord record_attention(const Model& model, const TensorMap& inputs, co
   const TensorMap outputs = model.forward(inputs, {}, context);
   AttentionRecord record;
   for (const auto& [name, value] : outputs) record.outputs[name] = value.detach();
-  const char* const name = outputs.contains("logits_per_text") ? "logits_per_text" : "logits";
+  const char* const name = logits_name(outputs);
   if (const auto found = record.outputs.find(name); found != record.outputs.end())
     record.logits = found->second;
   if (options.gradient) {
@@ -215,7 +219,8 @@ std::vector<HeadAblation> ablate_heads(const Model& model, const TensorMap& inpu
         one.copy_from(Tensor::zeros(one.shape(), one.dtype()));
       });
       Context context{.taps = &taps, .stop = stop};
-      const Tensor logits = model.forward(inputs, {}, context).at("logits");
+      const TensorMap outputs = model.forward(inputs, {}, context);
+      const Tensor& logits = outputs.at(logits_name(outputs));
       taps.require_all_fired();
       HeadAblation& one = result.emplace_back(HeadAblation{layer.kind, layer.layer, head, {}});
       for (std::size_t i = 0; i < choices.size(); ++i)

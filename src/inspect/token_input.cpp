@@ -3,7 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <optional>
+#include <span>
 
 #include "heed/text/unicode.h"
 
@@ -49,6 +51,8 @@ std::optional<std::string> characters_of(const std::string& token) {
   return bytes;
 }
 
+constexpr std::string_view kNoCharacter = "\xEF\xBF\xBD";  // of bytes that are no whole character yet
+
 }  // namespace
 
 Tensor one_row(const std::vector<std::int64_t>& ids) {
@@ -60,6 +64,36 @@ std::vector<std::string> token_names(const Tokenizer* tokenizer, const std::vect
   for (const std::int64_t id : ids)
     tokens.push_back(tokenizer != nullptr ? tokenizer->token(id) : std::to_string(id));
   return tokens;
+}
+
+std::vector<QueryGroup> words_of(const std::vector<std::int64_t>& ids, const Tokenizer& tokenizer) {
+  std::vector<QueryGroup> words;
+  std::string before;
+  std::int64_t begin = 0;  // of the tokens whose text is not known yet
+  for (std::int64_t end = 1; end <= std::ssize(ids); ++end) {
+    const std::string text = tokenizer.decode(std::span(ids).first(static_cast<std::size_t>(end)));
+    if (text == before) {
+      if (begin == end - 1) begin = end;
+      continue;
+    }
+    if (text.ends_with(kNoCharacter) && end < std::ssize(ids)) continue;
+    const std::string added = text.substr(std::min(before.size(), text.size()));
+    const bool starts = words.empty() || added.starts_with(' ') || added.starts_with('\n');
+    if (starts) words.push_back({"", begin, end});
+    words.back().label += starts && added.size() > 1 && added.front() == ' ' ? added.substr(1) : added;
+    words.back().end = end;
+    before = text;
+    begin = end;
+  }
+  return words;
+}
+
+std::vector<std::int64_t> tower_ids(const EncoderModel& tower, const Tokenizer& tokenizer,
+                                    const std::string& text) {
+  std::vector<std::int64_t> ids = tokenizer.encode(text).ids;
+  if (const auto length = tower.padded_length(); length && std::ssize(ids) < *length)
+    ids.resize(static_cast<std::size_t>(*length), tokenizer.pad_id().value_or(tower.pad_id()));
+  return ids;
 }
 
 TokenInput encoder_input(const Model& model, const Encoding& encoding) {

@@ -25,6 +25,13 @@ Tensor one_row(const std::vector<std::int64_t>& ids);
 /// The tokens of ids; numbers where there is no tokenizer.
 std::vector<std::string> token_names(const Tokenizer* tokenizer, const std::vector<std::int64_t>& ids);
 
+/// The words of a text with their tokens; those that add no text, such as an end token, belong to none.
+std::vector<QueryGroup> words_of(const std::vector<std::int64_t>& ids, const Tokenizer& tokenizer);
+
+/// The ids of a text for the tower of a model of texts and images, padded to the length that it reads.
+std::vector<std::int64_t> tower_ids(const EncoderModel& tower, const Tokenizer& tokenizer,
+                                    const std::string& text);
+
 /// With token_type_ids, for a model that reads them.
 TokenInput encoder_input(const Model& model, const Encoding& encoding);
 /// Labels of an encoder-decoder that reads `fed`; an empty source has none. The rows of cross-attention are

@@ -81,10 +81,10 @@ void draw_rows(const PlacedMap& placed, Canvas& canvas) {
     const SpokenWord& word = section.sound->words[static_cast<std::size_t>(row)];
     const Box box{placed.left, placed.top + section.strip + static_cast<double>(row) * section.row,
                   section.panel_width(), section.row - 1};
-    canvas.raster(
-        pixels, box,
-        fmt::format("{}: {:.2f} s to {:.2f} s",
-                    visible(section.tokens->queries[static_cast<std::size_t>(row)]), word.start, word.end));
+    const std::string text = visible(section.tokens->queries[static_cast<std::size_t>(row)]);
+    canvas.raster(pixels, box,
+                  word.timed ? fmt::format("{}: {:.2f} s to {:.2f} s", text, word.start, word.end) : text);
+    if (!word.timed) continue;
     const double from = share_of_time(*section.sound, word.start) * box.width;
     const double to = share_of_time(*section.sound, word.end) * box.width;
     canvas.outline({box.left + from, box.top, std::max(1.0, to - from), box.height}, kWordTime);
@@ -106,6 +106,11 @@ std::vector<float> in_columns(const AttentionMap& map, std::int64_t row, std::in
     values.push_back(most);
   }
   return values;
+}
+
+bool has_times(const RecordedSound& sound) {
+  return std::any_of(sound.words.begin(), sound.words.end(),
+                     [](const SpokenWord& word) { return word.timed; });
 }
 
 double share_of_time(const RecordedSound& sound, double seconds) {

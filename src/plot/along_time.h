@@ -1,5 +1,5 @@
 // Attention along the time of a recording: below its spectrogram a row for each word, with the beginning and
-// end of the word marked, and the seconds below all.
+// end of the word marked where they are known, and the seconds below all.
 #pragma once
 
 #include <cstdint>
@@ -18,6 +18,9 @@ std::vector<float> in_columns(const AttentionMap& map, std::int64_t row, std::in
 
 /// Where a time of the recording is, as a share of the columns from left to right; from 0 to 1.
 double share_of_time(const RecordedSound& sound, double seconds);
+
+/// Whether the time of a word is known.
+bool has_times(const RecordedSound& sound);
 
 /// Times to write below `width` columns or units, of which a label takes about `label`: multiples of 1, 2 or
 /// 5 times a power of ten.

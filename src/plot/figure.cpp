@@ -20,7 +20,9 @@ constexpr TextStyle kSmall{11, 6.4};
 constexpr const char* kAxes = "rows: queries, columns: keys";
 constexpr const char* kParts = "each square: a part of the image";
 constexpr const char* kSpectrogram = "behind: the spectrogram, low frequencies at the bottom";
-constexpr const char* kWords = "rows: words, boxed from their beginning to their end; above: the spectrogram";
+constexpr const char* kTimedWords =
+    "rows: words, boxed from their beginning to their end; above: the spectrogram";
+constexpr const char* kWords = "rows: words; above: the spectrogram";
 
 /// Breaks the title into lines. The average character is that of most titles; where the canvas knows better,
 /// lines get shorter until they fit.
@@ -139,7 +141,7 @@ void Figure::draw_section(const Section& section, double top, Canvas& canvas) co
 
 const char* Figure::note() const {
   const Section& first = sections_.front();
-  if (first.along_time) return kWords;
+  if (first.along_time) return has_times(*first.sound) ? kTimedWords : kWords;
   return !is_over_image() ? kAxes : first.sound != nullptr ? kSpectrogram : kParts;
 }
 

@@ -56,8 +56,10 @@ void append_sound(std::string& out, const RecordedSound& sound) {
       fmt::format(",\n\"sound\": {{\"start\": {}, \"seconds\": {}, \"words\": [", sound.start, sound.seconds);
   const char* separator = "";
   for (const SpokenWord& word : sound.words) {
+    const auto seconds = [&](double at) { return word.timed ? fmt::format("{}", at) : "null"; };
     out += fmt::format("{}{{\"text\": {}, \"start\": {}, \"end\": {}, \"queries\": [{}, {}]}}", separator,
-                       json_quoted(word.text), word.start, word.end, word.queries[0], word.queries[1]);
+                       json_quoted(word.text), seconds(word.start), seconds(word.end), word.queries[0],
+                       word.queries[1]);
     separator = ",\n";
   }
   out += "]}";

@@ -272,12 +272,14 @@ PageData page_data(const AttentionPicture& picture, int bits) {
   if (!picture.scored.empty()) data["scored"] = visible_tokens(picture.scored);
   if (const RecordedSound& sound = picture.sound; sound.seconds > 0) {
     data["sound"] = {{"start", sound.start}, {"seconds", sound.seconds}, {"words", json::array()}};
-    for (const SpokenWord& word : sound.words)
-      data["sound"]["words"].push_back({{"text", visible(word.text)},
-                                        {"start", word.start},
-                                        {"end", word.end},
-                                        {"first", word.queries[0]},
-                                        {"count", word.queries[1] - word.queries[0]}});
+    for (const SpokenWord& word : sound.words) {
+      json& shown = data["sound"]["words"].emplace_back(json{{"text", visible(word.text)},
+                                                             {"start", nullptr},
+                                                             {"end", nullptr},
+                                                             {"first", word.queries[0]},
+                                                             {"count", word.queries[1] - word.queries[0]}});
+      if (word.timed) shown["start"] = word.start, shown["end"] = word.end;
+    }
   }
   if (const InputImage& image = picture.image; image.width > 0) {
     data["image"] = {{"png", base64(encode_png(image.width, image.height, image.rgb))},

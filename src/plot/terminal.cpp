@@ -108,8 +108,8 @@ class TerminalWriter {
     out_ += "\n";
   }
 
-  /// The spectrogram, then a row for each word: its name, its weights, its times. Brackets stand before and
-  /// after the columns of the word.
+  /// The spectrogram, then a row for each word: its name, its weights, and its times where they are known.
+  /// Brackets stand before and after the columns of the word.
   void write_along_time(const AttentionMap& map) {
     constexpr int kTimes = 16;  // " 10.24-10.48 s"
     const std::vector<std::string> words =
@@ -137,11 +137,12 @@ class TerminalWriter {
       const std::vector<float> values = plot::in_columns(map, row, columns);
       for (std::int64_t column = 0; column < columns; ++column)
         cell(values[static_cast<std::size_t>(column)] / largest, 1,
-             column == before  ? '['
-             : column == after ? ']'
-                               : '\0');
+             !word.timed        ? '\0'
+             : column == before ? '['
+             : column == after  ? ']'
+                                : '\0');
       if (style_.color) out_ += "\x1b[0m";
-      out_ += fmt::format(" {:5.2f}-{:.2f} s\n", word.start, word.end);
+      out_ += word.timed ? fmt::format(" {:5.2f}-{:.2f} s\n", word.start, word.end) : "\n";
     }
     time_axis(margin, columns);
     out_ += "\n";
@@ -318,9 +319,11 @@ class TerminalWriter {
     } else {
       out_ += fmt::format("[{}]", kShades);
     }
+    const bool timed = picture_.along_time && plot::has_times(picture_.sound);
     out_ += fmt::format(" {:.3g}   {}\n", scale.largest,
                         scales_.size() > 1    ? plot::measure_title(scale.measure)
-                        : picture_.along_time ? "[ ]: when the word was spoken"
+                        : timed               ? "[ ]: when the word was spoken"
+                        : picture_.along_time ? "rows: words, columns: time"
                         : picture_.over_image ? "bright: where the weights are large"
                                               : "rows: queries, columns: keys");
   }

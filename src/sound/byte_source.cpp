@@ -29,7 +29,7 @@ std::size_t read_some(const std::string& name, const Read& read) {
 }  // namespace
 
 ByteSource::ByteSource(const std::filesystem::path& path, std::size_t piped_limit)
-    : name_(path.string()), file_(std::make_unique<InputFile>(path, InputFile::Accept::streams)) {
+    : name_(shown_name(path)), file_(std::make_unique<InputFile>(path, InputFile::Accept::streams)) {
   size_ = file_->bytes();
   if (file_->is_regular()) return;
   std::error_code none;  // then all stays in memory

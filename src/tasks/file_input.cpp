@@ -1,6 +1,7 @@
 // Decodes and preprocesses one file.
 #include "tasks/file_input.h"
 
+#include "files/input_file.h"
 #include "heed/error.h"
 #include "models/named_tensors.h"
 #include "tasks/image_batches.h"
@@ -45,9 +46,9 @@ FileProcessor load_file_processor(const InputSpec& input, const std::filesystem:
 }
 
 FileInput file_input(const InputSpec& input, const FileProcessor& processor, const std::string& file) {
-  if (processor.image) return input_of_image(input, *processor.image, load_image(file), file);
+  if (processor.image) return input_of_image(input, *processor.image, load_image(file), shown_name(file));
   const SoundProcessor& sound = processor.sound.value();
-  return input_of_sound(input, sound, load_sound(file, {.rate = sound.rate()}), file);
+  return input_of_sound(input, sound, load_sound(file, {.rate = sound.rate()}), shown_name(file));
 }
 
 FileInput file_input(const InputSpec& input, const FileProcessor& processor, std::string_view bytes,

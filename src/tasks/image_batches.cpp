@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "files/input_file.h"
 #include "heed/image/image.h"
 #include "heed/image/processor.h"
 #include "heed/ops/shape.h"
@@ -12,7 +13,7 @@
 namespace heed::tasks {
 
 ModelInput image_input(const std::string& file, const ImageProcessor& processor, const InputSpec& spec) {
-  return image_input(load_image(file), file, processor, spec);
+  return image_input(load_image(file), shown_name(file), processor, spec);
 }
 
 ModelInput image_input(const Tensor& image, const std::string& name, const ImageProcessor& processor,

@@ -7,7 +7,8 @@
 
 namespace heed::tasks {
 
-/// Throws Error for options that are out of range or that this Whisper does not have.
+/// Throws Error `transcribe: FIELD: …`, of TranscribeOptions, for options that are out of range or that this
+/// Whisper does not have.
 void check_whisper_options(const SpeechSettings& settings, const TranscribeOptions& options);
 
 /// The length of a window where the options say none.

@@ -27,6 +27,21 @@ SpeechWindow transcribe_window(const EncoderDecoderModel& model, const Tokenizer
                                const SpeechSettings& settings, const SoundProcessor& processor,
                                SoundReader reader, double start, const TranscribeOptions& options = {});
 
+/// A window of a recording as a model of samples heard it.
+struct HeardSamples {
+  Tensor values;                          ///< f32[1, samples], as the encoder reads them
+  std::vector<std::int64_t> start = {};   ///< what the decoder reads before the text
+  std::vector<std::int64_t> tokens = {};  ///< of the text, without the end token; none in silence
+  double offset = 0, seconds = 0;         ///< where the window begins, and its length
+  bool ends = true;                       ///< whether it reaches the end of the recording
+};
+
+/// The same with a model that reads samples and decodes (Moonshine): what transcribe() makes of a window that
+/// begins there.
+HeardSamples transcribe_window(const EncoderDecoderModel& model, const GenerationOptions& generation,
+                               const SoundProcessor& processor, SoundReader reader, double start,
+                               const TranscribeOptions& options = {});
+
 /// Throws Error for a start beyond the end of a recording of so many seconds.
 [[noreturn]] void fail_at_end(const std::string& name, double seconds, double start);
 

@@ -1,5 +1,8 @@
 // Transcription with an encoder-decoder that reads samples (Moonshine), window by window.
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cmath>
 
 #include "core/trimmed.h"
 #include "heed/autograd.h"
@@ -11,6 +14,7 @@
 #include "heed/text/tokenizer.h"
 #include "tasks/sample_windows.h"
 #include "tasks/speech_options.h"
+#include "tasks/speech_window.h"
 
 namespace heed {
 namespace {
@@ -41,47 +45,86 @@ std::int64_t most_tokens(std::int64_t samples, std::int64_t rate) {
   return std::max<std::int64_t>(1, static_cast<std::int64_t>(static_cast<double>(samples) * factor) - 1);
 }
 
+// Searches the text of one window after the other.
+class SampleSearch {
+ public:
+  SampleSearch(const EncoderDecoderModel& model, const GenerationOptions& generation,
+               const SoundProcessor& processor, const TranscribeOptions& options)
+      : model_(model),
+        processor_(processor),
+        options_(options),
+        search_options_(generation),
+        prompt_{generation.decoder_start_token_id.value_or(model.decoder_start_id())} {
+    if (model.input().kind != InputKind::waveform)
+      throw Error(std::string("transcribe: expected a model of samples, got a ") + model.family() + " model");
+    tasks::check_sample_options(model.family(), true, options);
+    context_.stop = options.stop;
+    search_options_.num_beams = options.num_beams;
+    search_options_.do_sample = false;
+    if (search_options_.eos_token_id.empty()) search_options_.eos_token_id = {model.eos_id()};
+  }
+
+  const std::vector<std::int64_t>& prompt() const { return prompt_; }
+
+  // The samples of the next window: all that is left where that fits.
+  std::span<const float> next(tasks::SampleWindows& windows, bool& last) const {
+    const std::int64_t rate = processor_.rate();
+    const auto most = static_cast<std::int64_t>(options_.window_seconds.value_or(tasks::kUsualWindowSeconds) *
+                                                static_cast<double>(rate));
+    const auto found = windows.peek(most + 1);
+    last = std::ssize(found) <= most;
+    return last ? found
+                : found.first(static_cast<std::size_t>(
+                      quietest_place(found.first(static_cast<std::size_t>(most)), rate)));
+  }
+
+  Tensor values(std::span<const float> samples) const {
+    return processor_(tasks::tensor_of(samples)).features;
+  }
+
+  Hypothesis operator()(const Tensor& values, std::int64_t samples) {
+    search_options_.max_new_tokens =
+        options_.max_new_tokens.value_or(most_tokens(samples, processor_.rate()));
+    const auto decoding = model_.decode({.values = values}, context_);
+    return search(*decoding, std::span(&prompt_, 1), search_options_, {.stop = options_.stop}, context_)
+        .front()
+        .front();
+  }
+
+ private:
+  const EncoderDecoderModel& model_;
+  const SoundProcessor& processor_;
+  const TranscribeOptions& options_;
+  GenerationOptions search_options_;
+  std::vector<std::int64_t> prompt_;
+  Context context_;
+};
+
+void drop_end_token(Hypothesis& hypothesis) {
+  if (hypothesis.finish_reason == FinishReason::stop) hypothesis.ids.pop_back();
+}
+
 }  // namespace
 
 Transcript transcribe(const EncoderDecoderModel& model, const Tokenizer& tokenizer,
                       const GenerationOptions& generation, const SoundProcessor& processor,
                       SoundReader reader, const TranscribeOptions& options) {
-  if (model.input().kind != InputKind::waveform)
-    throw Error(std::string("transcribe: expected a model of samples, got a ") + model.family() + " model");
-  tasks::check_sample_options(model.family(), true, options);
   const NoGradients no_gradients;
-  Context context;
-  context.stop = options.stop;
-  const std::int64_t rate = processor.rate(), least = model.input().least;
-  const auto window = static_cast<std::int64_t>(options.window_seconds.value_or(tasks::kUsualWindowSeconds) *
-                                                static_cast<double>(rate));
-  GenerationOptions search_options = generation;
-  search_options.num_beams = options.num_beams;
-  search_options.do_sample = false;
-  if (search_options.eos_token_id.empty()) search_options.eos_token_id = {model.eos_id()};
-  const std::vector<std::int64_t> prompt{
-      generation.decoder_start_token_id.value_or(model.decoder_start_id())};
-  tasks::SampleWindows windows(std::move(reader), rate, least);
+  SampleSearch search_text(model, generation, processor, options);
+  const std::int64_t least = model.input().least;
+  tasks::SampleWindows windows(std::move(reader), processor.rate(), least);
   Transcript transcript;
   for (bool last = false; !last;) {
-    const auto found = windows.peek(window + 1);
-    last = static_cast<std::int64_t>(found.size()) <= window;
-    const auto size = last ? static_cast<std::int64_t>(found.size())
-                           : quietest_place(found.first(static_cast<std::size_t>(window)), rate);
-    const auto samples = found.first(static_cast<std::size_t>(size));
+    const auto samples = search_text.next(windows, last);
+    const std::int64_t size = std::ssize(samples);
     if (size >= least) {
-      search_options.max_new_tokens = options.max_new_tokens.value_or(most_tokens(size, rate));
-      const auto decoding = model.decode({.values = processor(tasks::tensor_of(samples)).features}, context);
-      Hypothesis best =
-          search(*decoding, std::span(&prompt, 1), search_options, {.stop = options.stop}, context)
-              .front()
-              .front();
+      Hypothesis best = search_text(search_text.values(samples), size);
       TranscriptSegment segment;
       segment.start = windows.seconds(windows.position());
       segment.end = windows.seconds(windows.position() + size);
       segment.average_log_probability = best.log_probability / static_cast<double>(best.ids.size());
       segment.text = tokenizer.decode_clean(best.ids);
-      if (best.finish_reason == FinishReason::stop) best.ids.pop_back();  // the end token
+      drop_end_token(best);
       segment.tokens = std::move(best.ids);
       if (!trimmed(segment.text).empty()) {
         transcript.text += (transcript.text.empty() ? "" : " ") + std::string(trimmed(segment.text));
@@ -95,6 +138,38 @@ Transcript transcribe(const EncoderDecoderModel& model, const Tokenizer& tokeniz
     windows.skip(size);
   }
   return transcript;
+}
+
+tasks::HeardSamples tasks::transcribe_window(const EncoderDecoderModel& model,
+                                             const GenerationOptions& generation,
+                                             const SoundProcessor& processor, SoundReader reader,
+                                             double start, const TranscribeOptions& options) {
+  const NoGradients no_gradients;
+  SampleSearch search_text(model, generation, processor, options);
+  const std::string name = reader.name();
+  SampleWindows windows(std::move(reader), processor.rate(), model.input().least);
+  constexpr std::int64_t kSkipped = 1 << 16;
+  const auto first =
+      static_cast<std::int64_t>(std::min(std::floor(start * static_cast<double>(processor.rate())), 9e15));
+  while (windows.position() < first) {
+    const std::int64_t count = std::ssize(windows.peek(std::min(kSkipped, first - windows.position())));
+    if (count == 0) break;
+    windows.skip(count);
+  }
+  HeardSamples heard{.values = {}, .start = search_text.prompt()};
+  const auto samples = search_text.next(windows, heard.ends);
+  heard.offset = windows.seconds(windows.position());
+  heard.seconds = windows.seconds(std::ssize(samples));
+  if (samples.empty()) fail_at_end(name, heard.offset, start);
+  if (std::ssize(samples) < model.input().least) {
+    throw Error(fmt::format("{}: expected at least {} samples from {:.2f} s on, got {}", name,
+                            model.input().least, heard.offset, samples.size()));
+  }
+  heard.values = search_text.values(samples);
+  Hypothesis best = search_text(heard.values, std::ssize(samples));
+  drop_end_token(best);
+  heard.tokens = std::move(best.ids);
+  return heard;
 }
 
 }  // namespace heed

@@ -33,6 +33,58 @@ struct Hearing {
   }
 };
 
+// Moonshine's words have no times; its weights are those of transformers
+// (tests/fixtures/moonshine_speech.py).
+TEST(AttendSpeech, WordsOfMoonshineLieAlongItsFrames) {
+  const std::string model = std::string(HEED_FIXTURES) + "/moonshine-speech";
+  const Json wanted = read_json(model + "/transcriptions.json").at("attentions");
+  const Json picture = Json::parse(output_of(attend_to(
+      model, kRecording, {"--json", "--quiet", "--heads", "all", "--kind", "cross", "--start", "2.3"})));
+  const Json& cross = wanted.at("cross");
+  ASSERT_EQ(picture.at("maps").size(), 4u);  // of 2 layers and 2 heads
+  for (const Json& map : picture.at("maps")) {
+    const Json& rows = cross[map.at("layer").get<std::size_t>()][map.at("head").get<std::size_t>()];
+    ASSERT_EQ(map.at("weights").size(), rows.size());
+    for (std::size_t row = 0; row < rows.size(); ++row) {
+      ASSERT_EQ(map.at("weights")[row].size(), rows[row].size());
+      for (std::size_t key = 0; key < rows[row].size(); ++key)
+        EXPECT_NEAR(map.at("weights")[row][key], rows[row][key], 1e-5);
+    }
+  }
+  const Json& sound = picture.at("sound");
+  EXPECT_NEAR(sound.at("start"), 2.3, 1e-6);
+  EXPECT_NEAR(sound.at("seconds"), 15'977 / 16e3, 1e-6);
+  const Json text = json_lines(output_of({"transcribe", "--model", model, "--json", kRecording}))[0];
+  std::string words;
+  for (const Json& word : sound.at("words")) {
+    words += word.at("text").get<std::string>();
+    EXPECT_TRUE(word.at("start").is_null() && word.at("end").is_null());
+  }
+  EXPECT_EQ(words, "oakak");
+  EXPECT_THAT(text.at("text").get<std::string>(), StartsWith("oa"));
+}
+
+TEST(AttendSpeech, FiguresOfMoonshineHaveARowForEachWord) {
+  const std::string model = std::string(HEED_FIXTURES) + "/moonshine-speech";
+  const Result shown = run(attend_to(model, kRecording, {"--start", "2.3"}));
+  EXPECT_EQ(shown.status, 0) << shown.err;
+  EXPECT_THAT(shown.out, HasSubstr("cross-attention, layer 1, mean of heads"));
+  EXPECT_THAT(shown.out, HasSubstr("oakak "));
+  EXPECT_THAT(shown.out, testing::Not(HasSubstr("when the word was spoken")));
+  EXPECT_THAT(shown.err, HasSubstr("shown are 2.3 s to 3.30 s"));
+  const Folder folder;
+  for (const char* name : {"a.svg", "a.png", "a.html"}) {
+    output_of(attend_to(model, kRecording, {"--quiet", "--output", folder / name}));
+    EXPECT_TRUE(fs::exists(folder / name));
+  }
+  EXPECT_THAT(slurp(folder / "a.html"), HasSubstr("\"start\":null"));
+  expect_error(2, attend_to(model, kRecording, {"--heads", "alignment"}),
+               "--heads: expected alignment only for a Whisper");
+  expect_error(1, attend_to(model, kRecording, {"--start", "9"}),
+               "expected a start before the end of the sound at 3.30 s, got 9 s");
+  expect_error(1, attend_to(model, kRecording, {"--start", "3.295"}), "expected at least ");
+}
+
 TEST(AttendSpeech, WordsAreThoseOfTheTranscript) {
   const Json picture = Json::parse(output_of(attend_to(kSpeechModel, kRecording, {"--json", "--quiet"})));
   const Json transcript = Json::parse(output_of(
@@ -148,8 +200,7 @@ TEST(AttendSound, ErrorsAreOneLine) {
        "--start: expected a model that hears, such as whisper, got"},
       {2, attend_to(tiny_model(), "a b", {"--heads", "alignment", "--target", "b"}),
        "--heads: expected alignment only"},
-      {1, attend_to(HEED_FIXTURES "/moonshine", kRecording),
-       "expected a model of speech that reads spectrograms"},
+      {1, attend_to(HEED_FIXTURES "/moonshine", kRecording), "/moonshine: no tokenizer found"},
   };
   for (const auto& [status, words, message] : cases) {
     const Result result = run(words);

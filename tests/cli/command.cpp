@@ -65,6 +65,12 @@ Result run(const Words& words, const std::string& input, const std::string& out_
   return result;
 }
 
+Result run_json(Words words, const Words& more, const std::string& input) {
+  words.insert(words.end(), more.begin(), more.end());
+  words.push_back("--json");
+  return run(words, input);
+}
+
 std::string output_of(const Words& words, const std::string& input) {
   const Result result = run(words, input);
   EXPECT_EQ(result.status, 0) << result.err;

@@ -27,6 +27,9 @@ struct Result {
 /// stdout goes to `out_file` if given.
 Result run(const Words& words, const std::string& input = "", const std::string& out_file = "");
 
+/// The same of WORDS MORE... --json.
+Result run_json(Words words, const Words& more, const std::string& input = "");
+
 /// Returns the stdout of a run that must succeed.
 std::string output_of(const Words& words, const std::string& input = "");
 

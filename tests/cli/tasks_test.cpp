@@ -20,12 +20,6 @@ const Json& expected() {
   return all;
 }
 
-Result run_json(Words words, const Words& more, const std::string& input = "") {
-  words.insert(words.end(), more.begin(), more.end());
-  words.push_back("--json");
-  return run(words, input);
-}
-
 Words texts_of(const Json& rows) {
   Words texts;
   for (const Json& row : rows) texts.push_back(row.at("text"));

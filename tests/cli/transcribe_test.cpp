@@ -149,19 +149,29 @@ TEST(TranscribeCommand, TakesModelsOfSamples) {
               testing::StartsWith("1\n00:00:00,040 --> 00:00:03,280\nOSAshOS O XSR"));
   EXPECT_EQ(output_of({"transcribe", "--model", moonshine, kTones, "--window", "1.5"}),
             "oakakkk\noaakkkkk\noa\n");
-  for (const Words& refused : {Words{"--language", "fr"}, Words{"--task", "transcribe"},
-                               Words{"--timestamps"}, Words{"--temperature", "0"}}) {
-    for (const std::string& model : {ctc, moonshine}) {
-      Words words{"transcribe", "--model", model, kTones};
-      words.insert(words.end(), refused.begin(), refused.end());
-      expect_error(1, words,
-                   refused[0].substr(2) + (refused[0] == "--temperature" ? "" : ": expected none for a"));
-    }
+  const auto refused = [](const std::string& model, const Words& option) {
+    Words words{"transcribe", "--model", model, kTones};
+    words.insert(words.end(), option.begin(), option.end());
+    expect_error(2, words, "heed: error: " + option[0] + ": expected none for a");
+  };
+  for (const Words& option :
+       {Words{"--language", "fr"}, Words{"--task", "transcribe"}, Words{"--prompt", "ab"},
+        Words{"--timestamps"}, Words{"--temperature", "0"}, Words{"--best-of", "2"},
+        Words{"--compression-ratio-threshold", "none"}, Words{"--logprob-threshold", "none"},
+        Words{"--no-speech-threshold", "none"}, Words{"--no-condition-on-previous-text"}}) {
+    refused(ctc, option);
+    refused(moonshine, option);
   }
-  expect_error(1, {"transcribe", "--model", moonshine, kTones, "--word-timestamps", "--json"},
-               "word times: expected none");
-  expect_error(1, {"transcribe", "--model", ctc, kTones, "--num-beams", "2"}, "num_beams: expected none");
-  expect_error(1, command({kTones, "--window", "2"}), "window, stride: expected none for a Whisper");
+  refused(moonshine, {"--word-timestamps"});  // without a warning that text has no times
+  refused(moonshine, {"--stride", "1"});
+  refused(ctc, {"--num-beams", "2"});
+  refused(ctc, {"--max-new-tokens", "2"});
+  refused(kModel, {"--window", "2"});
+  refused(kModel, {"--stride", "1"});
+  expect_error(2, {"transcribe", "--model", ctc, kTones, "--window", "700"},
+               "--window: expected 0.1 to 600 s, got 700");
+  expect_error(2, {"transcribe", "--model", ctc, kTones, "--stride", "15"},
+               "--stride: expected 0 to less than half of the window of 30 s, got 15");
   expect_error(1, {"transcribe", "--model", fixtures + "/wav2vec2-model", kTones}, "cannot transcribe sound");
 }
 

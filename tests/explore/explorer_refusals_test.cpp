@@ -65,7 +65,7 @@ TEST(Explorer, RefusesTextsWithoutTokens) {
 }
 
 TEST(Explorer, RefusesEncoderDecodersOfSound) {
-  EXPECT_ERROR(sample("whisper"), "expected an encoder, or a model that reads text, got whisper");
+  EXPECT_ERROR(sample("whisper"), "expected an encoder, or a model that reads text or images, got whisper");
 }
 
 }  // namespace

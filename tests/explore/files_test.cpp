@@ -200,8 +200,66 @@ TEST(Files, SoundsAreCutIntoTheirFrames) {
   const Answer& positions = frames["data"]["kinds"][0]["queries"];
   EXPECT_EQ(frames["data"]["image"]["rows"], 1);
   EXPECT_EQ(frames["data"]["image"]["columns"], positions.size());
+  EXPECT_FALSE(frames["data"]["image"].contains("upward"));
+  EXPECT_NEAR(frames["data"]["sound"]["seconds"], 5600 / 16e3, 1e-9);
   ASSERT_EQ(frames["predictions"].size(), positions.size()) << "of each frame";
   EXPECT_EQ(frames["predictions"][1]["token"], positions[1]);
+}
+
+// The text is that of generate() in transformers (tests/fixtures/captions.py).
+TEST(Files, CaptionsAttendToTheirImage) {
+  explore::Explorer explorer = explorer_of(sample_of_files("vit-gpt2", true));
+  const Answer model = Answer::parse(explorer.models())["models"][0];
+  EXPECT_EQ(model["kind"], "encoder-decoder");
+  EXPECT_EQ(model["input"], "image");
+  EXPECT_EQ(model["takes_target"], true);
+  const std::int64_t photo = sent(explorer, kPhoto), other = sent(explorer, kOtherPhoto);
+  const Answer request{{"model", 0}, {"file", photo}, {"max_new_tokens", 12}};
+  const Answer answer = answer_of(explorer, request);
+  const Answer runs = Answer::parse(contents("vit-gpt2/captions.json"));
+  const auto run = std::find_if(runs.begin(), runs.end(), [](const Answer& one) {
+    return one["file"] == "photo.jpg" && !one["options"].contains("num_beams");
+  });
+  ASSERT_NE(run, runs.end());
+  EXPECT_EQ(answer["target"], (*run)["texts"][0]);
+  const auto vit = load_model(kFixtures / "vit-gpt2");
+  const auto& both = dynamic_cast<const EncoderDecoderModel&>(*vit);
+  std::vector<std::int64_t> labels = answer["target_ids"];
+  if (labels.back() != both.eos_id()) labels.push_back(both.eos_id());
+  TensorMap inputs = photo_inputs("vit-gpt2", kPhoto);
+  inputs["decoder_input_ids"] = both.decoder_inputs(Tensor::from(labels, {1, std::ssize(labels)}), -100);
+  const TensorMap outputs = outputs_of(*vit, inputs);
+  const Answer& cross = answer["data"]["kinds"][0];
+  EXPECT_EQ(cross["kind"], "cross");
+  EXPECT_EQ(cross["keys"][1], "0,0");
+  const std::size_t cells = cross["queries"].size() * cross["keys"].size();
+  for (const Answer& map : cross["maps"]) {
+    const std::vector<double> found = map_of(explorer, answer, map);
+    ASSERT_EQ(found.size(), cells);
+    const auto layer =
+        outputs.at("cross_attentions." + std::to_string(map["layer"].get<int>())).to_vector<float>();
+    for (std::size_t i = 0; i < cells; ++i)
+      EXPECT_NEAR(found[i], static_cast<double>(layer[map["head"].get<std::size_t>() * cells + i]), 3e-5);
+  }
+  EXPECT_EQ(answer["data"]["image"]["rows"].get<int>() * answer["data"]["image"]["columns"].get<int>() +
+                answer["data"]["image"]["first"].get<int>(),
+            std::ssize(cross["keys"]));
+  EXPECT_EQ(answer["predictions"].size(), cross["queries"].size());
+
+  // A given caption, a changed head, a patch from another image, and what a head does.
+  Answer given = request;
+  given["target_ids"] = {5, 6, 7};
+  const Answer plain = answer_of(explorer, given);
+  EXPECT_EQ(plain["target_ids"], (Answer{5, 6, 7}));
+  for (const Answer& what : {Answer{{"factor", 0}}, Answer{{"patch", {{"file", other}}}}}) {
+    Answer head{{"kind", "cross"}, {"layer", 0}, {"head", 1}};
+    head.update(what);
+    given["changes"] = {head};
+    const Answer changed = answer_of(explorer, given);
+    EXPECT_NE(changed["predictions"][3]["candidates"][0]["change"], 0);
+  }
+  Answer ablation{{"model", 0}, {"file", photo}, {"target_ids", {5, 6, 7}}, {"id", 3}, {"position", 2}};
+  EXPECT_GT(Answer::parse(explorer.ablation(ablation.dump(), kGoOn))["change"].size(), 8u);
 }
 
 TEST(Files, RefusesWhatIsNoWholeImage) {

@@ -66,11 +66,13 @@ inline explore::ExploredModel sample(const std::string& fixture, bool specials =
           load_generation_options(kFixtures / fixture)};
 }
 
-/// A model of images or sounds.
-inline explore::ExploredModel sample_of_files(const std::string& fixture) {
+/// A model of images or sounds; `writes`, or compares with labels: with its own tokenizer.
+inline explore::ExploredModel sample_of_files(const std::string& fixture, bool writes = false) {
   auto model = load_model(kFixtures / fixture);
   tasks::FileProcessor processor = tasks::load_file_processor(model->input(), kFixtures / fixture);
-  return {fixture, std::move(model), nullptr, {}, std::move(processor)};
+  if (!writes) return {fixture, std::move(model), nullptr, {}, std::move(processor)};
+  return {fixture, std::move(model), load_tokenizer(kFixtures / fixture),
+          load_generation_options(kFixtures / fixture), std::move(processor)};
 }
 
 inline explore::ExploredModel sample_decoder() { return sample("decoders/gpt2"); }

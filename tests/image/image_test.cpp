@@ -2,8 +2,10 @@
 #include "heed/image/image.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <filesystem>
+#include <thread>
 
 #include "heed/io/safetensors.h"
 #include "image/fixtures.h"
@@ -55,6 +57,15 @@ TEST(Image, BytesInMemoryAreDecodedAlike) {
   const Tensor image = decode_image(bytes, "an upload");
   EXPECT_EQ(image.str(), "u8[21, 34, 3]");
   EXPECT_EQ(differences(image, load_image(file)), 0);
+}
+
+TEST(Image, APipeIsReadToItsEnd) {
+  const TemporaryFolder folder;
+  const fs::path file = kFixtures / "files/420-progressive.jpg", pipe = folder.path() / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  std::thread writer([&] { spill(pipe, slurp(file)); });
+  EXPECT_EQ(differences(load_image(pipe), load_image(file)), 0);
+  writer.join();
 }
 
 // Bytes behind the image, as some programs append, do not matter.

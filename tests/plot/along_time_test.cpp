@@ -126,6 +126,21 @@ TEST(AlongTime, FiguresBoxTheWords) {
   EXPECT_THAT(attention_svg(over_image(recording(), 0)), HasSubstr("low frequencies at the bottom"));
 }
 
+TEST(AlongTime, WordsWithoutTimesHaveNoBoxes) {
+  AttentionPicture picture = recording();
+  for (SpokenWord& word : picture.sound.words) word.timed = false;
+  const AttentionPicture along = along_time(picture);
+  const std::string svg = attention_svg(along), text = attention_terminal(along, {.width = 40});
+  EXPECT_THAT(svg, HasSubstr("<title>one</title>"));
+  EXPECT_THAT(svg, HasSubstr("rows: words; above: the spectrogram"));
+  EXPECT_THAT(svg, testing::Not(HasSubstr("#c2410c")));
+  EXPECT_THAT(text, HasSubstr("rows: words, columns: time"));
+  EXPECT_THAT(text, testing::Not(HasSubstr("2.00 s")));
+  const nlohmann::json word = nlohmann::json::parse(attention_json(picture)).at("sound").at("words")[1];
+  EXPECT_EQ(word.at("text"), " two");
+  EXPECT_TRUE(word.at("start").is_null() && word.at("end").is_null());
+}
+
 TEST(AlongTime, TheMeanOfAlignmentHeadsHasItsName) {
   AttentionPicture picture = recording();
   picture.maps[0].head = AttentionMap::kAlignmentHeads;

@@ -92,18 +92,18 @@ TEST(TranscribeCtc, RefusesWhatItDoesNotHave) {
   const CtcFixture fixture;
   EXPECT_ERROR(fixture.transcriber.check({.language = "fr"}),
                "transcribe: language: expected none for a wav2vec2 model, which has one language");
-  EXPECT_ERROR(fixture.transcriber.check({.translate = true}), "task: expected none");
+  EXPECT_ERROR(fixture.transcriber.check({.translate = true}), "translate: expected none");
   EXPECT_ERROR(fixture.transcriber.check({.timestamps = false}), "timestamps: expected none");
   EXPECT_ERROR(fixture.transcriber.check({.prompt = "a"}), "prompt: expected none");
   EXPECT_ERROR(fixture.transcriber.check({.temperatures = {0.0}}), "temperature");
   EXPECT_ERROR(fixture.transcriber.check({.num_beams = 2}), "num_beams: expected none");
   EXPECT_ERROR(fixture.transcriber.check({.max_new_tokens = 2}), "max_new_tokens: expected none");
-  EXPECT_ERROR(fixture.transcriber.check({.no_speech_threshold = 0.5}), "thresholds: expected none");
-  EXPECT_ERROR(fixture.transcriber.check({.window_seconds = 0}), "window: expected 0.1 to 600 s");
+  EXPECT_ERROR(fixture.transcriber.check({.no_speech_threshold = 0.5}), "no_speech_threshold: expected none");
+  EXPECT_ERROR(fixture.transcriber.check({.window_seconds = 0}), "window_seconds: expected 0.1 to 600 s");
   EXPECT_ERROR(fixture.transcriber.check({.window_seconds = 2, .stride_seconds = 1}),
-               "stride: expected 0 to less than half of the window");
+               "stride_seconds: expected 0 to less than half of the window");
   const SpeechFixture whisper;
-  EXPECT_ERROR(whisper.transcribe({.window_seconds = 2}), "window, stride: expected none for a Whisper");
+  EXPECT_ERROR(whisper.transcribe({.window_seconds = 2}), "window_seconds: expected none for a Whisper");
 }
 
 TEST(TranscribeCtc, NamesTheRecordingThatIsTooShort) {

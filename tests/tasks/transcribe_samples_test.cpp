@@ -66,10 +66,10 @@ TEST(TranscribeSamples, RefusesWhatItDoesNotHave) {
   const Transcriber& one = fixture.transcriber;
   EXPECT_ERROR(one.check({.language = "fr"}),
                "transcribe: language: expected none for a moonshine model, which has one language");
-  EXPECT_ERROR(one.check({.translate = false}), "task: expected none");
+  EXPECT_ERROR(one.check({.translate = false}), "translate: expected none");
   EXPECT_ERROR(one.check({.timestamps = true}), "timestamps: expected none for a moonshine model");
-  EXPECT_ERROR(one.check({.word_times = true}), "word times: expected none");
-  EXPECT_ERROR(one.check({.stride_seconds = 1}), "stride: expected none");
+  EXPECT_ERROR(one.check({.word_times = true}), "word_times: expected none");
+  EXPECT_ERROR(one.check({.stride_seconds = 1}), "stride_seconds: expected none");
   EXPECT_ERROR(one.check({.max_new_tokens = 0}), "max_new_tokens: expected at least 1");
   EXPECT_ERROR(one(SoundReader(kSpeech / "tones.flac", {.rate = 8000})),
                "expected a reader of 16000 samples a second");

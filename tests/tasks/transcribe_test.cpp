@@ -182,7 +182,7 @@ TEST(Transcribe, RefusesOptionsOutOfRange) {
   };
   EXPECT_THAT(error({.temperatures = {}}), HasSubstr("temperatures: expected at least one"));
   EXPECT_THAT(error({.temperatures = {-1}}), HasSubstr("temperatures: expected 0 to 100"));
-  EXPECT_THAT(error({.best_of = 0}), HasSubstr("best_of, num_beams: expected at least 1"));
+  EXPECT_THAT(error({.best_of = 0}), HasSubstr("best_of: expected at least 1, got 0"));
   EXPECT_THAT(error({.max_new_tokens = 0}), HasSubstr("max_new_tokens: expected at least 1"));
   EXPECT_THAT(error({.language = "germann"}), HasSubstr("language: expected a code or the English name"));
   SpeechFixture english;

@@ -27,6 +27,8 @@ struct ImageLimits {
 /// dropped, not blended; color profiles and gamma are ignored; 16 bits per channel keep the upper 8, but grey
 /// levels of 16 bits are clipped to 255; CMYK is taken as inverted, as Adobe's programs write it.
 ///
+/// A pipe or device, such as /dev/stdin, is read to its end.
+///
 /// Throws Error naming the file if it cannot be read, is no such image, is truncated or damaged, or exceeds
 /// `limits`. Threads: calls are independent.
 Tensor load_image(const std::filesystem::path& path, const ImageLimits& limits = {});

@@ -68,11 +68,12 @@ struct InputImage {
   bool upward = false;  // row 0 is at the bottom, as low frequencies are
 };
 
-/// A word of a recording, and when it was spoken.
+/// A word of a recording, and when it was spoken, where that is known.
 struct SpokenWord {
   std::string text;
   double start = 0, end = 0;                 // in seconds from the beginning of the recording
   std::array<std::int64_t, 2> queries = {};  // of cross-attention: its first token, and that after its last
+  bool timed = true;                         // whether start and end are known
 };
 
 /// The part of a recording that the columns of `image`, from left to right, are. Later keys are padding.

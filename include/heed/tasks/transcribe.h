@@ -163,7 +163,8 @@ class Transcriber {
   std::int64_t rate() const;
   /// The settings of a Whisper; null for other models.
   const SpeechSettings* settings() const;
-  /// Throws Error for options that are out of range or that the model does not have.
+  /// Throws Error `transcribe: FIELD: expected …`, of TranscribeOptions, for options that are out of range or
+  /// that the model does not have.
   void check(const TranscribeOptions& options) const;
   Transcript operator()(SoundReader reader, const TranscribeOptions& options = {}) const;
 

@@ -1,6 +1,6 @@
 // What is changed in the model: heads without their output, scaled, or patched; and what each head's absence changes.
 const sameHead = (a, b) => a.kind === b.kind && a.layer === b.layer && a.head === b.head;
-const nameOf = head => (models[ask.model].kind === "encoder-decoder" ? head.kind + " " : "") + "layer " + head.layer + ", head " + head.head;
+const nameOf = head => (models[ask.model].kind === "encoder-decoder" || head.kind === "text" ? head.kind + " " : "") + "layer " + head.layer + ", head " + head.head;
 const signed = value => (value > 0 ? "+" : value < 0 ? "−" : "") + (value === 0 ? "0" : number(Math.abs(value)));
 
 /// The single head that is shown, or null for a mean or the like.

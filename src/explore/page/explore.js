@@ -1,6 +1,6 @@
 // The page of heed explore: what is asked, with undo and in the address; the server's answers; comparison.
 const token = new URLSearchParams(location.search).get("token") || "";
-const nothing = { model: 0, text: "", pair: "", target: "", ids: null, target_ids: null, file: null, file_name: "", changes: [], versus: "", other: "", other_file: null, other_file_name: "", other_model: 0 };
+const nothing = { model: 0, text: "", pair: "", target: "", ids: null, target_ids: null, labels: "", file: null, file_name: "", changes: [], versus: "", other: "", other_file: null, other_file_name: "", other_model: 0 };
 let ask = { ...nothing }, models = [], results = [], running = null, timer = 0, forgotten = 0, wantsAddress = null, plainTitle = document.title;
 const chosen = { position: -1, pinned: false, id: null };  // the token that the candidates are of; while none is pinned, it follows the text
 const past = [], future = [];
@@ -45,10 +45,15 @@ function requestOf(second) {
   if (about.takes_pair && ask.pair && !asked.ids) asked.pair = ask.pair;
   if (about.takes_target && ask.target_ids && !otherText && !otherModel) asked.target_ids = ask.target_ids;
   else if (about.takes_target && ask.target) asked.target = ask.target;
+  if (about.takes_labels && labelsNow().length) {
+    asked.labels = labelsNow();
+    if (chosen.id !== null && chosen.id < asked.labels.length) asked.label = chosen.id;
+  }
   if (!second && ask.changes.length) asked.changes = ask.changes;
   if (viewer.panels.length && viewer.state.view === "neurons") asked.vectors = true;
   return asked;
 }
+const labelsNow = () => ask.labels.split("\n").map(label => label.trim()).filter(label => label);
 /// Why there is nothing to ask yet, or "".
 function missing() {
   const what = inputOf(modelNow()), second = ask.versus === "text";
@@ -225,12 +230,13 @@ const sampleText = about => about.head === "masked_lm" && about.mask_token ? "Th
 // ---- the form
 function syncForm() {
   const about = modelNow();
-  for (const name of ["text", "pair", "target", "other"]) if ($(name).value !== ask[name]) $(name).value = ask[name];
+  for (const name of ["text", "pair", "target", "labels", "other"]) if ($(name).value !== ask[name]) $(name).value = ask[name];
   fill($("versus"), versusNames());
   $("model").value = ask.model;
   $("versus").value = ask.versus === "model" ? "model" + ask.other_model : ask.versus;
   $("pair-box").hidden = !about.takes_pair;
   $("target-box").hidden = !about.takes_target;
+  $("labels-box").hidden = !about.takes_labels;
   $("other-box").hidden = about.input !== "text" || ask.versus !== "text" && !ask.other;
   syncFiles();
   const parts = Object.entries(about.layers).filter(([, count]) => count).map(([name, count]) => name + ": " + count + " layers of " + about.heads[name] + " heads");
@@ -238,8 +244,9 @@ function syncForm() {
 }
 function listen() {
   $("ask").onsubmit = event => event.preventDefault();
-  for (const name of ["text", "pair", "target", "other"]) {
+  for (const name of ["text", "pair", "target", "labels", "other"]) {
     $(name).oninput = () => {
+      if (name === "labels") chosen.id = null;
       const fresh = name === "text" || name === "pair" ? { ids: null, target_ids: null } : name === "target" ? { target_ids: null } : {};
       change({ [name]: $(name).value, ...fresh }, "type " + name);
       if (name !== "other" || ask.versus === "text") runSoon(400);

@@ -24,7 +24,7 @@ async function takeFile(place, file) {
     const number = await send(file), name = file.name || "pasted " + inputOf(modelNow());
     complain("");
     const patches = place === "other_file" ? ask.changes.map(one => one.patch ? { ...one, patch: { file: number } } : one) : ask.changes;
-    change({ [place]: number, [place + "_name"]: name, changes: patches });
+    change({ [place]: number, [place + "_name"]: name, changes: patches, ...(place === "file" ? { target_ids: null } : {}) });
     syncForm();
     if (place === "file" || ask.versus === "text") run();
     else $("status").textContent = "";

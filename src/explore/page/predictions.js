@@ -35,7 +35,9 @@ function watched(answer) {
 // ---- the tokens
 function drawTokens(answer) {
   const own = predictedTokens(answer), source = kindOf(answer, "encoder") || (kindOf(answer, "cross") && { queries: kindOf(answer, "cross").keys });
-  const strips = modelNow().kind === "encoder-decoder" && source ? [["Source", source.queries, false], ["Target", own, true]] : [["", own, true]];
+  const strips = modelNow().kind === "encoder-decoder" && source && !answer.data.image ? [["Source", source.queries, false], ["Target", own, true]] : [["", own, true]];
+  const label = kindOf(answer, "text");
+  if (label && answer.label !== null) { drawLabel(answer, label); return; }
   $("tokens").hidden = !!answer.data.image && !answer.predictions.some(one => one.position !== null);  // parts are chosen in the picture
   if ($("tokens").hidden) return;
   const focused = $("tokens").contains(document.activeElement);
@@ -60,11 +62,23 @@ function drawStrip(answer, name, tokens, ours) {
   };
   return box;
 }
+/// The chosen label beside the image: each token is shaded by what the last one, whose vector stands for the text, attends to in the last layer.
+async function drawLabel(answer, kind) {
+  const layer = kind.layers[kind.layers.length - 1], count = kind.keys.length;
+  const strip = drawStrip(answer, "“" + answer.labels[answer.label] + "”, what its last token attends to in layer " + layer + ":", kind.queries, false);
+  $("tokens").hidden = false;
+  $("tokens").replaceChildren(strip);
+  const row = (await answer.data.values(kind, "weights", layer, kind.heads.length > 1 ? "mean" : kind.heads[0])).slice(-count), most = Math.max(...row) || 1;
+  [...strip.querySelectorAll("button")].forEach((button, i) => {
+    button.style.background = viewer.shades.css(0.5 * row[i] / most);
+    button.title = kind.keys[i] + ": " + number(row[i]);
+  });
+}
 /// Shows the candidates of a position, and its row in the map where rows or columns are these tokens.
 function chooseToken(answer, tokens, index, ours) {
   if (ours && answer.predictions.some(one => one.position === index)) choosePosition(index);
   const same = list => list.length === tokens.length && list.every((token, i) => token === tokens[i]), { kind } = viewer;
-  if (same(kind.queries)) viewer.hold(index, -1, true);
+  if (same(kind.queries) || (ours && kind.kind === "cross")) viewer.hold(index, -1, true);
   else if (same(kind.keys)) viewer.hold(-1, index, true);
 }
 function choosePosition(index) {
@@ -78,6 +92,7 @@ function choosePosition(index) {
 // ---- the candidates
 function titleOf(prediction) {
   if (isSpan(prediction)) return "The answer's " + prediction.of;
+  if (modelNow().takes_labels) return "Labels";
   if (modelNow().head === "sequence") return "Classes";
   if (modelNow().head === "token") return "Label of " + prediction.token;
   if (modelNow().head === "ctc") return "At " + prediction.token;
@@ -100,8 +115,8 @@ function drawPredictions(all) {
     });
   });
   if (!parts.length) {
-    const { mask_token: mask, head } = modelNow();
-    parts.push(element("p", head === "masked_lm" ? "Write " + mask + " where the model is to say what fits." : "This model predicts nothing here: it has no head for it.", { class: "note" }));
+    const { mask_token: mask, head, takes_labels: labels } = modelNow();
+    parts.push(element("p", labels ? "Write labels, one a line, to see which of them fits the image." : head === "masked_lm" ? "Write " + mask + " where the model is to say what fits." : "This model predicts nothing here: it has no head for it.", { class: "note" }));
   }
   const radio = document.activeElement && document.activeElement.name === "watched";
   $("predictions").replaceChildren(...parts);
@@ -109,8 +124,8 @@ function drawPredictions(all) {
   $("continue-box").hidden = !isStepwise() || !all[0].answer.predictions.length;
 }
 function candidateTable(prediction, index) {
-  const table = element("table", null), changed = prediction.candidates.some(one => one.change !== undefined), head = element("tr", null);
-  for (const title of [/^(sequence|token)$/.test(modelNow().head) ? "label" : "token", "", "probability", "logit"].concat(changed ? ["change"] : [])) head.append(element("th", title, { scope: "col" }));
+  const table = element("table", null, modelNow().takes_labels ? { class: "own-labels" } : {}), changed = prediction.candidates.some(one => one.change !== undefined), head = element("tr", null);
+  for (const title of [/^(sequence|token)$/.test(modelNow().head) || modelNow().takes_labels ? "label" : "token", "", "probability", "logit"].concat(changed ? ["change"] : [])) head.append(element("th", title, { scope: "col" }));
   table.append(head);
   const now = index ? null : watched(results[0].answer);
   for (const one of prediction.candidates) {
@@ -118,7 +133,7 @@ function candidateTable(prediction, index) {
     if (!index && !isSpan(prediction)) {
       const radio = element("input", null, { type: "radio", name: "watched", "aria-label": "watch the logit of " + one.token, title: "watch this logit" });
       radio.checked = one === now;
-      radio.onchange = () => { chosen.id = one.id; drawAnswers(); writeAddress(); };
+      radio.onchange = () => { chosen.id = one.id; drawAnswers(); writeAddress(); if (modelNow().takes_labels) run(); };
       name.append(radio);
     }
     const takes = !index && (isStepwise() || modelNow().head === "masked_lm");

@@ -56,7 +56,7 @@ class Matrix {
       context.fillRect(x, height - 20, 1, 4);
     }
     context.strokeStyle = style("--accent"); context.lineWidth = 1;
-    for (const word of time.words) context.strokeRect(at(word.start), above + word.first * row + 0.5, Math.max(1, at(word.end) - at(word.start)), word.count * row - 1);
+    for (const word of time.words) if (word.start !== null) context.strokeRect(at(word.start), above + word.first * row + 0.5, Math.max(1, at(word.end) - at(word.start)), word.count * row - 1);
   }
   /// `step`: the last query that is shown in full; `room`: pixels from left to right; `time`: the recording, if the columns are its time.
   draw(kind, values, full, shades, step, room, time) {
