@@ -6,6 +6,7 @@
 #include "files/input_file.h"
 #include "heed/error.h"
 #include "heed/io/safetensors.h"
+#include "io/gguf_tensors.h"
 #include "io/safetensors_header.h"
 
 namespace heed {
@@ -46,7 +47,6 @@ struct OtherFormat {
   const char* name;
 };
 constexpr OtherFormat kOtherFormats[] = {
-    {".gguf", "GGUF (llama.cpp)"},
     {".onnx", "ONNX"},
     {".h5", "HDF5 (Keras)"},
     {".msgpack", "MessagePack (Flax)"},
@@ -63,6 +63,9 @@ constexpr OtherFormat kOtherFormats[] = {
   }
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(directory, error)) {
+    if (entry.path().extension() == ".gguf")
+      throw Error(directory.string() + ": neither " + kSingleFile + " nor " + kIndexFile +
+                  " found, but a GGUF file (give " + entry.path().string() + ")");
     for (const OtherFormat& format : kOtherFormats) {
       if (!entry.path().native().ends_with(format.ending)) continue;
       throw Error(entry.path().string() + ": expected safetensors, got " + format.name +
@@ -82,6 +85,12 @@ TensorFiles TensorFiles::open(const std::filesystem::path& path) {
   TensorFiles all;
   const bool directory = has_entry(path) && std::filesystem::is_directory(path);
   all.path_ = directory ? path / kSingleFile : path;
+  if (!directory && is_gguf(path)) {
+    all.gguf_ = std::make_shared<const io::GgufTensors>(GgufFile::open(path));
+    all.names_ = all.gguf_->names();
+    for (const std::string& name : all.names_) all.owner_.emplace(name, 0);
+    return all;
+  }
   if (!directory || has_entry(all.path_)) {
     all.add(SafetensorsFile::open(all.path_));
     return all;
@@ -116,6 +125,20 @@ void TensorFiles::add(SafetensorsFile file) {
     owner_.emplace(info.name, files_.size());
   }
   files_.push_back(std::move(file));
+}
+
+std::size_t TensorFiles::file_count() const { return gguf_ != nullptr ? gguf_->file_count() : files_.size(); }
+
+const TensorInfo& TensorFiles::info(std::string_view name) const {
+  return gguf_ != nullptr ? gguf_->info(name) : owner(name).info(name);
+}
+
+Tensor TensorFiles::get(std::string_view name) const {
+  return gguf_ != nullptr ? gguf_->get(name) : owner(name).get(name);
+}
+
+const std::filesystem::path& TensorFiles::path_of(std::string_view name) const {
+  return gguf_ != nullptr ? path_ : owner(name).path();
 }
 
 const SafetensorsFile& TensorFiles::owner(std::string_view name) const {

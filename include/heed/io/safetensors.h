@@ -70,25 +70,32 @@ void save_safetensors(const std::filesystem::path& path, const std::vector<Named
 /// if it is not such an index, or names a file in another folder.
 std::vector<std::string> shards_of_index(const std::filesystem::path& index);
 
-/// The tensors of a model directory, in one file or several.
+namespace io {
+class GgufTensors;
+}
+
+/// The tensors of a model directory, in one file or several, or those of a GGUF file, under the names and in
+/// the form of Hugging Face's.
 /// Threads: several may use one object at once.
 class TensorFiles {
  public:
   /// Opens `model.safetensors`, or the files that `model.safetensors.index.json` names, or `path` itself if
   /// it is a file. Throws Error if none of them exists (with a hint on converting a pickled
   /// `pytorch_model.bin`), and if index and files disagree: every tensor must be in the file that the index
-  /// gives, files must not contain others, and files must be in the directory itself.
+  /// gives, files must not contain others, and files must be in the directory itself. Of a GGUF file that is
+  /// one of several, all are opened.
   static TensorFiles open(const std::filesystem::path& path);
 
-  /// The open files, in the order in which the index first names them.
-  const std::vector<SafetensorsFile>& files() const { return files_; }
+  std::size_t file_count() const;
   /// All names, file by file, in the order of their bytes.
   const std::vector<std::string>& names() const { return names_; }
   bool contains(std::string_view name) const { return owner_.find(name) != owner_.end(); }
-  const TensorInfo& info(std::string_view name) const { return owner(name).info(name); }
-  Tensor get(std::string_view name) const { return owner(name).get(name); }
+  /// The dtype of a quantized tensor is that of its blocks, such as "Q4_K"; get() gives f32, which is
+  /// computed when it is needed. Throw Error as those of SafetensorsFile.
+  const TensorInfo& info(std::string_view name) const;
+  Tensor get(std::string_view name) const;
   /// Returns the file that contains a tensor, for messages.
-  const std::filesystem::path& path_of(std::string_view name) const { return owner(name).path(); }
+  const std::filesystem::path& path_of(std::string_view name) const;
   /// The file or index that was opened, for messages.
   const std::filesystem::path& path() const { return path_; }
 
@@ -100,6 +107,7 @@ class TensorFiles {
   std::vector<SafetensorsFile> files_;
   std::vector<std::string> names_;
   std::map<std::string, std::size_t, std::less<>> owner_;  // name to index in files_
+  std::shared_ptr<const io::GgufTensors> gguf_;            // instead of files_
 };
 
 }  // namespace heed
