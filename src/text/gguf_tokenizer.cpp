@@ -41,6 +41,7 @@ struct GgufVocabulary {
   explicit GgufVocabulary(const GgufFile& gguf);
 
   std::optional<std::int64_t> id(const char* role) const;
+  std::optional<std::int64_t> special(std::initializer_list<std::string_view> texts) const;
   bool flag(const char* name, bool default_value) const {
     return file.boolean(std::string("tokenizer.ggml.") + name).value_or(default_value);
   }
@@ -76,6 +77,16 @@ std::optional<std::int64_t> GgufVocabulary::id(const char* role) const {
   const auto given = file.integer(fmt::format("tokenizer.ggml.{}_token_id", role));
   if (given && *given >= 0 && *given < std::ssize(tokens)) return given;
   return std::nullopt;  // 2^32 - 1 stands for none
+}
+
+// The first special token with one of these texts.
+std::optional<std::int64_t> GgufVocabulary::special(std::initializer_list<std::string_view> texts) const {
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    const bool fits = types[i] == GgufToken::control || types[i] == GgufToken::unknown;
+    if (fits && std::find(texts.begin(), texts.end(), tokens[i]) != texts.end())
+      return static_cast<std::int64_t>(i);
+  }
+  return std::nullopt;
 }
 
 // Which tokens a tokenizer adds around a text.
@@ -360,36 +371,39 @@ void write_json(Documents& documents, const char* name, const Json& json) {
   documents[name] = json_text(json, 2) + "\n";
 }
 
-// What the file says to add around a text, or else what its kind of tokenizer does.
-AddedAround around_text(const GgufVocabulary& v, bool bos, bool eos) {
-  AddedAround around;
-  if (v.flag("add_bos_token", bos)) around.first = v.id("bos");
-  if (v.flag("add_eos_token", eos)) around.last = v.id("eos");
-  return around;
+using Ids = std::initializer_list<std::optional<std::int64_t>>;
+
+std::optional<std::int64_t> first_of(Ids ids) {
+  const auto found = std::find_if(ids.begin(), ids.end(), [](const auto& id) { return id.has_value(); });
+  return found == ids.end() ? std::nullopt : *found;
 }
 
 const char* make_byte_level(const GgufVocabulary& v, Documents& documents) {
   const GgufPreTokenizer& pre = pre_tokenizer_of(v);
-  AddedAround around = around_text(v, pre.adds_bos, false);
+  AddedAround around;
+  // Files of encoders add a first and a last token that they do not name as bos and eos.
+  if (v.flag("add_bos_token", pre.adds_bos))
+    around.first = first_of({v.id("bos"), v.special({"<s>", "[CLS]"})});
+  if (v.flag("add_eos_token", false)) around.last = first_of({v.id("eos"), v.id("seperator")});
   around.twice = pre.joins_pairs_twice;
   write_json(documents, "tokenizer.json", tokenizer_json(v, byte_level_model(v, pre), around));
-  write_json(documents, "tokenizer_config.json", tokenizer_config(v, "PreTrainedTokenizerFast"));
+  Json config = tokenizer_config(v, "PreTrainedTokenizerFast");
+  if (around.first && v.flag("add_sep_token", false)) config["cls_token"] = v.text(*around.first);
+  write_json(documents, "tokenizer_config.json", config);
   return "tokenizer.json";
 }
 
 const char* make_word_pieces(const GgufVocabulary& v, Documents& documents) {
   std::vector<std::string> own;
   const GgufVocabulary pieces = with_word_pieces(v, own);
-  // llama.cpp's ids where the file has none: those of BERT.
-  const auto id = [&](const char* role, const char* other, std::int64_t usual) {
-    const auto given = v.id(role);
-    const std::int64_t found = given ? *given : v.id(other).value_or(usual);
-    if (found >= std::ssize(v.tokens))
-      v.file.fail(fmt::format("tokenizer.ggml.{}_token_id", role), "an id of the vocabulary", "none");
-    return found;
+  const auto needed = [&](const char* text, Ids ids) {
+    const auto found = first_of(ids);
+    if (!found) v.file.fail(kTokens, std::string("the special token ") + text, "none");
+    return *found;
   };
-  const AddedAround around{id("cls", "bos", 101), id("seperator", "eos", 102)};
-  const std::int64_t unknown = id("unknown", "unknown", 100);
+  const AddedAround around{needed("[CLS]", {v.id("cls"), v.id("bos"), v.special({"[CLS]"})}),
+                           needed("[SEP]", {v.id("seperator"), v.id("eos"), v.special({"[SEP]"})})};
+  const std::int64_t unknown = needed("[UNK]", {v.id("unknown"), v.special({"[UNK]"})});
   write_json(documents, "tokenizer.json", tokenizer_json(pieces, word_piece_model(pieces, unknown), around));
   Json config = tokenizer_config(pieces, "BertTokenizer");
   config["cls_token"] = pieces.text(*around.first);

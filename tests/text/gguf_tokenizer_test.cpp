@@ -55,6 +55,13 @@ TEST_F(GgufTokenizers, AddWhatTheFileSaysOrTheKindHas) {
                                .boolean("tokenizer.ggml.add_eos_token", true));
   EXPECT_THAT(around->encode("ab").ids, ElementsAre(0, 7, 1));
   EXPECT_THAT(around->encode_pair("ab", "b").ids, ElementsAre(0, 7, 1, 1, 3, 1));
+  GgufWriter unnamed;  // RoBERTa's names only its separator
+  unnamed.string("tokenizer.ggml.model", "gpt2").string("tokenizer.ggml.pre", "roberta-bpe");
+  unnamed.strings("tokenizer.ggml.tokens", {"a", "<s>", "</s>"});
+  unnamed.array<std::int32_t>("tokenizer.ggml.token_type", 5, {1, 3, 3});
+  unnamed.integer("tokenizer.ggml.seperator_token_id", 2);
+  unnamed.boolean("tokenizer.ggml.add_bos_token", true).boolean("tokenizer.ggml.add_eos_token", true);
+  EXPECT_THAT(load(unnamed)->encode("a").ids, ElementsAre(1, 0, 2));
 }
 
 TEST_F(GgufTokenizers, OfSentencePieceFallBackToBytes) {
@@ -102,7 +109,7 @@ TEST_F(GgufTokenizers, OfBertHaveTheirWordPiecesBack) {
                                       "\xE2\x96\x81!", "\xE2\x96\x81[unused0]"});
   w.array<std::int32_t>("tokenizer.ggml.token_type", 5, {3, 3, 3, 3, 1, 1, 1, 1});
   w.integer("tokenizer.ggml.unknown_token_id", 1).integer("tokenizer.ggml.seperator_token_id", 3);
-  w.integer("tokenizer.ggml.padding_token_id", 0).integer("tokenizer.ggml.bos_token_id", 2);
+  w.integer("tokenizer.ggml.padding_token_id", 0);
   const auto tokenizer = load(w);
   const Encoding pair = tokenizer->encode_pair("Playing!", "odd");
   EXPECT_THAT(pair.ids, ElementsAre(2, 4, 5, 6, 3, 1, 3));
