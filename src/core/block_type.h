@@ -1,6 +1,6 @@
-// How weights of a few bits are stored: in blocks of consecutive numbers of a row, each block with its scales.
-// The types and their layouts are those of ggml (GGUF files). The plain 16 and 32-bit types are blocks of one
-// number.
+// How weights of a few bits are stored: in blocks of consecutive numbers of a row, each block with its
+// scales. The types and their layouts are those of ggml (GGUF files). The plain 16 and 32-bit types are
+// blocks of one number.
 #pragma once
 
 #include <cstdint>

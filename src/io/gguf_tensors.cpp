@@ -207,7 +207,7 @@ Tensor GgufTensors::make(const Entry& entry) const {
   matrix.columns = vector ? 1 : tensor.shape.back();
   if (entry.change == GgufChange::experts) {
     matrix.rows /= tensor.shape[0];
-    matrix.data += entry.expert * matrix.rows * matrix.row_bytes();
+    matrix.data += static_cast<std::size_t>(entry.expert) * static_cast<std::size_t>(entry.info.end);
   }
   matrix.order = order_of(entry, matrix.rows);
   matrix.transposed = entry.change == GgufChange::transposed;

@@ -181,6 +181,12 @@ Tensor SafetensorsFile::get(std::string_view name) const {
   return Tensor::from_buffer(Buffer::lazy(bytes, std::move(source)), shape, *dtype);
 }
 
+Tensor SafetensorsFile::bytes_of(std::string_view name) const {
+  const TensorInfo& tensor = info(name);
+  return Tensor::from_buffer(contents_->buffer(tensor),
+                             {static_cast<std::int64_t>(tensor.end - tensor.begin)}, DType::u8);
+}
+
 void save_safetensors(const std::filesystem::path& path, const std::vector<NamedTensor>& tensors,
                       const std::map<std::string, std::string>& metadata) {
   check_names(path.string(), tensors, metadata);

@@ -5,8 +5,10 @@
 #include "core/json_field.h"
 #include "files/input_file.h"
 #include "heed/error.h"
+#include "heed/io/json.h"
 #include "heed/io/safetensors.h"
 #include "io/gguf_tensors.h"
+#include "io/quantized_tensors.h"
 #include "io/safetensors_header.h"
 
 namespace heed {
@@ -77,6 +79,13 @@ constexpr OtherFormat kOtherFormats[] = {
 
 }  // namespace
 
+// A weight that several tensors hold.
+struct TensorFiles::Quantized {
+  TensorInfo info;
+  Tensor tensor;
+  std::filesystem::path path;
+};
+
 std::vector<std::string> shards_of_index(const std::filesystem::path& index) {
   return read_index(index).shards;
 }
@@ -93,6 +102,7 @@ TensorFiles TensorFiles::open(const std::filesystem::path& path) {
   }
   if (!directory || has_entry(all.path_)) {
     all.add(SafetensorsFile::open(all.path_));
+    if (directory) all.join_quantized(path / "config.json");
     return all;
   }
   all.path_ = path / kIndexFile;
@@ -116,7 +126,32 @@ TensorFiles TensorFiles::open(const std::filesystem::path& path) {
                   "\" not found, although the index lists it there");
     }
   }
+  all.join_quantized(path / "config.json");
   return all;
+}
+
+void TensorFiles::join_quantized(const std::filesystem::path& config) {
+  if (!has_entry(config)) return;
+  const auto quantization = Config::load(config).optional_sub("quantization_config");
+  if (!quantization) return;
+  std::set<std::string> parts;
+  std::vector<std::string> names;
+  for (io::QuantizedTensor& one : io::quantized_tensors(*this, *quantization)) {
+    auto joined = std::make_shared<Quantized>();
+    joined->path = path_of(one.parts.front());
+    joined->info = {one.name, one.format, {one.matrix->rows(), one.matrix->columns()}, 0, 0};
+    joined->tensor = tensor_of(one.matrix, {one.matrix->rows(), one.matrix->columns()});
+    for (const std::string& part : one.parts) {
+      joined->info.end += info(part).end - info(part).begin;
+      parts.insert(part);
+    }
+    names.push_back(one.name);
+    quantized_.emplace(one.name, std::move(joined));
+  }
+  std::erase_if(names_, [&](const std::string& name) { return parts.contains(name); });
+  for (const std::string& part : parts) owner_.erase(part);
+  for (const std::string& name : names) owner_[name] = 0;
+  names_.insert(names_.end(), names.begin(), names.end());
 }
 
 void TensorFiles::add(SafetensorsFile file) {
@@ -130,20 +165,26 @@ void TensorFiles::add(SafetensorsFile file) {
 std::size_t TensorFiles::file_count() const { return gguf_ != nullptr ? gguf_->file_count() : files_.size(); }
 
 const TensorInfo& TensorFiles::info(std::string_view name) const {
-  return gguf_ != nullptr ? gguf_->info(name) : owner(name).info(name);
+  if (gguf_ != nullptr) return gguf_->info(name);
+  const auto found = quantized_.find(name);
+  return found != quantized_.end() ? found->second->info : owner(name).info(name);
 }
 
 Tensor TensorFiles::get(std::string_view name) const {
-  return gguf_ != nullptr ? gguf_->get(name) : owner(name).get(name);
+  if (gguf_ != nullptr) return gguf_->get(name);
+  const auto found = quantized_.find(name);
+  return found != quantized_.end() ? found->second->tensor : owner(name).get(name);
 }
 
 const std::filesystem::path& TensorFiles::path_of(std::string_view name) const {
-  return gguf_ != nullptr ? path_ : owner(name).path();
+  if (gguf_ != nullptr) return path_;
+  const auto found = quantized_.find(name);
+  return found != quantized_.end() ? found->second->path : owner(name).path();
 }
 
 const SafetensorsFile& TensorFiles::owner(std::string_view name) const {
   const auto found = owner_.find(name);
-  if (found == owner_.end()) {
+  if (found == owner_.end() || files_.empty()) {
     throw Error(path_.string() + ": tensor \"" + std::string(name) + "\" not found");
   }
   return files_[found->second];

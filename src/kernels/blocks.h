@@ -19,17 +19,36 @@ struct BlockRows {
   const std::int32_t* order = nullptr;  // row i lies at place order[i]; null: at place i
 };
 
+/// What the codes of a GroupRows stand for: integers, NF4 or FP8 (e4m3).
+enum class GroupCode : std::uint8_t { integer, nf4, e4m3 };
+inline constexpr std::int64_t kLeastGroup = 32;
+
+/// A matrix [n, k] of codes, whose rows have a scale for each `group` of k:
+/// w = scale (code - center - zero), or scale times the number that a code names.
+struct GroupRows {
+  GroupCode code = GroupCode::integer;
+  int bits = 4;  // of a code, at most 8
+  std::int64_t n = 0;
+  std::int64_t k = 0;                   // whole groups
+  std::int64_t group = 32;              // a multiple of kLeastGroup
+  DType scale_type = DType::f16;        // f16, bf16 or f32, of which the scales are
+  const std::uint8_t* codes = nullptr;  // [n, k]
+  const float* scales = nullptr;        // [n, k / group]
+  const std::uint8_t* zeros = nullptr;  // [n, k / group], or null
+  float center = 0;
+};
+
 /// y [n, k] = the numbers, those of ggml to the last bit: each is fma(scale, code, offset), where scale and
 /// offset of its group are exact.
 void dequantize(const BlockRows& w, float* y);
+void dequantize(const GroupRows& w, float* y);
 
 /// The packed form, as large as the blocks or a few percent larger. Products and lookups with it give the
 /// bits of the dequantized numbers.
 std::shared_ptr<const PackedMatrix> pack(const BlockRows& w);
+std::shared_ptr<const PackedMatrix> pack(const GroupRows& w);
 
 /// y [n, k] = the numbers of a packed matrix in blocks.
 void dequantize(const PackedMatrix& w, std::int64_t n, std::int64_t k, float* y);
-/// Whether a packed matrix is in blocks.
-bool is_in_blocks(const PackedMatrix& w);
 
 }  // namespace heed::kernels

@@ -102,9 +102,6 @@ std::int64_t single_id(const Config& json, const char* key, std::int64_t default
 }
 
 void ignore_common_keys(const Config& json) {
-  if (json.has("quantization_config"))
-    json.fail("quantization_config",
-              "none, as quantized weights are not read (take the model's f32, f16 or bf16 files)");
   json.ignore({"_attn_implementation",
                "_attn_implementation_autoset",
                "_commit_hash",
@@ -160,6 +157,7 @@ void ignore_common_keys(const Config& json) {
                "problem_type",
                "processor_class",
                "pruned_heads",
+               "quantization_config",  // read with the tensors
                "remove_invalid_values",
                "repetition_penalty",
                "replacing_rate",
@@ -235,7 +233,8 @@ std::string dtype_in_config(DType dtype) {
 
 std::string config_for_saving(const Config& json, DType dtype) {
   const std::string key = json.has("torch_dtype") ? "torch_dtype" : "dtype";
-  return json.with("{\"" + key + "\": \"" + dtype_in_config(dtype) + "\"}").text();
+  return json.with("{\"" + key + "\": \"" + dtype_in_config(dtype) + "\", \"quantization_config\": null}")
+      .text();
 }
 
 }  // namespace heed

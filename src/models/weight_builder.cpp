@@ -10,8 +10,8 @@
 #include "heed/files/file.h"
 #include "models/adapter_config.h"
 #include "models/config_fields.h"
-#include "tensor/block_matrix.h"
 #include "tensor/impl.h"
+#include "tensor/quantized_matrix.h"
 
 namespace heed {
 namespace {
@@ -216,7 +216,7 @@ void WeightBuilder::read_row(const TensorRow& row, const std::string& name) {
     throw Error(files_->path_of(name).string() + ": " + name + ": expected floating numbers " +
                 row.shape.str() + " (from config.json), got " + stored.str());
   }
-  weights_.add(row, blocks_of(stored) != nullptr ? stored : stored.to_lazy(dtype));
+  weights_.add(row, quantized_of(stored) != nullptr ? stored : stored.to_lazy(dtype));
 }
 
 Linear WeightBuilder::linear(const std::string& name, std::int64_t out, std::int64_t in, bool with_bias) {

@@ -11,7 +11,7 @@ Tensor Linear::cross_entropy(const Tensor& x, const Tensor& targets,
   if (weight.defined() && !weight.adapters().empty() && gradients_enabled())
     return heed::cross_entropy((*this)(x), targets, options);
   if (x.dtype() != DType::f32 || needs_gradient({x, weight.tensor(), bias})) {
-    const Tensor numbers = weight.stays_in_blocks() ? weight.dequantized() : weight.tensor();
+    const Tensor numbers = weight.stays_quantized() ? weight.dequantized() : weight.tensor();
     return linear_cross_entropy(x, numbers, bias, targets, options);
   }
   const auto logits = [&](const Tensor& rows) { return (*this)(rows); };

@@ -11,8 +11,8 @@
 #include "heed/ops/embedding.h"
 #include "heed/ops/shape.h"
 #include "ops/weight_product.h"
-#include "tensor/block_matrix.h"
 #include "tensor/impl.h"
+#include "tensor/quantized_matrix.h"
 
 namespace heed {
 
@@ -59,7 +59,7 @@ struct Weight::State {
   // The rows without adapters.
   Tensor embedding(const Tensor& ids, double scale, std::optional<std::int64_t> padding_id);
 
-  bool stays_in_blocks() const { return !tensor.requires_grad() && blocks_of(tensor) != nullptr; }
+  bool stays_quantized() const { return !tensor.requires_grad() && quantized_of(tensor) != nullptr; }
 
   // Frees the packed form before the address of the numbers is handed out.
   void unpack() {
@@ -81,13 +81,13 @@ const Tensor& Weight::tensor() const {
 
 Tensor Weight::dequantized() const {
   if (!defined()) return {};
-  if (state_->tensor.rank() == 2 && stays_in_blocks()) {
+  if (state_->tensor.rank() == 2 && stays_quantized()) {
     if (const auto form = state_->pack(WeightLayout::out_in)) return form->dequantized();
   }
   return tensor().detach().to(DType::f32).clone();
 }
 
-bool Weight::stays_in_blocks() const { return defined() && state_->stays_in_blocks(); }
+bool Weight::stays_quantized() const { return defined() && state_->stays_quantized(); }
 
 WeightForm Weight::form() const {
   if (!defined()) return WeightForm::plain;
@@ -111,7 +111,7 @@ Tensor Weight::State::linear(const Tensor& x, const Tensor& bias, Activation act
     const auto form = pack(wanted);
     return stored_linear(x, matrix(), form.get(), bias, activation, wanted);
   }
-  if (x.dtype() == DType::f32 && stays_in_blocks()) {
+  if (x.dtype() == DType::f32 && stays_quantized()) {
     if (auto form = pack(wanted))
       return frozen_linear(x, matrix(), std::move(form), bias, activation, wanted);
   }
@@ -132,8 +132,10 @@ const std::vector<LoraAdapter>& Weight::row_adapters() const { return state_->ro
 
 std::shared_ptr<const PackedWeight> Weight::packed_for(const Tensor& x) const {
   if (!defined()) return nullptr;
-  if (x.defined() && x.dtype() == DType::f32 && !needs_gradient({x, state_->tensor}))
-    return state_->pack(WeightLayout::out_in);
+  if (x.defined() && x.dtype() == DType::f32 && !needs_gradient({x, state_->tensor})) {
+    auto form = state_->pack(WeightLayout::out_in);
+    if (form == nullptr || !form->reorders_columns()) return form;
+  }
   state_->unpack();
   return nullptr;
 }

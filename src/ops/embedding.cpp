@@ -65,7 +65,8 @@ void record_lookup(Tensor& y, const Tensor& table, const Tensor& index, double s
 }  // namespace
 
 Tensor stored_embedding(const Tensor& table, const PackedWeight* packed, const Tensor& ids, double scale) {
-  if (packed != nullptr) return stored_rows(table.shape(), {{}, packed->matrix()}, ids, scale);
+  if (packed != nullptr)
+    return packed->own_columns(stored_rows(table.shape(), {{}, packed->matrix()}, ids, scale));
   const Buffer& buffer = *TensorImpl::of(table).buffer;
   const std::shared_ptr<const Buffer> held = buffer.is_unwritten() ? nullptr : buffer.read();
   const std::byte* begin = held != nullptr ? held->data() : buffer.data();

@@ -8,8 +8,8 @@
 #include "heed/autograd.h"
 #include "heed/ops/shape.h"
 #include "kernels/elementwise.h"
-#include "tensor/block_matrix.h"
 #include "tensor/impl.h"
+#include "tensor/quantized_matrix.h"
 
 namespace heed {
 namespace {
@@ -112,9 +112,11 @@ PackedWeight::PackedWeight(const Tensor& matrix, WeightLayout layout)
       in_(matrix.size(layout == WeightLayout::in_out ? 0 : 1)),
       layout_(layout) {
   const bool in_first = layout == WeightLayout::in_out;
-  if (const auto blocks = blocks_of(matrix); blocks != nullptr && blocks->transposed == in_first) {
-    matrix_ = kernels::pack(kernel_rows(*blocks));
-    blocks->release_pages();
+  if (const auto quantized = quantized_of(matrix);
+      quantized != nullptr && quantized->is_transposed() == in_first) {
+    matrix_ = quantized->pack();
+    for (const std::int32_t column : quantized->column_order()) columns_.push_back(column);
+    quantized->release_pages();
     return;
   }
   const std::shared_ptr<const Buffer> held = TensorImpl::of(matrix).buffer->read();
@@ -122,10 +124,33 @@ PackedWeight::PackedWeight(const Tensor& matrix, WeightLayout layout)
   matrix_ = kernels::pack(kernels::dense_matrix(first, matrix.dtype(), out_, in_, in_first), out_, in_);
 }
 
+namespace {
+
+enum class Move { gather, scatter };
+// The columns of x [..., in] from or to the places `columns`.
+Tensor move_columns(const Tensor& x, const std::vector<std::int64_t>& columns, Move move) {
+  if (columns.empty()) return x;
+  Tensor moved = Tensor::empty(x.shape(), DType::f32);
+  const float* from = x.data<float>();
+  float* to = moved.data<float>();
+  for (std::int64_t row = 0; row < x.numel(); row += std::ssize(columns)) {
+    for (std::size_t l = 0; l < columns.size(); ++l) {
+      const std::int64_t packed = row + static_cast<std::int64_t>(l), own = row + columns[l];
+      to[move == Move::gather ? packed : own] = from[move == Move::gather ? own : packed];
+    }
+  }
+  return moved;
+}
+
+}  // namespace
+
+Tensor PackedWeight::packed_columns(const Tensor& x) const { return move_columns(x, columns_, Move::gather); }
+Tensor PackedWeight::own_columns(const Tensor& x) const { return move_columns(x, columns_, Move::scatter); }
+
 Tensor PackedWeight::dequantized() const {
   Tensor numbers = Tensor::empty({out_, in_}, DType::f32);
   kernels::dequantize(*matrix_, out_, in_, numbers.data<float>());
-  return numbers;
+  return own_columns(numbers);
 }
 
 Tensor stored_linear(const Tensor& x, const Tensor& weight, const PackedWeight* packed, const Tensor& bias,
@@ -135,7 +160,8 @@ Tensor stored_linear(const Tensor& x, const Tensor& weight, const PackedWeight* 
   Shape shape = x.shape();
   shape[-1] = weight.size(in_first ? 1 : 0);
   Tensor y = Tensor::empty(shape, DType::f32);
-  const Tensor input = x.detach().contiguous();
+  const Tensor dense = x.detach().contiguous(),
+               input = packed != nullptr ? packed->packed_columns(dense) : dense;
   const Tensor b = bias.defined() ? widen(bias.detach(), DType::f32).contiguous() : bias;
   const std::int64_t n = shape[-1], k = x.size(-1), m = n == 0 ? 0 : y.numel() / n;
   kernels::InvariantGemm args{.m = m, .n = n, .k = k, .y = y.data<float>(), .ldy = n};

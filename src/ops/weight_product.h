@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "heed/ops/matmul.h"
 #include "heed/ops/recurrent.h"
@@ -35,13 +36,17 @@ class PackedWeight {
   PackedWeight(const Tensor& matrix, WeightLayout layout);
   WeightLayout layout() const { return layout_; }
   const kernels::PackedMatrix* matrix() const { return matrix_.get(); }
-  bool is_in_blocks() const { return kernels::is_in_blocks(*matrix_); }
-  /// Of a weight in blocks: its numbers, f32 [out, in], a copy.
+  bool reorders_columns() const { return !columns_.empty(); }
+  /// x [..., in], f32 and contiguous, with its columns in the order of those of the packed matrix, and back.
+  Tensor packed_columns(const Tensor& x) const;
+  Tensor own_columns(const Tensor& x) const;
+  /// Of a quantized weight: its numbers, f32 [out, in], a copy.
   Tensor dequantized() const;
 
  private:
   std::shared_ptr<const kernels::PackedMatrix> matrix_;
   std::int64_t out_, in_;
+  std::vector<std::int64_t> columns_;  // which column of the weight each packed one is; empty: the same
   WeightLayout layout_;
 };
 
@@ -50,7 +55,7 @@ class PackedWeight {
 Tensor stored_linear(const Tensor& x, const Tensor& weight, const PackedWeight* packed, const Tensor& bias,
                      Activation activation, WeightLayout layout);
 
-/// linear() in f32 with a weight in blocks, which is not trained and stays packed: gradients go to x and
+/// linear() in f32 with a quantized weight, which is not trained and stays packed: gradients go to x and
 /// bias.
 Tensor frozen_linear(const Tensor& x, const Tensor& weight, std::shared_ptr<const PackedWeight> packed,
                      const Tensor& bias, Activation activation, WeightLayout layout);

@@ -10,8 +10,8 @@
 #include "heed/models/find_model.h"
 #include "heed/models/registry.h"
 #include "heed/train/adamw.h"
-#include "tensor/block_matrix.h"
 #include "tensor/leaf.h"
+#include "tensor/quantized_matrix.h"
 
 namespace heed {
 namespace {
@@ -100,7 +100,7 @@ Config with_settings(const Config& base, const Recipe& recipe) {
 // The matrices of a model whose adapter is trained: nobody updates or saves them.
 void narrow_base(const Model& model) {
   for (const Parameter& p : model.parameters()) {
-    if (p.tensor.requires_grad() || !takes_bf16(p) || blocks_of(p.tensor) != nullptr) continue;
+    if (p.tensor.requires_grad() || !takes_bf16(p) || quantized_of(p.tensor) != nullptr) continue;
     set_data(p.tensor, p.tensor.detach().to(DType::bf16));
   }
 }

@@ -139,8 +139,6 @@ TEST_F(RegistryTest, ReportsConfigsThatMakeNoModel) {
     return error_of([&] { load_model(folder); });
   };
   EXPECT_THAT(error_for(R"(, "encoder_layers": 0)"), testing::HasSubstr("encoder_layers"));
-  EXPECT_THAT(error_for(R"(, "quantization_config": {"bits": 4})"),
-              testing::HasSubstr("quantization_config"));
   EXPECT_THAT(error_for(R"(, "eos_token_id": 20)"), testing::HasSubstr("eos_token_id"));
   EXPECT_THAT(error_for(R"(, "dropout": 1.5)"), testing::HasSubstr("dropout"));
   EXPECT_THAT(error_for(R"(, "activation_function": "prelu")"), testing::HasSubstr("prelu"));

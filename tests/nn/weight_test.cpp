@@ -130,7 +130,7 @@ TEST(Weight, InBlocksPassesGradients) {
       sum(want * want).backward();
       EXPECT_LT(max_difference(x.grad(), again.grad()), 1e-4 * max_size(again.grad()));
       EXPECT_LT(max_difference(b.grad(), b_again.grad()), 1e-4 * max_size(b_again.grad()));
-      EXPECT_TRUE(weight.stays_in_blocks());
+      EXPECT_TRUE(weight.stays_quantized());
     }
     if (matrix.transposed) continue;
     Tensor x = (random_tensor({3, in}, 101) * 0.01).to(DType::f32).detach(), again = x.clone();
@@ -142,7 +142,7 @@ TEST(Weight, InBlocksPassesGradients) {
     loss.backward();
     want.backward();
     EXPECT_LT(max_difference(x.grad(), again.grad()), 1e-5);
-    EXPECT_TRUE(weight.stays_in_blocks());
+    EXPECT_TRUE(weight.stays_quantized());
     EXPECT_EQ(weight.dequantized().to_vector<float>(), numbers.to_vector<float>());
   }
 }

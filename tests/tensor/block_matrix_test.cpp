@@ -5,6 +5,7 @@
 
 #include "reference/blocks.h"
 #include "tensor/impl.h"
+#include "tensor/quantized_matrix.h"
 
 namespace heed {
 namespace {
@@ -24,7 +25,8 @@ TEST(BlockMatrix, NumbersAreThoseOfTheBlocks) {
     for (std::int64_t i = 0; i < 3; ++i) {
       for (std::int64_t j = 0; j < 64; ++j) {
         const std::int64_t at = transposed ? j * 3 + i : i * 64 + j;
-        EXPECT_EQ(numbers[static_cast<std::size_t>(at)], q8_number(64, order[static_cast<std::size_t>(i)], j));
+        EXPECT_EQ(numbers[static_cast<std::size_t>(at)],
+                  q8_number(64, order[static_cast<std::size_t>(i)], j));
       }
     }
   }
@@ -34,12 +36,12 @@ TEST(BlockMatrix, ReadingNumbersKeepsTheBlocks) {
   const Tensor tensor = tensor_of_blocks(q8_matrix(4, 32), {2, 2, 32});
   EXPECT_EQ(tensor.to_vector<float>().size(), 128u);
   EXPECT_EQ(tensor.to_lazy(DType::bf16).to(DType::f32).to_vector<float>().size(), 128u);
-  ASSERT_NE(blocks_of(tensor), nullptr);
-  EXPECT_EQ(blocks_of(tensor)->rows, 4);
+  ASSERT_NE(quantized_of(tensor), nullptr);
+  EXPECT_EQ(quantized_of(tensor)->rows(), 4);
   EXPECT_TRUE(buffer_of(tensor).is_unwritten());
   EXPECT_EQ(tensor.data<float>()[33], q8_number(32, 1, 1));
-  EXPECT_EQ(blocks_of(tensor), nullptr) << "whoever has the address may have written";
-  EXPECT_EQ(blocks_of(Tensor::zeros({2})), nullptr);
+  EXPECT_EQ(quantized_of(tensor), nullptr) << "whoever has the address may have written";
+  EXPECT_EQ(quantized_of(Tensor::zeros({2})), nullptr);
 }
 
 TEST(BlockMatrix, PlainTypesAreRowsInOrder) {
@@ -49,7 +51,7 @@ TEST(BlockMatrix, PlainTypesAreRowsInOrder) {
   matrix.data = reinterpret_cast<std::byte*>(values->data());
   const Tensor tensor = tensor_of_blocks(matrix, {3, 2});
   EXPECT_EQ(tensor.dtype(), DType::bf16);
-  EXPECT_EQ(blocks_of(tensor), nullptr);
+  EXPECT_EQ(quantized_of(tensor), nullptr);
   EXPECT_EQ(tensor.to(DType::f32).to_vector<float>(), (std::vector<float>{2, 3, 4, 5, 0, 1}));
   matrix.transposed = true;
   EXPECT_EQ(tensor_of_blocks(matrix, {2, 3}).to(DType::f32).to_vector<float>(),

@@ -46,6 +46,8 @@ class SafetensorsFile {
   /// never the file. Throws Error if there is no such tensor, and for what the format allows but heed does
   /// not support: other dtypes, more than 8 axes, a BOOL byte other than 0 and 1.
   Tensor get(std::string_view name) const;
+  /// The bytes of a tensor of any dtype, u8 [bytes], as get().
+  Tensor bytes_of(std::string_view name) const;
   /// The strings under `__metadata__`.
   const std::map<std::string, std::string>& metadata() const;
 
@@ -82,32 +84,38 @@ class TensorFiles {
   /// Opens `model.safetensors`, or the files that `model.safetensors.index.json` names, or `path` itself if
   /// it is a file. Throws Error if none of them exists (with a hint on converting a pickled
   /// `pytorch_model.bin`), and if index and files disagree: every tensor must be in the file that the index
-  /// gives, files must not contain others, and files must be in the directory itself. Of a GGUF file that is
-  /// one of several, all are opened.
+  /// gives, files must not contain others, and files must be in the directory itself. Where config.json has a
+  /// `quantization_config` (GPTQ, AWQ, compressed-tensors, FP8, bitsandbytes), the tensors of each quantized
+  /// weight are one tensor under the weight's name. Of a GGUF file that is one of several, all are opened.
   static TensorFiles open(const std::filesystem::path& path);
 
   std::size_t file_count() const;
   /// All names, file by file, in the order of their bytes.
   const std::vector<std::string>& names() const { return names_; }
   bool contains(std::string_view name) const { return owner_.find(name) != owner_.end(); }
-  /// The dtype of a quantized tensor is that of its blocks, such as "Q4_K"; get() gives f32, which is
-  /// computed when it is needed. Throw Error as those of SafetensorsFile.
+  /// The dtype of a quantized weight is the name of its format, such as "Q4_K".
   const TensorInfo& info(std::string_view name) const;
+  /// Of a quantized weight, its numbers in f32, computed when they are needed.
   Tensor get(std::string_view name) const;
+  /// The bytes of a tensor as SafetensorsFile::bytes_of(). Throws Error for a GGUF file.
+  Tensor bytes_of(std::string_view name) const { return owner(name).bytes_of(name); }
   /// Returns the file that contains a tensor, for messages.
   const std::filesystem::path& path_of(std::string_view name) const;
   /// The file or index that was opened, for messages.
   const std::filesystem::path& path() const { return path_; }
 
  private:
+  struct Quantized;
   const SafetensorsFile& owner(std::string_view name) const;
   void add(SafetensorsFile file);
+  void join_quantized(const std::filesystem::path& config);
 
   std::filesystem::path path_;
   std::vector<SafetensorsFile> files_;
   std::vector<std::string> names_;
-  std::map<std::string, std::size_t, std::less<>> owner_;  // name to index in files_
-  std::shared_ptr<const io::GgufTensors> gguf_;            // instead of files_
+  std::map<std::string, std::size_t, std::less<>> owner_;                           // name to index in files_
+  std::map<std::string, std::shared_ptr<const Quantized>, std::less<>> quantized_;  // by name
+  std::shared_ptr<const io::GgufTensors> gguf_;                                     // instead of files_
 };
 
 }  // namespace heed

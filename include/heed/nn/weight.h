@@ -26,8 +26,8 @@ enum class WeightForm { plain, packed };
 /// plain for good: whoever has the address may write at any time, and the next product must see it. So a
 /// trained weight is plain, and so is one that was not loaded.
 ///
-/// A weight that a file holds in blocks of a few bits is packed and read as such; as a tensor it has its
-/// dequantized numbers, computed when they are read, with the same bits.
+/// A quantized weight is packed and read as such, and held once; as a tensor it has its dequantized numbers,
+/// computed when they are read, with the same bits.
 ///
 /// Copies of a Weight share one form, as tied weights do. Make one Weight of a tensor and copy that: two made
 /// of one tensor would be packed twice.
@@ -47,7 +47,7 @@ class Weight {
   Tensor dequantized() const;
   /// Whether products read the blocks of a few bits that a file holds: the weight is not trained, and nobody
   /// has asked for the address of its numbers.
-  bool stays_in_blocks() const;
+  bool stays_quantized() const;
   const Shape& shape() const { return tensor().shape(); }
   std::int64_t size(int axis) const { return tensor().size(axis); }
   DType dtype() const { return tensor().dtype(); }

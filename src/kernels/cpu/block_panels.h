@@ -1,16 +1,18 @@
-// The packed form of matrices in blocks. A panel holds 32 rows of w; its blocks follow each other along k. A block
-// of a panel has, for its 32 rows side by side, the scales and then the codes in one or two planes of bits:
+// The packed form of quantized matrices. A panel holds 32 rows of w; its blocks follow each other along k. A
+// block of a panel has, for its 32 rows side by side, the scales and then the codes in one or two planes of
+// bits:
 //
-//   d       f16 [32], or for MXFP4 the exponents u8 [32]
+//   scale   [32], of 8, 16 or 32 bits
 //   minimum f16 [32]
-//   sub     i8 [groups][32], multiples of d; Q2_K has those of the minimum in the same bytes
+//   sub     i8 [groups][32], multiples of the scale; Q2_K has those of the minimum in the same bytes
 //   sub_min u8 [groups][32], multiples of the minimum
+//   zero    u8 [32], the code of 0
 //   low     the low bits of the codes
 //   high    the others
 //
-// In a plane of b bits, a word of 32 bits belongs to one row and holds 32 / b steps along k: step s has the bits
-// from 8 (s mod 4) + b (s / 4) on. So each step of all rows is a shift and a mask of whole vectors, and four
-// steps of a row lie side by side as bytes, as instructions for products of bytes take them.
+// In a plane of b bits, a word of 32 bits belongs to one row and holds 32 / b steps along k: step s has the
+// bits from 8 (s mod 4) + b (s / 4) on. So each step of all rows is a shift and a mask of whole vectors, and
+// four steps of a row lie side by side as bytes, as instructions for products of bytes take them.
 #pragma once
 
 #include <array>
@@ -18,55 +20,67 @@
 #include <cstdint>
 
 #include "core/block_type.h"
-#include "kernels/cpu/packed_matrix.h"
 
 namespace heed::kernels {
 
+inline constexpr std::int64_t kNr = 32;                              // rows of w in a panel
 inline constexpr std::int64_t kMostNumbers = 256, kMostGroups = 16;  // in a block
 
-/// How numbers follow from codes: w = scale * code + offset, or scale * table[code].
-struct BlockForm {
-  BlockType type;
-  int low, high;         // bits in the planes
-  std::int64_t numbers;  // in a block
-  std::int64_t group;    // steps that share a scale
-  int sub = 0;           // sub-scales in a block
-  int sub_min = 0;       // the same of minima
-  bool minimum = false;
-  bool table = false;
-  float center = 0;  // offset = -center * scale
+/// How a block's scale is stored: f16, bf16, f32, or the exponent of half a power of two (MXFP4).
+enum class ScaleType : std::uint8_t { f16, bf16, f32, e8m0 };
+/// What a code stands for: itself, or the number that it names.
+enum class CodeType : std::uint8_t { integer, non_linear, e2m1, nf4, e4m3 };
 
+/// How numbers follow from codes: w = scale * code + offset with one rounding, or w = scale * number.
+struct BlockForm {
+  ScaleType scale = ScaleType::f16;
+  CodeType code = CodeType::integer;
+  int low = 4, high = 0;      // bits in the planes
+  std::int64_t numbers = 32;  // in a block
+  std::int64_t group = 32;    // steps that share a scale
+  int sub = 0;                // sub-scales in a block
+  int sub_min = 0;            // the same of minima
+  bool minimum = false;
+  bool sub_nibbles = false;  // sub has those of the minima in its upper bits
+  bool zero = false;
+  float center = 0;  // offset = -(center + zero) * scale
+
+  /// Whether a product of scale and zero has more digits than an f32: then w = scale * (code - center -
+  /// zero).
+  constexpr bool is_centered() const { return scale == ScaleType::f32 && code == CodeType::integer; }
+  constexpr std::int64_t scale_size() const {
+    return scale == ScaleType::e8m0 ? 1 : scale == ScaleType::f32 ? 4 : 2;
+  }
   constexpr std::int64_t scale_bytes() const {
-    return kNr * ((type == BlockType::mxfp4 ? 1 : 2) + (minimum ? 2 : 0) + sub + sub_min);
+    return kNr * (scale_size() + (minimum ? 2 : 0) + sub + sub_min + (zero ? 1 : 0));
   }
   constexpr std::int64_t plane_bytes(int bits) const { return kNr * numbers * bits / 8; }
   constexpr std::int64_t bytes() const { return scale_bytes() + plane_bytes(low) + plane_bytes(high); }
 };
 
-inline constexpr std::array<BlockForm, 13> kBlockForms = {{
-    {BlockType::q8_0, 8, 0, 32, 32, 0, 0, false, false, 128},
-    {BlockType::q4_0, 4, 0, 32, 32, 0, 0, false, false, 8},
-    {BlockType::q4_1, 4, 0, 32, 32, 0, 0, true, false, 0},
-    {BlockType::q5_0, 4, 1, 32, 32, 0, 0, false, false, 16},
-    {BlockType::q5_1, 4, 1, 32, 32, 0, 0, true, false, 0},
-    {BlockType::q2_k, 2, 0, 256, 16, 16, 0, true, false, 0},
-    {BlockType::q3_k, 2, 1, 256, 16, 16, 0, false, false, 4},
-    {BlockType::q4_k, 4, 0, 256, 32, 8, 8, true, false, 0},
-    {BlockType::q5_k, 4, 1, 256, 32, 8, 8, true, false, 0},
-    {BlockType::q6_k, 4, 2, 256, 16, 16, 0, false, false, 32},
-    {BlockType::iq4_nl, 4, 0, 32, 32, 0, 0, false, true, 0},
-    {BlockType::iq4_xs, 4, 0, 256, 32, 8, 0, false, true, 0},
-    {BlockType::mxfp4, 4, 0, 32, 32, 0, 0, false, true, 0},
-}};
+/// That of a type of ggml, other than the plain ones.
 const BlockForm& form_of(BlockType type);
 
-/// The values of the codes of IQ4_NL and IQ4_XS, and of MXFP4 (twice those of its e2m1 numbers: its scales are
-/// halved).
+/// The numbers of codes of 4 bits: of IQ4_NL and IQ4_XS; of MXFP4, twice those of e2m1, as its scales are
+/// halved; of NF4 (Dettmers et al. 2023, "QLoRA", appendix E).
 inline constexpr std::array<float, 16> kNonLinear = {-127, -104, -83, -65, -49, -35, -22, -10,
                                                      1,    13,   25,  38,  53,  69,  89,  113};
 inline constexpr std::array<float, 16> kE2m1 = {0, 1, 2, 3, 4, 6, 8, 12, -0.0F, -1, -2, -3, -4, -6, -8, -12};
-
-/// Steps [from, from + depth) of a panel as numbers, [depth][32]. `from` and `depth` are whole blocks.
-void unpack_panel(const PackedMatrix& w, std::int64_t panel, std::int64_t from, std::int64_t depth, float* to);
+inline constexpr std::array<float, 16> kNf4 = {-1.0F,
+                                               -0.6961928009986877F,
+                                               -0.5250730514526367F,
+                                               -0.39491748809814453F,
+                                               -0.28444138169288635F,
+                                               -0.18477343022823334F,
+                                               -0.09105003625154495F,
+                                               0.0F,
+                                               0.07958029955625534F,
+                                               0.16093020141124725F,
+                                               0.24611230194568634F,
+                                               0.33791524171829224F,
+                                               0.44070982933044434F,
+                                               0.5626170039176941F,
+                                               0.7229568362236023F,
+                                               1.0F};
 
 }  // namespace heed::kernels

@@ -6,6 +6,8 @@
 
 #include <hwy/foreach_target.h>  // the order of these blocks matters
 
+#include <map>
+
 #include "kernels/blocks.h"
 #include "kernels/cpu/blocks-inl.h"
 
@@ -26,11 +28,13 @@ namespace {
 
 HEED_EXPORT(unpack);
 
-/// A block as the file has it, taken apart.
+/// A block of one row, taken apart.
 struct OpenBlock {
   std::array<std::uint8_t, kMostNumbers> codes{};
-  std::array<std::uint8_t, 2> d{}, minimum{};
+  std::array<std::uint8_t, 4> d{};
+  std::array<std::uint8_t, 2> minimum{};
   std::array<std::uint8_t, kMostGroups> sub{}, sub_min{};
+  std::uint8_t zero = 0;
 };
 
 class BlockReader {
@@ -81,7 +85,7 @@ class BlockReader {
   void add(std::size_t i, unsigned bits) {
     open_.codes[i] = static_cast<std::uint8_t>(open_.codes[i] | bits);
   }
-  void halves(std::size_t d) { open_.d = {b_[d], b_[d + 1]}; }
+  void halves(std::size_t d) { open_.d = {b_[d], b_[d + 1], 0, 0}; }
   void halves(std::size_t d, std::size_t minimum) {
     halves(d);
     open_.minimum = {b_[minimum], b_[minimum + 1]};
@@ -173,9 +177,8 @@ void place_block(const OpenBlock& open, const BlockForm& form, std::int64_t row,
     std::memcpy(to, from, static_cast<std::size_t>(count));
   };
   std::byte* at = block;
-  const std::int64_t d_bytes = form.type == BlockType::mxfp4 ? 1 : 2;
-  put(open.d.data(), d_bytes, at + d_bytes * row);
-  at += d_bytes * kNr;
+  put(open.d.data(), form.scale_size(), at + form.scale_size() * row);
+  at += form.scale_size() * kNr;
   if (form.minimum) {
     put(open.minimum.data(), 2, at + 2 * row);
     at += 2 * kNr;
@@ -183,21 +186,51 @@ void place_block(const OpenBlock& open, const BlockForm& form, std::int64_t row,
   for (int g = 0; g < form.sub; ++g, at += kNr) put(&open.sub[static_cast<std::size_t>(g)], 1, at + row);
   for (int g = 0; g < form.sub_min; ++g, at += kNr)
     put(&open.sub_min[static_cast<std::size_t>(g)], 1, at + row);
+  if (form.zero) {
+    put(&open.zero, 1, at + row);
+    at += kNr;
+  }
   place_codes(open, form, form.low, 0, row, at);
   if (form.high > 0) place_codes(open, form, form.high, form.low, row, at + form.plane_bytes(form.low));
 }
 
+// The longest block that divides both a group and a row.
+std::int64_t numbers_in_block(const GroupRows& w) {
+  std::int64_t numbers = kMostNumbers;
+  while (w.group % numbers != 0 && numbers > kLeastGroup) numbers /= 2;
+  return numbers;
+}
+
+void open_block(const BlockRows& w, std::int64_t row, std::int64_t block, OpenBlock& open) {
+  const BlockLayout& layout = layout_of(w.type);
+  const std::int64_t place = w.order != nullptr ? w.order[row] : row;
+  BlockReader(w.data + (place * (w.k / layout.numbers) + block) * layout.bytes, open).read(w.type);
+}
+
+void open_block(const GroupRows& w, std::int64_t row, std::int64_t block, OpenBlock& open) {
+  const std::int64_t numbers = numbers_in_block(w), group = block * numbers / w.group;
+  const std::int64_t at = row * (w.k / w.group) + group;
+  const float scale = w.scales[at];
+  const std::uint8_t* codes = w.codes + row * w.k + block * numbers;
+  std::copy(codes, codes + numbers, open.codes.begin());
+  if (w.zeros != nullptr) open.zero = w.zeros[at];
+  const auto put = [&](const auto& value) { std::memcpy(open.d.data(), &value, sizeof value); };
+  switch (w.scale_type) {
+    case DType::f16: return put(float16(scale));
+    case DType::bf16: return put(bfloat16(scale));
+    default: return put(scale);
+  }
+}
+
 // Panel `index` of w, whose missing rows are zeros.
-void place_panel(const BlockRows& w, const BlockForm& form, std::int64_t index, std::byte* panel) {
+template <class Rows>
+void place_panel(const Rows& w, const BlockForm& form, std::int64_t index, std::byte* panel) {
   const std::int64_t first = index * kNr, rows = std::min(kNr, w.n - first), blocks = w.k / form.numbers;
-  const std::int64_t bytes = layout_of(w.type).bytes;
   if (rows < kNr) std::memset(panel, 0, static_cast<std::size_t>(blocks * form.bytes()));
   OpenBlock open;
   for (std::int64_t r = 0; r < rows; ++r) {
-    const std::int64_t place = w.order != nullptr ? w.order[first + r] : first + r;
-    const std::byte* from = w.data + place * blocks * bytes;
-    for (std::int64_t i = 0; i < blocks; ++i, from += bytes) {
-      BlockReader(from, open).read(w.type);
+    for (std::int64_t i = 0; i < blocks; ++i) {
+      open_block(w, first + r, i, open);
       place_block(open, form, r, panel + i * form.bytes());
     }
   }
@@ -205,10 +238,10 @@ void place_panel(const BlockRows& w, const BlockForm& form, std::int64_t index, 
 
 // The first `rows` rows of a panel, [rows, k].
 void write_numbers(const PackedMatrix& w, std::int64_t panel, std::int64_t rows, std::int64_t k, float* y) {
-  const std::int64_t step = form_of(*w.blocks()).numbers;
+  const std::int64_t step = w.form()->numbers;
   std::vector<float> numbers(static_cast<std::size_t>(kNr * step));
   for (std::int64_t from = 0; from < k; from += step) {
-    unpack_panel(w, panel, from, step, numbers.data());
+    HEED_DISPATCH(unpack, float)(w, panel, from, step, numbers.data());
     for (std::int64_t r = 0; r < rows; ++r) {
       for (std::int64_t s = 0; s < step; ++s)
         y[r * k + from + s] = numbers[static_cast<std::size_t>(s * kNr + r)];
@@ -218,33 +251,19 @@ void write_numbers(const PackedMatrix& w, std::int64_t panel, std::int64_t rows,
 
 std::int64_t panels(std::int64_t n) { return (n + kNr - 1) / kNr; }
 
-}  // namespace
-
-const BlockForm& form_of(BlockType type) {
-  for (const BlockForm& form : kBlockForms) {
-    if (form.type == type) return form;
-  }
-  HEED_ASSERT(false, "a type without codes");
-}
-
-void unpack_panel(const PackedMatrix& w, std::int64_t panel, std::int64_t from, std::int64_t depth,
-                  float* to) {
-  HEED_DISPATCH(unpack, float)(w, panel, from, depth, to);
-}
-
-std::shared_ptr<const PackedMatrix> pack(const BlockRows& w) {
-  const BlockForm& form = form_of(w.type);
-  auto packed = std::make_shared<PackedMatrix>(w.type, w.n, w.k / form.numbers * form.bytes());
+template <class Rows>
+std::shared_ptr<const PackedMatrix> pack_rows(const Rows& w, const BlockForm& form) {
+  auto packed = std::make_shared<PackedMatrix>(form, w.n, w.k);
   parallel_for(panels(w.n), 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) place_panel(w, form, i, packed->panel(i));
   });
   return packed;
 }
 
-void dequantize(const BlockRows& w, float* y) {
-  const BlockForm& form = form_of(w.type);
+template <class Rows>
+void dequantize_rows(const Rows& w, const BlockForm& form, float* y) {
   parallel_for(panels(w.n), 1, [&](std::int64_t begin, std::int64_t end) {
-    const PackedMatrix packed(w.type, kNr, w.k / form.numbers * form.bytes());
+    const PackedMatrix packed(form, kNr, w.k);
     for (std::int64_t i = begin; i < end; ++i) {
       place_panel(w, form, i, packed.panel(0));
       write_numbers(packed, 0, std::min(kNr, w.n - i * kNr), w.k, y + i * kNr * w.k);
@@ -252,14 +271,66 @@ void dequantize(const BlockRows& w, float* y) {
   });
 }
 
+BlockForm form_of(const GroupRows& w) {
+  static const std::map<GroupCode, CodeType> codes = {{GroupCode::integer, CodeType::integer},
+                                                      {GroupCode::nf4, CodeType::nf4},
+                                                      {GroupCode::e4m3, CodeType::e4m3}};
+  BlockForm form;
+  form.scale = w.scale_type == DType::f16    ? ScaleType::f16
+               : w.scale_type == DType::bf16 ? ScaleType::bf16
+                                             : ScaleType::f32;
+  form.code = codes.at(w.code);
+  form.low = w.bits <= 4 ? 4 : 8;
+  form.numbers = form.group = numbers_in_block(w);
+  form.zero = w.zeros != nullptr;
+  form.center = w.center;
+  return form;
+}
+
+}  // namespace
+
+const BlockForm& form_of(BlockType type) {
+  static constexpr BlockForm kQ8{.low = 8, .center = 128}, kQ40{.center = 8}, kQ41{.minimum = true},
+      kQ50{.high = 1, .center = 16}, kQ51{.high = 1, .minimum = true},
+      kQ2{.low = 2, .numbers = 256, .group = 16, .sub = 16, .minimum = true, .sub_nibbles = true},
+      kQ3{.low = 2, .high = 1, .numbers = 256, .group = 16, .sub = 16, .center = 4},
+      kQ4{.numbers = 256, .sub = 8, .sub_min = 8, .minimum = true},
+      kQ5{.high = 1, .numbers = 256, .sub = 8, .sub_min = 8, .minimum = true},
+      kQ6{.high = 2, .numbers = 256, .group = 16, .sub = 16, .center = 32}, kNl{.code = CodeType::non_linear},
+      kXs{.code = CodeType::non_linear, .numbers = 256, .sub = 8},
+      kMx{.scale = ScaleType::e8m0, .code = CodeType::e2m1};
+  switch (type) {
+    case BlockType::q8_0: return kQ8;
+    case BlockType::q4_0: return kQ40;
+    case BlockType::q4_1: return kQ41;
+    case BlockType::q5_0: return kQ50;
+    case BlockType::q5_1: return kQ51;
+    case BlockType::q2_k: return kQ2;
+    case BlockType::q3_k: return kQ3;
+    case BlockType::q4_k: return kQ4;
+    case BlockType::q5_k: return kQ5;
+    case BlockType::q6_k: return kQ6;
+    case BlockType::iq4_nl: return kNl;
+    case BlockType::iq4_xs: return kXs;
+    case BlockType::mxfp4: return kMx;
+    case BlockType::f32:
+    case BlockType::f16:
+    case BlockType::bf16: break;
+  }
+  HEED_ASSERT(false, "a type without codes");
+}
+
+std::shared_ptr<const PackedMatrix> pack(const BlockRows& w) { return pack_rows(w, form_of(w.type)); }
+std::shared_ptr<const PackedMatrix> pack(const GroupRows& w) { return pack_rows(w, form_of(w)); }
+void dequantize(const BlockRows& w, float* y) { dequantize_rows(w, form_of(w.type), y); }
+void dequantize(const GroupRows& w, float* y) { dequantize_rows(w, form_of(w), y); }
+
 void dequantize(const PackedMatrix& w, std::int64_t n, std::int64_t k, float* y) {
   parallel_for(panels(n), 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i)
       write_numbers(w, i, std::min(kNr, n - i * kNr), k, y + i * kNr * k);
   });
 }
-
-bool is_in_blocks(const PackedMatrix& w) { return w.blocks().has_value(); }
 
 }  // namespace heed::kernels
 #endif

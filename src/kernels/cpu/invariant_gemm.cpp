@@ -415,7 +415,7 @@ void rows_of(const Stored<T>& w, const RowLookup& rows, float factor, float* y) 
 
 template <>
 void rows_of(const Stored<Blocks>& w, const RowLookup& rows, float factor, float* y) {
-  const int64_t step = form_of(*w.panels->blocks()).numbers;
+  const int64_t step = w.panels->form()->numbers;
   parallel_for(rows.count, row_grain(rows.d * kNr), [=](int64_t begin, int64_t end) HWY_ATTR {
     float numbers[kMostNumbers * kNr];
     for (int64_t i = begin; i < end; ++i) {

@@ -5,13 +5,11 @@
 
 #include <optional>
 
-#include "core/block_type.h"
 #include "heed/buffer.h"
+#include "kernels/cpu/block_panels.h"
 #include "kernels/gemm.h"
 
 namespace heed::kernels {
-
-inline constexpr std::int64_t kNr = 32;  // rows of w in a panel
 
 class PackedMatrix {
  public:
@@ -19,11 +17,11 @@ class PackedMatrix {
       : dtype_(dtype),
         panel_bytes_(kNr * k * static_cast<std::int64_t>(size_of(dtype))),
         panels_(memory(n)) {}
-  /// In blocks (kernels/cpu/block_panels.h), whose panels have so many bytes each.
-  PackedMatrix(BlockType blocks, std::int64_t n, std::int64_t panel_bytes)
-      : blocks_(blocks), panel_bytes_(panel_bytes), panels_(memory(n)) {}
-  /// The type of the blocks, if it is in blocks; else numbers of dtype().
-  std::optional<BlockType> blocks() const { return blocks_; }
+  /// In blocks of this form.
+  PackedMatrix(const BlockForm& form, std::int64_t n, std::int64_t k)
+      : form_(form), panel_bytes_(k / form.numbers * form.bytes()), panels_(memory(n)) {}
+  /// The form of its blocks, if it is in blocks; else it has numbers of dtype().
+  const std::optional<BlockForm>& form() const { return form_; }
   DType dtype() const { return dtype_; }
   /// Panels of T, which must be the type of dtype().
   template <class T>
@@ -38,7 +36,7 @@ class PackedMatrix {
   }
 
   DType dtype_ = DType::f32;
-  std::optional<BlockType> blocks_;
+  std::optional<BlockForm> form_;
   std::int64_t panel_bytes_;
   std::shared_ptr<Buffer> panels_;
 };
@@ -78,7 +76,7 @@ void dispatch_stored(const StoredMatrix& w, Fn&& fn) {
     if (w.packed != nullptr) return fn(Stored<T>{w.packed->panels<T>()});
     fn(Stored<T>{nullptr, Strided<T>(w.strided)});
   };
-  if (w.packed != nullptr && w.packed->blocks()) return fn(Stored<Blocks>{w.packed});
+  if (w.packed != nullptr && w.packed->form()) return fn(Stored<Blocks>{w.packed});
   switch (w.packed != nullptr ? w.packed->dtype() : w.strided.dtype) {
     case DType::f32: return call.template operator()<float>();
     case DType::bf16: return call.template operator()<bfloat16>();
