@@ -11,6 +11,7 @@
 #include "cli/models.h"
 #include "cli/task_arguments.h"
 #include "cli/terminal.h"
+#include "files/gguf_file.h"
 #include "heed/files/file.h"
 #include "heed/io/json.h"
 #include "heed/models/registry.h"
@@ -29,7 +30,7 @@ constexpr const char* kTokenizerFiles[] = {
     "sentencepiece.bpe.model", "spm.model"};
 
 std::unique_ptr<Tokenizer> tokenizer_of(const std::filesystem::path& directory, std::string& error) {
-  bool there = false;
+  bool there = is_gguf(directory);
   for (const char* name : kTokenizerFiles) there = there || std::filesystem::exists(directory / name);
   if (!there) return nullptr;
   try {

@@ -208,7 +208,7 @@ void print_summary_json(const Summary& s) {
       .field("trained_positions", s.trained_positions)
       .field("parameters", s.parameters)
       .field("dtype", s.dtype)
-      .field("files", s.files.files().size())
+      .field("files", s.files.file_count())
       .field("bytes", s.bytes)
       .field("bytes_f32", 4 * s.parameters)
       .field("bytes_bf16", bytes_in_bf16(s));
@@ -244,7 +244,7 @@ void print_summary(const Summary& s) {
   for (const std::string& name : s.commands) commands += (commands.empty() ? "" : ", ") + name;
   fmt::print("commands    {}\n", commands);
   fmt::print("file        {:.1f} MB ({}{})\n", static_cast<double>(s.bytes) / 1e6, s.dtype,
-             s.files.files().size() > 1 ? fmt::format(", {} files", s.files.files().size()) : "");
+             s.files.file_count() > 1 ? fmt::format(", {} files", s.files.file_count()) : "");
   fmt::print("in memory   {:.1f} MB (f32), {:.1f} MB (bf16)\n", 4e-6 * static_cast<double>(s.parameters),
              1e-6 * static_cast<double>(bytes_in_bf16(s)));
   fmt::print("positions   {}\n\n", positions(s));

@@ -35,7 +35,7 @@ AdapterSource adapter_named(const std::string& text) {
 
 void require_name(const std::string& name) {
   if (name.empty())
-    throw UsageError("--model: expected a directory or the name of a model, got an empty text");
+    throw UsageError("--model: expected a directory, a GGUF file or the name of a model, got an empty text");
 }
 
 }  // namespace

@@ -8,7 +8,7 @@
 namespace heed::cli {
 CLI::Option* add_model_option(CLI::App& command, ModelChoice& model) {
   CLI::Option* option =
-      command.add_option("--model,-m", model.name, "Model directory, or the name of a model")
+      command.add_option("--model,-m", model.name, "Model directory, GGUF file, or the name of a model")
           ->type_name("MODEL")
           ->group("Model");
   add_adapter_option(command, model);

@@ -132,7 +132,9 @@ void add_tokenize(CLI::App& app, const Globals& globals) {
       ->allow_extra_args(false)
       ->type_name("IDS")
       ->group("Input");
-  command->add_option("--model,-m", a->model, "Model directory, name of a model, or a tokenizer's file")
+  command
+      ->add_option("--model,-m", a->model,
+                   "Model directory, GGUF file, name of a model, or a tokenizer's file")
       ->capture_default_str()
       ->type_name("MODEL")
       ->group("Model");

@@ -6,10 +6,12 @@
 #include "cli/signals.h"
 #include "cli/terminal.h"
 #include "files/folder_lock.h"
+#include "files/gguf_file.h"
 #include "files/input_file.h"
 #include "heed/canceled.h"
 #include "heed/files/file.h"
 #include "heed/io/safetensors.h"
+#include "heed/text/tokenizer.h"
 
 namespace heed::cli {
 namespace {
@@ -35,6 +37,7 @@ DType dtype_named(const std::string& name) {
 
 // Files of a model's directory that save() does not write: those of its tokenizer, and others beside it.
 void copy_others(const fs::path& from, const fs::path& to) {
+  if (is_gguf(from)) return load_tokenizer(from)->save(to);
   for (const auto& entry : fs::directory_iterator(from)) {
     const fs::path name = entry.path().filename();
     const std::string ending = name.extension().string();

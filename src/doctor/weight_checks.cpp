@@ -7,6 +7,7 @@
 #include <cstring>
 #include <unordered_set>
 
+#include "core/block_type.h"
 #include "doctor/examination.h"
 #include "heed/io/safetensors.h"
 #include "heed/ops/shape.h"
@@ -29,6 +30,13 @@ std::uint64_t hash_of(const float* row, std::int64_t columns) {
   std::uint32_t last = 0;
   std::memcpy(&last, row + columns - 1, sizeof last);
   return (hash ^ last) * 0x9e3779b97f4a7c15u;
+}
+
+// Whether a file's tensors of that type are weights: plain or in blocks.
+bool is_floating_type(const std::string& dtype) {
+  const auto layouts = block_layouts();
+  return dtype == "F64" || std::any_of(layouts.begin(), layouts.end(),
+                                       [&](const BlockLayout& layout) { return layout.name == dtype; });
 }
 
 TensorStatistics statistics_of(const std::string& name, const std::filesystem::path& file,
@@ -82,16 +90,15 @@ bool is_norm_weight(const TensorStatistics& s) {
 const std::vector<TensorStatistics>& Examination::weights() {
   if (weights_) return *weights_;
   std::vector<TensorStatistics> all;
-  const auto add = [&](const SafetensorsFile& file) {
-    for (const TensorInfo& info : file.tensors()) {
-      if (info.dtype == "F32" || info.dtype == "F64" || info.dtype == "F16" || info.dtype == "BF16")
-        all.push_back(statistics_of(info.name, file.path().filename(), file.get(info.name)));
+  const auto add = [&](const TensorFiles& files) {
+    for (const std::string& name : files.names()) {
+      if (is_floating_type(files.info(name).dtype))
+        all.push_back(statistics_of(name, files.path_of(name).filename(), files.get(name)));
     }
   };
-  const TensorFiles files = TensorFiles::open(checked.directory);
-  for (const SafetensorsFile& file : files.files()) add(file);
+  add(TensorFiles::open(checked.directory));
   for (const std::filesystem::path& adapter : checked.adapters)
-    add(SafetensorsFile::open(adapter / "adapter_model.safetensors"));
+    add(TensorFiles::open(adapter / "adapter_model.safetensors"));
   weights_ = std::move(all);  // only whole: a later check meets the same error
   return *weights_;
 }

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <system_error>
 
+#include "files/file_documents.h"
 #include "heed/error.h"
 
 namespace heed {
@@ -95,10 +96,12 @@ std::string InputFile::read(std::size_t limit) const {
 }
 
 std::string read_regular_file(const std::filesystem::path& path, std::size_t limit) {
+  if (const auto kept = kept_document(path)) return *kept;
   return InputFile(path, InputFile::Accept::regular).read(limit);
 }
 
 bool has_entry(const std::filesystem::path& path) {
+  if (kept_document(path) != nullptr) return true;
   struct stat status {};
   if (::lstat(path.c_str(), &status) == 0) return true;
   if (errno == ENOENT || errno == ENOTDIR) return false;

@@ -52,11 +52,12 @@ class InputFile {
   std::uint64_t bytes_ = 0;
 };
 
-/// Returns the content of a regular file, using InputFile.
+/// Returns the content of a regular file, using InputFile, or of a document that is kept under that path
+/// (files/file_documents.h).
 std::string read_regular_file(const std::filesystem::path& path, std::size_t limit);
 
-/// Returns true if there is an entry of that name. A dangling link counts, so that reading it reports the
-/// link. Throws Error if this cannot be determined.
+/// Returns true if there is an entry of that name, or a kept document. A dangling link counts, so that
+/// reading it reports the link. Throws Error if this cannot be determined.
 bool has_entry(const std::filesystem::path& path);
 
 }  // namespace heed

@@ -7,6 +7,7 @@
 #include "heed/error.h"
 #include "heed/io/json.h"
 #include "heed/io/safetensors.h"
+#include "io/gguf_tensors.h"
 #include "io/quantized_tensors.h"
 #include "io/safetensors_header.h"
 
@@ -48,7 +49,6 @@ struct OtherFormat {
   const char* name;
 };
 constexpr OtherFormat kOtherFormats[] = {
-    {".gguf", "GGUF (llama.cpp)"},
     {".onnx", "ONNX"},
     {".h5", "HDF5 (Keras)"},
     {".msgpack", "MessagePack (Flax)"},
@@ -65,6 +65,9 @@ constexpr OtherFormat kOtherFormats[] = {
   }
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(directory, error)) {
+    if (entry.path().extension() == ".gguf")
+      throw Error(directory.string() + ": neither " + kSingleFile + " nor " + kIndexFile +
+                  " found, but a GGUF file (give " + entry.path().string() + ")");
     for (const OtherFormat& format : kOtherFormats) {
       if (!entry.path().native().ends_with(format.ending)) continue;
       throw Error(entry.path().string() + ": expected safetensors, got " + format.name +
@@ -91,6 +94,12 @@ TensorFiles TensorFiles::open(const std::filesystem::path& path) {
   TensorFiles all;
   const bool directory = has_entry(path) && std::filesystem::is_directory(path);
   all.path_ = directory ? path / kSingleFile : path;
+  if (!directory && is_gguf(path)) {
+    all.gguf_ = std::make_shared<const io::GgufTensors>(GgufFile::open(path));
+    all.names_ = all.gguf_->names();
+    for (const std::string& name : all.names_) all.owner_.emplace(name, 0);
+    return all;
+  }
   if (!directory || has_entry(all.path_)) {
     all.add(SafetensorsFile::open(all.path_));
     if (directory) all.join_quantized(path / "config.json");
@@ -153,24 +162,29 @@ void TensorFiles::add(SafetensorsFile file) {
   files_.push_back(std::move(file));
 }
 
+std::size_t TensorFiles::file_count() const { return gguf_ != nullptr ? gguf_->file_count() : files_.size(); }
+
 const TensorInfo& TensorFiles::info(std::string_view name) const {
+  if (gguf_ != nullptr) return gguf_->info(name);
   const auto found = quantized_.find(name);
   return found != quantized_.end() ? found->second->info : owner(name).info(name);
 }
 
 Tensor TensorFiles::get(std::string_view name) const {
+  if (gguf_ != nullptr) return gguf_->get(name);
   const auto found = quantized_.find(name);
   return found != quantized_.end() ? found->second->tensor : owner(name).get(name);
 }
 
 const std::filesystem::path& TensorFiles::path_of(std::string_view name) const {
+  if (gguf_ != nullptr) return path_;
   const auto found = quantized_.find(name);
   return found != quantized_.end() ? found->second->path : owner(name).path();
 }
 
 const SafetensorsFile& TensorFiles::owner(std::string_view name) const {
   const auto found = owner_.find(name);
-  if (found == owner_.end()) {
+  if (found == owner_.end() || files_.empty()) {
     throw Error(path_.string() + ": tensor \"" + std::string(name) + "\" not found");
   }
   return files_[found->second];

@@ -8,8 +8,10 @@
 #include <string_view>
 
 #include "core/edit_distance.h"
+#include "files/gguf_file.h"
 #include "heed/error.h"
 #include "heed/io/hub_cache.h"
+#include "io/gguf_config.h"
 
 namespace heed {
 namespace {
@@ -23,7 +25,6 @@ struct Format {
 };
 // By the first bytes where the format has such, else by the name.
 constexpr Format kFormats[] = {
-    {"GGUF", ".gguf", "a GGUF file (llama.cpp)"},
     {"\x89HDF", ".h5", "an HDF5 file (Keras)"},
     {"PK\x03\x04", "", "a pickled PyTorch checkpoint"},  // in a zip archive
     {"\x80\x02", "", "a pickled PyTorch checkpoint"},    // of before 1.6
@@ -46,7 +47,7 @@ const char* other_format(const fs::path& file) {
 }
 
 constexpr const char* kWhatHeedReads =
-    "a directory with config.json and model.safetensors (heed pull OWNER/MODEL downloads one)";
+    "a directory with config.json and model.safetensors (heed pull OWNER/MODEL downloads one) or a GGUF file";
 
 [[noreturn]] void refuse_file(const fs::path& file) {
   if (file.extension() == ".safetensors")
@@ -60,16 +61,20 @@ constexpr const char* kWhatHeedReads =
 void refuse_other_formats(const fs::path& directory) {
   std::error_code error;
   const char* format = nullptr;
-  fs::path file;
+  fs::path file, gguf;
   for (const auto& entry : fs::directory_iterator(directory, error)) {
     if (!entry.is_regular_file(error)) continue;
     const std::string ending = entry.path().extension().string();
     if (ending == ".json" || ending == ".txt" || ending == ".model" || ending == ".spm") return;
+    if (is_gguf(entry.path())) gguf = entry.path();
     if (const char* other = other_format(entry.path()); other != nullptr && format == nullptr) {
       format = other;
       file = entry.path();
     }
   }
+  if (!gguf.empty())
+    throw Error(directory.string() + ": expected " + kWhatHeedReads +
+                ", got a directory that holds one (give " + gguf.string() + ")");
   if (format != nullptr)
     throw Error(directory.string() + ": expected " + kWhatHeedReads + ", got " + format + " (" +
                 file.filename().string() + ")");
@@ -214,6 +219,10 @@ fs::path find_model(const std::string& name, const std::vector<fs::path>& folder
   std::error_code error;
   if (fs::is_directory(name, error)) {
     refuse_other_formats(name);
+    return name;
+  }
+  if (is_gguf(name)) {
+    io::keep_gguf_config(name);
     return name;
   }
   if (fs::is_regular_file(name, error)) refuse_file(name);

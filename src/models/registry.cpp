@@ -6,10 +6,12 @@
 #include <set>
 #include <utility>
 
+#include "files/gguf_file.h"
 #include "files/input_file.h"
 #include "heed/io/json.h"
 #include "heed/io/safetensors.h"
 #include "heed/text/tokenizer.h"
+#include "io/gguf_config.h"
 #include "models/adapter_config.h"
 #include "models/adapters.h"
 #include "models/encoder.h"
@@ -113,6 +115,7 @@ std::unique_ptr<Kind> of_kind(std::unique_ptr<Model> model, const std::string& w
 
 Config load_model_config(const fs::path& directory) {
   std::error_code error;
+  if (is_gguf(directory)) io::keep_gguf_config(directory);
   if (fs::is_directory(directory, error) && !fs::exists(directory / "config.json", error)) {
     if (is_adapter(directory)) throw_adapter(directory);
     throw Error(directory.string() +

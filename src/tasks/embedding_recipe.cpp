@@ -99,7 +99,7 @@ fs::path folder_of(const Config& module, const fs::path& directory) {
   const fs::path path = module.string("path", "");
   const bool outside = path.is_absolute() || std::find(path.begin(), path.end(), "..") != path.end();
   if (outside) module.fail("path", "a folder in the model's directory");
-  return directory / path;
+  return path.empty() ? directory : directory / path;
 }
 
 void add_module(EmbeddingRecipe& recipe, const Config& module, const fs::path& directory) {
@@ -121,7 +121,7 @@ void read_transformer_settings(EmbeddingRecipe& recipe, const fs::path& folder) 
   for (const char* name : {"sentence_bert_config.json", "sentence_roberta_config.json",
                            "sentence_distilbert_config.json", "sentence_camembert_config.json",
                            "sentence_albert_config.json", "sentence_xlm-roberta_config.json"}) {
-    if (!fs::exists(folder / name)) continue;
+    if (!has_entry(folder / name)) continue;
     const Config json = Config::load(folder / name);
     recipe.max_length = json.optional_integer("max_seq_length");
     if (recipe.max_length && *recipe.max_length < 1) json.fail("max_seq_length", "at least 1");
@@ -131,7 +131,7 @@ void read_transformer_settings(EmbeddingRecipe& recipe, const fs::path& folder) 
 }
 
 void read_prompts(EmbeddingRecipe& recipe, const fs::path& file) {
-  if (!fs::exists(file)) return;
+  if (!has_entry(file)) return;
   const Config json = Config::load(file);
   if (const auto prompts = json.optional_sub("prompts")) {
     for (const std::string& name : prompts->names()) recipe.prompts[name] = prompts->string(name, "");
@@ -168,7 +168,7 @@ Pooling pooling_named(std::string_view name) {
 
 fs::path transformer_directory(const fs::path& directory) {
   fs::path found = directory;
-  if (!fs::exists(directory / "modules.json")) return found;
+  if (!has_entry(directory / "modules.json")) return found;
   for_each_module(directory, [&](const Config& module) {
     if (kind_of(module.required_string("type")) == "Transformer") found = folder_of(module, directory);
   });
@@ -177,7 +177,7 @@ fs::path transformer_directory(const fs::path& directory) {
 
 EmbeddingRecipe load_embedding_recipe(const fs::path& directory, const Model& model) {
   EmbeddingRecipe recipe;
-  if (!fs::exists(directory / "modules.json")) {
+  if (!has_entry(directory / "modules.json")) {
     const auto* encoder = dynamic_cast<const EncoderModel*>(&model);
     const bool own = dynamic_cast<const DualEncoderModel*>(&model) != nullptr ||
                      (encoder != nullptr && encoder->vector_size() > 0);

@@ -34,5 +34,9 @@ bool is_of_family(std::string_view name);
 std::unique_ptr<Tokenizer> load_m2m100(const std::filesystem::path& directory, const char* name);
 /// Loads any other SentencePiece model, such as LLaMA's.
 std::unique_ptr<Tokenizer> load_sentencepiece(const std::filesystem::path& directory, const char* name);
+/// Loads the tokenizer of a GGUF file. Its files in Hugging Face layout are made and kept under the file's
+/// path (files/file_documents.h). Throws Error naming the file and the key, also for a kind of tokenizer, or
+/// a way to split texts, that heed does not have.
+std::unique_ptr<Tokenizer> load_gguf_tokenizer(const std::filesystem::path& path);
 
 }  // namespace heed

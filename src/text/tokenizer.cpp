@@ -5,6 +5,7 @@
 #include <array>
 #include <string>
 
+#include "files/gguf_file.h"
 #include "files/input_file.h"
 #include "heed/error.h"
 #include "heed/text/marian.h"
@@ -59,9 +60,9 @@ std::unique_ptr<Tokenizer> load_file(const std::filesystem::path& file) {
   if (extension == ".json") return load_tokenizer_json(directory, name.c_str());
   if (extension == ".model" || extension == ".spm") return load_model(directory, name.c_str());
   if (extension == ".txt") return load_word_piece(directory, name.c_str());
-  throw Error(
-      fmt::format("{}: expected a tokenizer.json, a .model or .spm file, or a vocab.txt, got another file",
-                  file.string()));
+  throw Error(fmt::format(
+      "{}: expected a tokenizer.json, a .model, .spm or .gguf file, or a vocab.txt, got another file",
+      file.string()));
 }
 
 }  // namespace
@@ -73,7 +74,7 @@ std::unique_ptr<Tokenizer> load_tokenizer(const std::filesystem::path& path) {
     throw Error(fmt::format("\"{}\": not found (name the directory of a model, or a tokenizer's file)",
                             path.string()));
   }
-  return load_file(path);
+  return is_gguf(path) ? load_gguf_tokenizer(path) : load_file(path);
 }
 
 }  // namespace heed

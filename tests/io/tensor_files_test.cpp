@@ -44,7 +44,7 @@ TEST(TensorFiles, ReadsShards) {
   EXPECT_THAT(files.get("c").to_vector<float>(), ElementsAre(3, 4));
   EXPECT_EQ(files.path_of("c"), folder / "model-00002-of-00002.safetensors");
   EXPECT_EQ(files.info("b").shape, std::vector<std::int64_t>{2});
-  EXPECT_EQ(files.files().size(), 2u);
+  EXPECT_EQ(files.file_count(), 2u);
   EXPECT_ERROR(files.get("d"), "model.safetensors.index.json: tensor \"d\" not found");
 }
 

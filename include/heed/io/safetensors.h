@@ -72,7 +72,12 @@ void save_safetensors(const std::filesystem::path& path, const std::vector<Named
 /// if it is not such an index, or names a file in another folder.
 std::vector<std::string> shards_of_index(const std::filesystem::path& index);
 
-/// The tensors of a model directory, in one file or several.
+namespace io {
+class GgufTensors;
+}
+
+/// The tensors of a model directory, in one file or several, or those of a GGUF file, under the names and in
+/// the form of Hugging Face's.
 /// Threads: several may use one object at once.
 class TensorFiles {
  public:
@@ -81,18 +86,18 @@ class TensorFiles {
   /// `pytorch_model.bin`), and if index and files disagree: every tensor must be in the file that the index
   /// gives, files must not contain others, and files must be in the directory itself. Where config.json has a
   /// `quantization_config` (GPTQ, AWQ, compressed-tensors, FP8, bitsandbytes), the tensors of each quantized
-  /// weight are one tensor under the weight's name.
+  /// weight are one tensor under the weight's name. Of a GGUF file that is one of several, all are opened.
   static TensorFiles open(const std::filesystem::path& path);
 
-  /// The open files, in the order in which the index first names them.
-  const std::vector<SafetensorsFile>& files() const { return files_; }
+  std::size_t file_count() const;
   /// All names, file by file, in the order of their bytes.
   const std::vector<std::string>& names() const { return names_; }
   bool contains(std::string_view name) const { return owner_.find(name) != owner_.end(); }
+  /// The dtype of a quantized weight is the name of its format, such as "Q4_K".
   const TensorInfo& info(std::string_view name) const;
   /// Of a quantized weight, its numbers in f32, computed when they are needed.
   Tensor get(std::string_view name) const;
-  /// The bytes of a tensor as SafetensorsFile::bytes_of().
+  /// The bytes of a tensor as SafetensorsFile::bytes_of(). Throws Error for a GGUF file.
   Tensor bytes_of(std::string_view name) const { return owner(name).bytes_of(name); }
   /// Returns the file that contains a tensor, for messages.
   const std::filesystem::path& path_of(std::string_view name) const;
@@ -110,6 +115,7 @@ class TensorFiles {
   std::vector<std::string> names_;
   std::map<std::string, std::size_t, std::less<>> owner_;                           // name to index in files_
   std::map<std::string, std::shared_ptr<const Quantized>, std::less<>> quantized_;  // by name
+  std::shared_ptr<const io::GgufTensors> gguf_;                                     // instead of files_
 };
 
 }  // namespace heed

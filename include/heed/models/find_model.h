@@ -31,10 +31,10 @@ struct KnownModel {
 /// Returns the models that find_model() finds by name, in the order in which it looks for them.
 std::vector<KnownModel> known_models();
 
-/// Returns the directory that a name refers to: a directory itself; else NAME in one of model_folders(); else
-/// the snapshot of the repository NAME (`owner/name`, `name`, or `owner/name@revision`; default revision:
-/// main) in the Hugging Face cache. Throws Error saying where it looked and what to run, and for a file (or a
-/// folder of nothing but files) of another format what that is.
+/// Returns the directory that a name refers to: a directory or GGUF file itself; else NAME in one of
+/// model_folders(); else the snapshot of the repository NAME (`owner/name`, `name`, or `owner/name@revision`;
+/// default: main) in the Hugging Face cache. Throws Error saying where it looked and what to run, and for a
+/// file (or a folder of nothing but files) of another format what that is.
 std::filesystem::path find_model(const std::string& name);
 /// The same with these folders and the cache `hub`.
 std::filesystem::path find_model(const std::string& name, const std::vector<std::filesystem::path>& folders,

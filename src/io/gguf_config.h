@@ -1,0 +1,15 @@
+// The small files of a model in a GGUF file: config.json and the like, made of its metadata.
+#pragma once
+
+#include <filesystem>
+
+namespace heed::io {
+
+/// Makes config.json, generation_config.json and, for a file that says how vectors are pooled, modules.json
+/// and 1_Pooling/config.json readable below the path of a GGUF file (files/file_documents.h). Metadata of the
+/// architecture that nothing here understands become keys of config.json, which reports what it does not use.
+/// Throws Error naming the file and the key for metadata that are missing, of another type, or that change
+/// the computation in a way that heed does not follow.
+void keep_gguf_config(const std::filesystem::path& path);
+
+}  // namespace heed::io
