@@ -1,4 +1,5 @@
-// A quantized checkpoint: quantization_config of config.json and the tensors it speaks of, dequantized and packed.
+// A quantized checkpoint: quantization_config of config.json and the tensors it speaks of, dequantized and
+// packed.
 #include "heed/io/safetensors.h"
 #include "reader.h"
 #include "tensor/quantized_matrix.h"

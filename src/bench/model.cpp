@@ -10,6 +10,7 @@
 #include "heed/models/registry.h"
 #include "heed/random.h"
 #include "heed/train/adamw.h"
+#include "tensor/quantized_matrix.h"
 
 namespace heed::bench {
 namespace {
@@ -103,6 +104,11 @@ struct ModelCost {
   double cache_numbers = 0;    // numbers that one position adds to a decoder's caches
 };
 
+double stored_bytes(const Tensor& weight) {
+  if (const auto quantized = quantized_of(weight)) return static_cast<double>(quantized->bytes());
+  return static_cast<double>(weight.numel()) * static_cast<double>(heed::size_of(weight.dtype()));
+}
+
 ModelCost cost_of_token(const BenchModel& bench) {
   const bool two_sides = dynamic_cast<const EncoderDecoderModel*>(bench.model.get()) != nullptr;
   const Model* model = bench.model.get();
@@ -110,7 +116,7 @@ ModelCost cost_of_token(const BenchModel& bench) {
   const bool makes_logits = two_sides || dynamic_cast<const DecoderModel*>(model) != nullptr ||
                             (encoder != nullptr && encoder->head() == EncoderHead::masked_lm);
   ModelCost size;
-  double bytes = 0, output_table = 0;
+  double bytes = 0, multiplied = 0, output_table = 0, output_bytes = 0;
   bool has_output_layer = false;
   double uses = 1;  // uses of each weight: layers that share weights run one after another
   if (bench.config.has("num_hidden_groups")) {
@@ -121,17 +127,23 @@ ModelCost cost_of_token(const BenchModel& bench) {
     const double count = static_cast<double>(parameter.tensor.numel());
     if (parameter.tensor.rank() != 2) continue;
     if (is_lookup(parameter)) {  // the largest is the output layer if there is no separate one
+      if (count > output_table) output_bytes = stored_bytes(parameter.tensor);
       output_table = std::max(output_table, count);
       continue;
     }
     has_output_layer =
         has_output_layer || contains(parameter.name, "lm_head") || contains(parameter.name, "embed_out");
-    bytes = std::max(bytes, static_cast<double>(heed::size_of(parameter.tensor.dtype())));
+    bytes += uses * stored_bytes(parameter.tensor);
+    multiplied += uses * count;
     const bool decoder = two_sides ? !contains(parameter.name, "encoder.") : makes_logits;
     (decoder ? size.decoder_weights : size.encoder_weights) += uses * count;
   }
-  if (makes_logits && !has_output_layer) size.decoder_weights += output_table;
-  size.weight_bytes = bytes;
+  if (makes_logits && !has_output_layer) {
+    size.decoder_weights += output_table;
+    bytes += output_bytes;
+    multiplied += output_table;
+  }
+  size.weight_bytes = multiplied > 0 ? bytes / multiplied : 0;
   size.cache_numbers = cache_numbers(bench.config);
   return size;
 }

@@ -13,6 +13,7 @@
 #include "heed/files/file.h"
 #include "heed/io/json.h"
 #include "heed/io/safetensors.h"
+#include "tensor/quantized_matrix.h"
 
 namespace heed::cli {
 namespace {
@@ -62,6 +63,7 @@ struct Summary {
   std::optional<std::int64_t> max_positions, trained_positions;
   std::int64_t parameters = 0;
   std::int64_t matrix_parameters = 0;  // those that --dtype bf16 makes smaller
+  std::int64_t quantized_parameters = 0, quantized_bytes = 0;
   std::uint64_t bytes = 0;
   std::string dtype;  // of most of the bytes, as named by the format
   std::set<std::string> trained;
@@ -153,14 +155,23 @@ Summary summarize(const std::filesystem::path& directory, const Globals& globals
   s.trained_positions = model->trained_positions();
   for (const Parameter& parameter : model->parameters()) {
     s.parameters += parameter.tensor.numel();
-    if (parameter.tensor.rank() > 1) s.matrix_parameters += parameter.tensor.numel();
+    if (const auto quantized = quantized_of(parameter.tensor)) {
+      s.quantized_parameters += parameter.tensor.numel();
+      s.quantized_bytes += quantized->bytes();
+    } else if (parameter.tensor.rank() > 1) {
+      s.matrix_parameters += parameter.tensor.numel();
+    }
     s.trained.insert(parameter.name);
   }
   return s;
 }
 
-// Biases and norms stay f32.
-std::int64_t bytes_in_bf16(const Summary& s) { return 4 * s.parameters - 2 * s.matrix_parameters; }
+// Quantized weights stay as they are.
+std::int64_t bytes_in_f32(const Summary& s) {
+  return 4 * (s.parameters - s.quantized_parameters) + s.quantized_bytes;
+}
+// So do biases and norms, which are f32.
+std::int64_t bytes_in_bf16(const Summary& s) { return bytes_in_f32(s) - 2 * s.matrix_parameters; }
 
 // A directory of an adapter alone: what it was trained on, and its tensors.
 void print_adapter(const std::filesystem::path& directory, bool as_json) {
@@ -210,7 +221,7 @@ void print_summary_json(const Summary& s) {
       .field("dtype", s.dtype)
       .field("files", s.files.file_count())
       .field("bytes", s.bytes)
-      .field("bytes_f32", 4 * s.parameters)
+      .field("bytes_f32", bytes_in_f32(s))
       .field("bytes_bf16", bytes_in_bf16(s));
   json.key("tensors").begin_array();
   for (const std::string& name : s.files.names()) {
@@ -245,7 +256,7 @@ void print_summary(const Summary& s) {
   fmt::print("commands    {}\n", commands);
   fmt::print("file        {:.1f} MB ({}{})\n", static_cast<double>(s.bytes) / 1e6, s.dtype,
              s.files.file_count() > 1 ? fmt::format(", {} files", s.files.file_count()) : "");
-  fmt::print("in memory   {:.1f} MB (f32), {:.1f} MB (bf16)\n", 4e-6 * static_cast<double>(s.parameters),
+  fmt::print("in memory   {:.1f} MB (f32), {:.1f} MB (bf16)\n", 1e-6 * static_cast<double>(bytes_in_f32(s)),
              1e-6 * static_cast<double>(bytes_in_bf16(s)));
   fmt::print("positions   {}\n\n", positions(s));
   const Config config = Config::load(s.directory / "config.json");

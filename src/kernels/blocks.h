@@ -36,6 +36,12 @@ struct GroupRows {
   const float* scales = nullptr;        // [n, k / group]
   const std::uint8_t* zeros = nullptr;  // [n, k / group], or null
   float center = 0;
+
+  /// Of the codes, as many bits each as they have, and of the scales and zeros.
+  std::int64_t bytes() const {
+    const std::int64_t scale_bits = static_cast<std::int64_t>(size_of(scale_type)) * 8;
+    return n * (k * bits + k / group * (scale_bits + (zeros != nullptr ? bits : 0))) / 8;
+  }
 };
 
 /// y [n, k] = the numbers, those of ggml to the last bit: each is fma(scale, code, offset), where scale and

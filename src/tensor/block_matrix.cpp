@@ -29,11 +29,12 @@ class Blocked : public QuantizedMatrix {
   explicit Blocked(BlockMatrix matrix) : m_(std::move(matrix)) {}
   std::int64_t rows() const override { return m_.rows; }
   std::int64_t columns() const override { return m_.columns; }
+  std::int64_t bytes() const override { return m_.rows * row_bytes(m_); }
   bool is_transposed() const override { return m_.transposed; }
   std::shared_ptr<const kernels::PackedMatrix> pack() const override { return kernels::pack(kernel_rows()); }
   void dequantize(float* y) const override { kernels::dequantize(kernel_rows(), y); }
   void release_pages() const override {
-    if (m_.release != nullptr) m_.release(m_.data, static_cast<std::size_t>(m_.rows * row_bytes(m_)));
+    if (m_.release != nullptr) m_.release(m_.data, static_cast<std::size_t>(bytes()));
   }
 
  private:

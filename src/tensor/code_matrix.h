@@ -18,6 +18,7 @@ class CodeMatrix final : public QuantizedMatrix {
 
   std::int64_t rows() const override { return n; }
   std::int64_t columns() const override { return k; }
+  std::int64_t bytes() const override { return group_rows().bytes(); }
   std::shared_ptr<const kernels::PackedMatrix> pack() const override { return kernels::pack(group_rows()); }
   void dequantize(float* y) const override { kernels::dequantize(group_rows(), y); }
 

@@ -18,6 +18,8 @@ class QuantizedMatrix {
   virtual ~QuantizedMatrix() = default;
   virtual std::int64_t rows() const = 0;
   virtual std::int64_t columns() const = 0;
+  /// Of the codes and their scales.
+  virtual std::int64_t bytes() const = 0;
   /// Whether the tensor is [columns, rows].
   virtual bool is_transposed() const { return false; }
   /// The packed form, from which release_pages() has nothing to fear.

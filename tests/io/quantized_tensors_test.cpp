@@ -22,12 +22,22 @@ const fs::path& quantized_folder() {
   return folder;
 }
 
+// A fixture as a model's folder: it is none, so that tests of all models do not find it.
+struct Checkpoint {
+  TemporaryFolder folder;
+  explicit Checkpoint(const fs::path& fixture) {
+    fs::copy(fixture / "quantization.json", folder / "config.json");
+    fs::copy(fixture / "model.safetensors", folder / "model.safetensors");
+  }
+};
+
 TEST(QuantizedTensors, NumbersAreThoseOfTheirPackages) {
   std::size_t count = 0;
   for (const auto& entry : fs::directory_iterator(quantized_folder())) {
     SCOPED_TRACE(entry.path().filename().string());
     ++count;
-    const TensorFiles files = TensorFiles::open(entry.path());
+    const Checkpoint checkpoint(entry.path());
+    const TensorFiles files = TensorFiles::open(checkpoint.folder.path());
     EXPECT_THAT(files.names(), ElementsAre("layer.weight"));
     const Tensor tensor = files.get("layer.weight");
     const auto want = SafetensorsFile::open(entry.path() / "numbers.safetensors").get("numbers");
@@ -66,7 +76,7 @@ struct Changed {
       }
     }
     save_safetensors(folder / "model.safetensors", tensors);
-    fs::copy(quantized_folder() / fixture / "config.json", folder.path());
+    fs::copy(quantized_folder() / fixture / "quantization.json", folder / "config.json");
   }
   void replace(const std::string& from, const std::string& to) const {
     std::string text = read_regular_file(folder / "config.json", file_limits::kConfig);
