@@ -32,7 +32,7 @@ class GgufModels : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(GgufModels, EqualThoseTheyWereConvertedFrom) {
   const fs::path path = kGguf / (std::string(GetParam()) + ".gguf");
-  const Tensor expected = read_tensors(kGguf / "expected.safetensors").at(GetParam());
+  const Tensor expected = read_tensors(kGguf / "outputs.safetensors").at(GetParam());
   const auto model = load_model(find_model(path.string()));
   TensorMap inputs = {{"input_ids", some_ids(12)}};
   const bool decodes = expected.size(1) == 5;
