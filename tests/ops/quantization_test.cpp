@@ -64,7 +64,7 @@ TEST(Quantization, GptqIsTheRecursionOfOptimalBrainQuantization) {
   const CodeOptions options{4, group, DType::f32};
   const auto made = gptq_codes(w, gram, options);
 
-  const auto at = [k](std::int64_t i, std::int64_t j) { return static_cast<std::size_t>(i * k + j); };
+  const auto at = [](std::int64_t i, std::int64_t j) { return static_cast<std::size_t>(i * k + j); };
   std::vector<double> h, inverse(static_cast<std::size_t>(k * k));
   for (const float value : gram.to_vector<float>()) h.push_back(static_cast<double>(value));
   double mean = 0;
