@@ -254,7 +254,7 @@ TEST(Files, CaptionsAttendToTheirImage) {
   for (const Answer& what : {Answer{{"factor", 0}}, Answer{{"patch", {{"file", other}}}}}) {
     Answer head{{"kind", "cross"}, {"layer", 0}, {"head", 1}};
     head.update(what);
-    given["changes"] = {head};
+    given["changes"] = Answer::array({head});
     const Answer changed = answer_of(explorer, given);
     EXPECT_NE(changed["predictions"][3]["candidates"][0]["change"], 0);
   }
