@@ -9,6 +9,7 @@
 
 #include "core/json_field.h"
 #include "heed/error.h"
+#include "tensor/impl.h"
 
 namespace heed::io {
 namespace {
@@ -27,6 +28,7 @@ class GroupMatrix : public QuantizedMatrix {
   kernels::GroupRows form;               // without the addresses
   std::vector<std::int32_t> order = {};  // of the columns
   std::function<Groups()> read;
+  std::vector<Tensor> parts = {};  // the bytes that it reads
 
   std::int64_t rows() const override { return form.n; }
   std::int64_t columns() const override { return form.k; }
@@ -35,6 +37,9 @@ class GroupMatrix : public QuantizedMatrix {
   std::shared_ptr<const kernels::PackedMatrix> pack() const override {
     const Groups groups = read();
     return kernels::pack(with(groups));
+  }
+  void release_pages() const override {
+    for (const Tensor& part : parts) TensorImpl::of(part).buffer->release_pages();
   }
   void dequantize(float* y) const override {
     const Groups groups = read();
@@ -57,7 +62,7 @@ class GroupMatrix : public QuantizedMatrix {
   }
 };
 
-// The codes of `bits` bits in 32-bit words, `count` of them from `first` on; they may lie across two words.
+// Codes of `bits` bits in 32-bit words, the first in the lowest; they may lie across two words.
 class PackedCodes {
  public:
   PackedCodes(std::vector<std::int32_t> words, int bits) : words_(std::move(words)), bits_(bits) {}
@@ -219,7 +224,17 @@ class QuantizedReader : private Parts {
   void add(const std::string& base, std::vector<std::string> parts, const char* format,
            std::shared_ptr<GroupMatrix> matrix) {
     std::erase_if(parts, [&](const std::string& part) { return !files().contains(part); });
+    for (const std::string& part : parts) matrix->parts.push_back(files().bytes_of(part));
     found_.push_back({base + ".weight", std::move(parts), format, std::move(matrix)});
+  }
+
+  // The groups of `scales` [groups, n], which k rows of codes divide into.
+  std::int64_t groups_of_rows(const std::string& scales, std::int64_t k, std::int64_t n) const {
+    check_matrix(scales, info(scales).dtype);
+    const std::int64_t groups = size(scales, 0);
+    if (k % groups != 0) fail(scales, "a number of groups that divides " + std::to_string(k) + " rows");
+    check_shape(scales, {groups, n});
+    return groups;
   }
 
   // qweight [k b / 32, n] with codes along k, qzeros [groups, n b / 32] along n, scales [groups, n], g_idx
@@ -235,10 +250,7 @@ class QuantizedReader : private Parts {
     check_matrix(qweight, "I32");
     const std::int64_t n = size(qweight, 1), k = size(qweight, 0) * 32 / bits;
     require({qzeros, scales}, qweight);
-    check_matrix(scales, info(scales).dtype);
-    const std::int64_t groups = size(scales, 0), group = k / groups;
-    if (groups * group != k) fail(scales, "a number of groups that divides " + std::to_string(k) + " rows");
-    check_shape(scales, {groups, n});
+    const std::int64_t groups = groups_of_rows(scales, k, n), group = k / groups;
     check_matrix(qzeros, "I32");
     check_shape(qzeros, {groups, (n * bits + 31) / 32});
     auto matrix = std::make_shared<GroupMatrix>();
@@ -296,10 +308,7 @@ class QuantizedReader : private Parts {
     check_matrix(qweight, "I32");
     const std::int64_t k = size(qweight, 0), n = size(qweight, 1) * 8;
     require({qzeros, scales}, qweight);
-    check_matrix(scales, info(scales).dtype);
-    const std::int64_t groups = size(scales, 0), group = k / groups;
-    if (groups * group != k) fail(scales, "a number of groups that divides " + std::to_string(k) + " rows");
-    check_shape(scales, {groups, n});
+    const std::int64_t groups = groups_of_rows(scales, k, n), group = k / groups;
     check_matrix(qzeros, "I32");
     check_shape(qzeros, {groups, n / 8});
     auto matrix = std::make_shared<GroupMatrix>();
