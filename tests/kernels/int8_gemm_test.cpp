@@ -19,7 +19,8 @@ std::vector<float> rounded_to_int8(std::vector<float> x) {
       std::fill_n(x.begin() + static_cast<std::ptrdiff_t>(begin), 32, 0.0F);
       continue;
     }
-    for (std::size_t i = begin; i < begin + 32; ++i) x[i] = std::nearbyint(x[i] * (127 / most)) * (most / 127);
+    for (std::size_t i = begin; i < begin + 32; ++i)
+      x[i] = std::nearbyint(x[i] * (127 / most)) * (most / 127);
   }
   return x;
 }
@@ -45,7 +46,8 @@ struct Int8Product {
 };
 
 // Expects the products of x [m, k] with `numbers` [n, k], which `packed` stands for.
-void expect_products(const Int8Product& product, const std::vector<float>& numbers, const std::vector<float>& x) {
+void expect_products(const Int8Product& product, const std::vector<float>& numbers,
+                     const std::vector<float>& x) {
   const std::vector<float> near = rounded_to_int8(x), y = product(x);
   const auto n = static_cast<std::size_t>(product.n), k = static_cast<std::size_t>(product.k);
   for (std::size_t i = 0; i < x.size() / k; ++i) {
@@ -138,15 +140,18 @@ TEST(Int8Gemm, LargestCodesAndGroups) {
   };
   const std::int64_t n = 40;
   on_int8_targets([&] {
-    for (const Case& one : {Case{4, 256, 128, DType::f16, true, 0}, Case{4, 96, 32, DType::f32, true, 0},
-                            Case{4, 64, 64, DType::bf16, false, 8}, Case{8, 576, 576, DType::f32, false, 128},
-                            Case{8, 1024, 512, DType::f16, true, 0}, Case{8, 256, 256, DType::f32, false, 128}}) {
+    for (const Case& one :
+         {Case{4, 256, 128, DType::f16, true, 0}, Case{4, 96, 32, DType::f32, true, 0},
+          Case{4, 64, 64, DType::bf16, false, 8}, Case{8, 576, 576, DType::f32, false, 128},
+          Case{8, 1024, 512, DType::f16, true, 0}, Case{8, 256, 256, DType::f32, false, 128}}) {
       SCOPED_TRACE(one.bits);
       SCOPED_TRACE(one.k);
       const auto most = static_cast<std::uint8_t>((1 << one.bits) - 1);
       std::vector<std::uint8_t> codes, zeros;
       for (std::int64_t i = 0; i < n * one.k; ++i)
-        codes.push_back(i / one.k % 3 == 0 ? most : i / one.k % 3 == 1 ? 0 : static_cast<std::uint8_t>(i * 37 & most));
+        codes.push_back(i / one.k % 3 == 0   ? most
+                        : i / one.k % 3 == 1 ? 0
+                                             : static_cast<std::uint8_t>(i * 37 & most));
       const std::int64_t groups = n * one.k / one.group;
       for (std::int64_t i = 0; i < groups; ++i) zeros.push_back(static_cast<std::uint8_t>(i * 11 & most));
       const std::vector<float> scales(static_cast<std::size_t>(groups), 0.25F);
@@ -191,7 +196,8 @@ TEST(Int8Gemm, WhatIsNotFiniteStaysSo) {
   on_int8_targets([] {
     const Larger w = larger(all_types()[0], 32, kStoredNumbers);
     const auto packed = kernels::pack(w.rows);
-    for (const float bad : {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
+    for (const float bad :
+         {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
       auto x = numbers<float>(kStoredNumbers, 5);
       x[77] = bad;
       for (const float y : Int8Product{packed.get(), 32, kStoredNumbers}(x)) EXPECT_FALSE(std::isfinite(y));

@@ -18,9 +18,8 @@ using testing::HasSubstr;
 std::filesystem::path llama_folder() { return std::filesystem::path(HEED_FIXTURES) / "decoders" / "llama"; }
 
 std::unique_ptr<Model> quantized_model(int bits) {
-  const Config config =
-      Config::load(llama_folder() / "config.json")
-          .with(R"({"hidden_size": 64, "intermediate_size": 96, "head_dim": 16})");
+  const Config config = Config::load(llama_folder() / "config.json")
+                            .with(R"({"hidden_size": 64, "intermediate_size": 96, "head_dim": 16})");
   Generator generator(3);
   auto model = make_model(config, generator);
   model->quantize({.bits = bits, .group = 32});

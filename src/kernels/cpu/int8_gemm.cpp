@@ -1,13 +1,13 @@
-// Products of rows rounded to int8 with matrices in blocks (kernels/cpu/block_panels.h): sums of integers, which
-// are exact, within a group of w and 32 steps; then one multiplication by both scales for each group, in the
-// order of k. So a row has the same bits whatever its neighbors, the threads, the way the work is cut and
-// the instruction set.
+// Products of rows rounded to int8 with matrices in blocks (kernels/cpu/block_panels.h): sums of integers,
+// which are exact, within a group of w and 32 steps; then one multiplication by both scales for each group,
+// in the order of k. So a row has the same bits whatever its neighbors, the threads, the way the work is cut
+// and the instruction set.
 //
 // A panel's codes become bytes once for all rows of x and a part of k, four steps of a row of w side by
 // side, and stay in the first-level cache while the tiles of x pass over them. A single row takes them out of
-// the panel in registers. VNNI multiplies and adds four bytes in one instruction. Elsewhere maddubs makes sums
-// of two products in 16 bits, which take as many more as the codes leave room for; codes of 8 bits are signed
-// first, so that two products always fit.
+// the panel in registers. VNNI multiplies and adds four bytes in one instruction. Elsewhere maddubs makes
+// sums of two products in 16 bits, which take as many more as the codes leave room for; codes of 8 bits are
+// signed first, so that two products always fit.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/int8_gemm.cpp"
 #include "kernels/cpu/targets.h"
@@ -83,8 +83,8 @@ namespace {
 /// Rows of a tile: with two vectors of columns their sums fill the registers.
 inline constexpr int kInt8Rows = lanes<float>() >= 16 ? 12 : 4;
 
-/// Rounds a row of x. Its groups lie `rows` apart, and have a sum for each `steps`; `factor` is what the bytes
-/// of w are below the codes, which the sums are for.
+/// Rounds a row of x. Its groups lie `rows` apart, and have a sum for each `steps`; `factor` is what the
+/// bytes of w are below the codes, which the sums are for.
 void round_row(const float* x, int64_t k, int64_t steps, int64_t rows, std::int32_t factor,
                std::int8_t* codes, GroupOfRow* groups) {
   constexpr int64_t N = lanes<float>();
@@ -179,9 +179,9 @@ HWY_INLINE void scales_and_offsets(const BlockForm& form, const std::byte* block
 
 /// A panel over a part of k as bytes.
 struct BytePanel {
-  std::uint8_t codes[kInt8Depth * kNr];   // [depth / 4][32][4]
-  float scale[kInt8Depth / 16 * kNr];     // [groups][32]
-  float offset[kInt8Depth / 16 * kNr];    // the same, where the form has offsets
+  std::uint8_t codes[kInt8Depth * kNr];  // [depth / 4][32][4]
+  float scale[kInt8Depth / 16 * kNr];    // [groups][32]
+  float offset[kInt8Depth / 16 * kNr];   // the same, where the form has offsets
 };
 
 template <class C>
