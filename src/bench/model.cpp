@@ -10,6 +10,7 @@
 #include "heed/models/registry.h"
 #include "heed/random.h"
 #include "heed/train/adamw.h"
+#include "kernels/machine.h"
 #include "tensor/quantized_matrix.h"
 
 namespace heed::bench {
@@ -198,8 +199,12 @@ Work model_work(const char* kind, const BenchModel& bench, const ModelSizes& siz
   std::int64_t parameters = 0;
   for (const Parameter& parameter : bench.model->parameters()) parameters += parameter.tensor.numel();
   work.shape = {{"model", bench.name},      {"family", bench.model->family()},
-                {"parameters", parameters}, {"dtype", std::string(name_of(bench.dtype))},
+                {"parameters", parameters}, {"dtype", std::string(name_of(bench.weights.dtype))},
                 {"batch", sizes.batch},     {"length", sizes.length}};
+  if (bench.weights.int8_activations) {
+    work.int8 = true;
+    work.shape.emplace_back("int8", std::string(kernels::int8_instruction()));
+  }
   return work;
 }
 
@@ -260,8 +265,8 @@ Config known_shape(const std::string& name) {
 std::shared_ptr<const BenchModel> open_model(const std::string& name, const fs::path& directory,
                                              const WeightOptions& options,
                                              const std::vector<AdapterSource>& adapters) {
-  return std::make_shared<BenchModel>(BenchModel{name, options.dtype, load_model_config(directory),
-                                                 load_model(directory, options, adapters)});
+  return std::make_shared<BenchModel>(
+      BenchModel{name, options, load_model_config(directory), load_model(directory, options, adapters)});
 }
 
 std::shared_ptr<const BenchModel> random_model(const std::string& name, const Config& config,
@@ -272,7 +277,7 @@ std::shared_ptr<const BenchModel> random_model(const std::string& name, const Co
   const TemporaryDirectory directory;
   make_model(config, generator)->save(directory.path(), options.dtype);
   return std::make_shared<BenchModel>(
-      BenchModel{name, options.dtype, config, load_model(directory.path(), options)});
+      BenchModel{name, options, config, load_model(directory.path(), options)});
 }
 
 Work encode_work(const std::shared_ptr<const BenchModel>& bench, const ModelSizes& given) {

@@ -16,7 +16,7 @@ namespace heed::bench {
 
 struct BenchModel {
   std::string name;
-  DType dtype = DType::f32;  // of the weights in memory
+  WeightOptions weights = {};
   Config config;
   std::unique_ptr<Model> model;
 };

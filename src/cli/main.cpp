@@ -23,6 +23,7 @@
 #include "cli/usage_errors.h"
 #include "heed/canceled.h"
 #include "heed/threads.h"
+#include "kernels/machine.h"
 
 namespace heed::cli {
 namespace {
@@ -191,6 +192,7 @@ int run(int argc, char** argv) {
   add_help(app);
   unprotect_values(app);
   app.parse_complete_callback([&] {
+    static_cast<void>(kernels::target_name());  // throws where HEED_TARGET is wrong
     if (globals.threads > 0) set_threads(globals.threads);
     join_processes(chosen_command(app), globals);
     warn_of_unused_seed(chosen_command(app), globals);

@@ -18,6 +18,7 @@
 #include "cli/terminal.h"
 #include "distributed/launch.h"
 #include "heed/version.h"
+#include "kernels/machine.h"
 #include "mpi/processes.h"
 
 namespace heed::cli {
@@ -60,7 +61,7 @@ std::string take_results() {
 
 std::string version_text() {
   const std::string mpi = mpi::library();
-  return fmt::format("heed {}\nprocesses: {}", HEED_VERSION,
+  return fmt::format("heed {}\ninstructions: {}\nprocesses: {}", HEED_VERSION, kernels::target_name(),
                      mpi.empty() ? "one only (built without MPI)" : "many, over " + mpi);
 }
 

@@ -88,8 +88,13 @@ TEST(Help, EveryCommandShowsExamplesAndTheCommonOptions) {
     for (const std::string& line : lines(result.out)) EXPECT_LE(line.size(), 130u) << line;
     EXPECT_EQ(run(with({"help"}, command)).out, result.out);
   }
-  EXPECT_THAT(run({"--version"}).out,
-              testing::MatchesRegex("heed [0-9]+\\.[0-9]+\\.[0-9]+\nprocesses: .+\n"));
+  EXPECT_THAT(
+      run({"--version"}).out,
+      testing::MatchesRegex("heed [0-9]+\\.[0-9]+\\.[0-9]+\ninstructions: [a-z0-9-]+\nprocesses: .+\n"));
+  setenv("HEED_TARGET", "avx9", 1);
+  expect_error(1, {"models"},
+               "HEED_TARGET: expected one of amx, avx512-vnni, avx512, avx2-vnni, avx2, portable, got avx9");
+  unsetenv("HEED_TARGET");
   EXPECT_EQ(run({"help"}).out, overview);
   const std::string translate = run({"translate", "--help"}).out;
   for (const std::string group : {"Input", "Model", "Generation: lengths", "Generation: search",

@@ -18,6 +18,18 @@ TYPED_TEST(Kernel, ArithmeticRateIsThatOfSomeProcessor) {
   });
 }
 
+TEST(Machine, Int8RateIsThatOfSomeProcessor) {
+  on_every_target([] {
+    const double rate = kernels::int8_rate(0.002);
+    if (std::string(kernels::int8_instruction()) == "none") {
+      EXPECT_EQ(rate, 0);
+    } else {
+      EXPECT_GT(rate, 1e7);
+      EXPECT_LT(rate, 1e16);
+    }
+  });
+}
+
 TEST(Machine, ReadRateIsThatOfSomeMemory) {
   on_every_target([] {
     for (const std::int64_t bytes : {4, 100000, 1 << 24}) {

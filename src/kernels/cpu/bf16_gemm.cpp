@@ -15,6 +15,7 @@
 #include "heed/threads.h"
 #include "kernels/convert.h"
 #include "kernels/cpu/gemm_paths.h"
+#include "kernels/cpu/target_choice.h"
 #include "kernels/gemm.h"
 
 namespace heed::kernels {
@@ -317,7 +318,7 @@ bool has_amx() {
 }  // namespace
 
 bool bf16_gemm_is_fast() {
-  static const bool has = has_amx();
+  static const bool has = detail::allows_amx() && has_amx();
   return has;
 }
 

@@ -14,8 +14,9 @@ bool invariant_gemm_has_vectors();
 
 /// Whether int8_gemm takes a matrix: in blocks, whose codes are integers or name integers.
 bool takes_int8(const PackedMatrix& w);
-/// Whether this processor has VNNI's instructions, which multiply and add four bytes, for vectors as long as
-/// the kernels'.
+/// Bits of a vector of the best instruction set that HEED_TARGET allows, 0 for the portable one.
+std::int64_t vector_bits();
+/// Whether the processor has VNNI's instructions for such vectors, and HEED_TARGET allows them.
 bool has_vnni();
 /// invariant_gemm with x rounded to int8, by those instructions or without.
 void int8_gemm(const InvariantGemm& args, bool vnni);

@@ -491,9 +491,9 @@ int64_t int8_rows() {
   return kInt8Rows;
 }
 
-/// Bits of a vector where this target has kernels with VNNI, else 0.
+/// Bits of a vector, 0 for the portable target.
 template <class T>
-int64_t vnni_bits() {
+int64_t bits_of_vector() {
   return HEED_X86_BYTES ? lanes<float>() * 32 : 0;
 }
 
@@ -507,7 +507,7 @@ namespace {
 HEED_EXPORT(round_tile);
 HEED_EXPORT(run_int8);
 HEED_EXPORT(int8_rows);
-HEED_EXPORT(vnni_bits);
+HEED_EXPORT(bits_of_vector);
 
 constexpr std::int64_t kThreadMacs = 1 << 19, kUnpacking = 8;  // the latter in rows of x
 constexpr std::int64_t kFewestTiles = 8;                       // that share an unpacked panel
@@ -531,8 +531,10 @@ bool detail::takes_int8(const PackedMatrix& w) {
   return w.form() && w.form()->code != CodeType::nf4 && w.form()->code != CodeType::e4m3;
 }
 
+std::int64_t detail::vector_bits() { return HEED_DISPATCH(bits_of_vector, float)(); }
+
 bool detail::has_vnni() {
-  const std::int64_t bits = HEED_DISPATCH(vnni_bits, float)();
+  const std::int64_t bits = allows_vnni() ? vector_bits() : 0;
   return bits == 512 ? kHas512 : bits == 256 && kHas256;
 }
 

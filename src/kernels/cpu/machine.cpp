@@ -10,6 +10,8 @@
 #include <atomic>
 #include <chrono>
 
+#include "kernels/cpu/bytes-inl.h"
+#include "kernels/cpu/gemm_paths.h"
 #include "kernels/cpu/simd-inl.h"
 #include "kernels/machine.h"
 
@@ -36,6 +38,40 @@ T multiply_add_chains(int64_t rounds, T factor, T term) {
                       sum(sum(x8, x9), sum(x10, x11))));
 }
 
+/// Twelve chains of products of bytes, `rounds` times; returns what depends on all of them. Of vpmaddubsw,
+/// each has an addition of 16 bits, as most products with codes of 4 bits have.
+template <class T>
+T byte_chains([[maybe_unused]] int64_t rounds, [[maybe_unused]] bool vnni) {
+#if HEED_X86_BYTES
+  const Bytes a = words(0x01020304), b = words(0x04030201);
+  Bytes x[kChains];
+  HWY_UNROLL(12)
+  for (int c = 0; c < kChains; ++c) x[c] = words(c);
+  const auto step = [&](const auto& add) HWY_ATTR {
+    for (int64_t i = 0; i < rounds; ++i) {
+      HWY_UNROLL(12)
+      for (int c = 0; c < kChains; ++c) x[c] = add(x[c]);
+    }
+  };
+  if (vnni) {
+    step([&](Bytes sum) HWY_ATTR { return add_products(sum, a, b); });
+  } else {
+    // The operand changes, so that no compiler takes the product out of the loop.
+    step([&](Bytes sum) HWY_ATTR { return add_pairs(sum, pairs(a, sum)); });
+  }
+  for (int c = 1; c < kChains; ++c) x[0] = add_words(x[0], x[c]);
+  return static_cast<T>(hn::GetLane(Ints{x[0]}));
+#else
+  return T(0);
+#endif
+}
+
+/// Operations of one round of byte_chains(), two for each product.
+template <class T>
+double byte_operations() {
+  return HEED_X86_BYTES ? static_cast<double>(2 * kChains * lanes<float>() * 4) : 0;
+}
+
 /// Operations of one round.
 template <class T>
 double round_operations() {
@@ -57,6 +93,8 @@ namespace {
 HEED_EXPORT(multiply_add_chains);
 HEED_EXPORT(round_operations);
 HEED_EXPORT(sum_of);
+HEED_EXPORT(byte_chains);
+HEED_EXPORT(byte_operations);
 
 // What the loops computed goes here, so that no compiler may leave them out.
 std::atomic<float> sink;
@@ -65,22 +103,40 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-}  // namespace
-
-template <class T>
-double arithmetic_rate(double seconds) {
+// Rounds of `chains` per second, of all threads together.
+template <class Chains>
+double round_rate(double seconds, const Chains& chains) {
   const std::int64_t team = threads();
   for (std::int64_t rounds = 20000;; rounds *= 2) {
     const auto start = std::chrono::steady_clock::now();
     parallel_for(team, 1, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; ++i)
-        sink = static_cast<float>(HEED_DISPATCH(multiply_add_chains, T)(rounds, T(0.5), T(1)));
+      for (std::int64_t i = begin; i < end; ++i) sink = static_cast<float>(chains(rounds));
     });
     const double elapsed = seconds_since(start);
-    if (2 * elapsed >= seconds) {
-      return static_cast<double>(team * rounds) * HEED_DISPATCH(round_operations, T)() / elapsed;
-    }
+    if (2 * elapsed >= seconds) return static_cast<double>(team * rounds) / elapsed;
   }
+}
+
+}  // namespace
+
+template <class T>
+double arithmetic_rate(double seconds) {
+  return HEED_DISPATCH(round_operations, T)() * round_rate(seconds, [](std::int64_t rounds) {
+           return HEED_DISPATCH(multiply_add_chains, T)(rounds, T(0.5), T(1));
+         });
+}
+
+double int8_rate(double seconds) {
+  const double operations = HEED_DISPATCH(byte_operations, float)();
+  if (operations == 0) return 0;
+  return operations * round_rate(seconds, [vnni = detail::has_vnni()](std::int64_t rounds) {
+           return HEED_DISPATCH(byte_chains, float)(rounds, vnni);
+         });
+}
+
+const char* int8_instruction() {
+  if (detail::vector_bits() == 0) return "none";
+  return detail::has_vnni() ? "vpdpbusd" : "vpmaddubsw";
 }
 
 double read_rate(const void* data, std::int64_t bytes) {

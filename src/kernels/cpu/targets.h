@@ -12,11 +12,13 @@
 
 #include <cstddef>
 
+#include "kernels/cpu/target_choice.h"
+
 namespace heed::kernels::detail {
 /// Index of the best target in the tables that HEED_EXPORT makes, of those that this file is compiled for.
 static HWY_INLINE std::size_t target_index() {
   hwy::ChosenTarget& chosen = hwy::GetChosenTarget();
-  if (!chosen.IsInitialized()) chosen.Update(hwy::SupportedTargets());
+  if (!chosen.IsInitialized()) chosen.Update(allowed_targets());
   return chosen.GetIndex();
 }
 }  // namespace heed::kernels::detail
