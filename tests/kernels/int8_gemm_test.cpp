@@ -25,7 +25,7 @@ std::vector<float> rounded_to_int8(std::vector<float> x) {
   return x;
 }
 
-bool without_vnni = false;
+kernels::ByteProducts products = kernels::ByteProducts::base;
 
 struct Int8Product {
   const kernels::PackedMatrix* packed;
@@ -40,7 +40,7 @@ struct Int8Product {
     args.y = y.data();
     args.accumulate = before != 0;
     if (!kernels::detail::takes_int8(*packed)) ADD_FAILURE() << "expected codes that are integers";
-    kernels::detail::int8_gemm(args, kernels::detail::has_vnni() && !without_vnni);
+    kernels::detail::int8_gemm(args, products);
     return y;
   }
 };
@@ -63,15 +63,17 @@ void expect_products(const Int8Product& product, const std::vector<float>& numbe
   }
 }
 
-// Runs `check` on each instruction set, with VNNI where there is, and without.
+// Runs `check` on each instruction set, with all products of bytes that there are.
 void on_int8_targets(const std::function<void()>& check) {
+  using kernels::ByteProducts;
   on_every_target([&] {
-    without_vnni = false;
-    check();
-    if (!kernels::detail::has_vnni()) return;
-    SCOPED_TRACE("without VNNI");
-    without_vnni = true;
-    check();
+    for (const ByteProducts one : {ByteProducts::base, ByteProducts::signed_fours, ByteProducts::fours}) {
+      if (one > kernels::detail::byte_products()) break;
+      if (one == ByteProducts::signed_fours && kernels::detail::vector_bits() != 128) continue;  // ARM's
+      SCOPED_TRACE(static_cast<int>(one));
+      products = one;
+      check();
+    }
   });
 }
 

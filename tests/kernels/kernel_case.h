@@ -54,7 +54,7 @@ template <class Check>
 void on_every_target(Check check) {
   const std::int64_t all = hwy::SupportedTargets();
   for (const std::int64_t target :
-       {std::int64_t{HWY_AVX3}, std::int64_t{HWY_AVX2}, std::int64_t{HWY_SCALAR}}) {
+       {std::int64_t{HWY_AVX3}, std::int64_t{HWY_AVX2}, std::int64_t{HWY_NEON}, std::int64_t{HWY_SCALAR}}) {
     if (target != HWY_SCALAR && (all & target) == 0) continue;
     hwy::SetSupportedTargetsForTest(target);
     hwy::GetChosenTarget().DeInit();

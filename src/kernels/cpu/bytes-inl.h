@@ -1,5 +1,6 @@
-// Sums of products of unsigned bytes of w with signed ones of x, four of a row side by side: by VNNI's
-// instruction, or by maddubs with sums of 16 bits.
+// Sums of products of unsigned bytes of w with signed ones of x, four of a row side by side: by one
+// instruction where the processor has it (VNNI's vpdpbusd; usdot and sdot of ARM), else by maddubs with sums
+// of 16 bits, or by long products of ARM.
 #if defined(HEED_KERNELS_BYTES_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef HEED_KERNELS_BYTES_INL_H_
 #undef HEED_KERNELS_BYTES_INL_H_
@@ -11,12 +12,10 @@
 #include "kernels/cpu/simd-inl.h"
 
 /// Whether this target has instructions for them.
+#undef HEED_BYTES
 #undef HEED_X86_BYTES
-#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2
-#define HEED_X86_BYTES 1
-#else
-#define HEED_X86_BYTES 0
-#endif
+#define HEED_X86_BYTES (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2)
+#define HEED_BYTES (HEED_X86_BYTES || HWY_TARGET == HWY_NEON)
 
 HWY_BEFORE_NAMESPACE();
 namespace heed::kernels::HWY_NAMESPACE {
@@ -25,7 +24,12 @@ namespace {
 using IntTag = hn::Rebind<std::int32_t, Tag<float>>;
 using Ints = hn::Vec<IntTag>;
 
-#if HEED_X86_BYTES
+/// How products are added, besides room_of(form) for maddubs: in fours of unsigned by signed bytes, in fours
+/// of signed bytes, or as long products of signed bytes. Codes of w become signed by 128 less.
+inline constexpr int kFours = 0, kSignedFours = -1, kLong = -2;
+constexpr bool is_signed(int room) { return room == 1 || room < 0; }
+
+#if HEED_BYTES
 
 HWY_INLINE std::int32_t word_at(const std::int8_t* p) {
   std::int32_t word;
@@ -33,7 +37,35 @@ HWY_INLINE std::int32_t word_at(const std::int8_t* p) {
   return word;
 }
 
-#if HWY_TARGET <= HWY_AVX3
+#if HWY_TARGET == HWY_NEON
+using Bytes = int32x4_t;
+HWY_INLINE Bytes load_bytes(const void* p) {
+  return vreinterpretq_s32_u8(vld1q_u8(static_cast<const std::uint8_t*>(p)));
+}
+HWY_INLINE void store_bytes(void* p, Bytes v) { vst1q_s32(static_cast<std::int32_t*>(p), v); }
+HWY_INLINE Bytes words(std::int32_t v) { return vdupq_n_s32(v); }
+HWY_INLINE Bytes add_words(Bytes a, Bytes b) { return vaddq_s32(a, b); }
+template <int Room>
+HWY_INLINE Bytes prepared(Bytes w) {
+  return is_signed(Room) ? veorq_s32(w, vdupq_n_s32(static_cast<std::int32_t>(0x80808080))) : w;
+}
+/// sum + the products of four bytes of w and x. The target of Highway has neither instruction, so the
+/// assembler is told of them; whether the processor has them is asked for at run time.
+template <int Room>
+HWY_INLINE Bytes add_products(Bytes sum, Bytes w, Bytes x) {
+  if constexpr (Room == kFours) {
+    asm(".arch armv8.6-a+crypto\n\tusdot %0.4s, %1.16b, %2.16b" : "+w"(sum) : "w"(w), "w"(x));
+    return sum;
+  } else if constexpr (Room == kSignedFours) {
+    asm(".arch armv8.6-a+crypto\n\tsdot %0.4s, %1.16b, %2.16b" : "+w"(sum) : "w"(w), "w"(x));
+    return sum;
+  } else {
+    const int8x16_t a = vreinterpretq_s8_s32(w), b = vreinterpretq_s8_s32(x);
+    const int16x8_t low = vmull_s8(vget_low_s8(a), vget_low_s8(b)), high = vmull_high_s8(a, b);
+    return vpadalq_s16(sum, vpaddq_s16(low, high));
+  }
+}
+#elif HWY_TARGET <= HWY_AVX3
 using Bytes = __m512i;
 HWY_INLINE Bytes load_bytes(const void* p) { return _mm512_loadu_si512(p); }
 HWY_INLINE void store_bytes(void* p, Bytes v) { _mm512_storeu_si512(p, v); }
@@ -72,20 +104,31 @@ HWY_INLINE Bytes add_products(Bytes sum, Bytes w, Bytes x) {
 }
 #endif
 
-/// The sums of a group for two vectors of columns, with VNNI.
-template <int Rows>
+#if HEED_X86_BYTES
+template <int Room>
+HWY_INLINE Bytes prepared(Bytes w) {
+  return w;
+}
+template <int Room>
+HWY_INLINE Bytes add_products(Bytes sum, Bytes w, Bytes x) {
+  return add_products(sum, w, x);
+}
+#endif
+
+/// The sums of a group for two vectors of columns.
+template <int Rows, int Room>
 HWY_INLINE void sum_fours(int64_t quads, const std::uint8_t* w, const std::int8_t* x, std::int32_t* sums) {
   constexpr int64_t kBytes = lanes<float>() * 4;
   Bytes sum[Rows][2];
   HWY_UNROLL(16)
   for (int r = 0; r < Rows; ++r) sum[r][0] = sum[r][1] = words(0);
   for (int64_t q = 0; q < quads; ++q, w += kNr * 4, x += 4) {
-    const Bytes a = load_bytes(w), b = load_bytes(w + kBytes);
+    const Bytes a = prepared<Room>(load_bytes(w)), b = prepared<Room>(load_bytes(w + kBytes));
     HWY_UNROLL(16)
     for (int r = 0; r < Rows; ++r) {
       const Bytes v = words(word_at(x + r * kInt8Group));
-      sum[r][0] = add_products(sum[r][0], a, v);
-      sum[r][1] = add_products(sum[r][1], b, v);
+      sum[r][0] = add_products<Room>(sum[r][0], a, v);
+      sum[r][1] = add_products<Room>(sum[r][1], b, v);
     }
   }
   HWY_UNROLL(16)
@@ -95,6 +138,7 @@ HWY_INLINE void sum_fours(int64_t quads, const std::uint8_t* w, const std::int8_
   }
 }
 
+#if HEED_X86_BYTES
 /// The same by sums of two products in 16 bits. Room: that of room_of().
 template <int Rows, int Room>
 HWY_INLINE void sum_pairs(int64_t quads, const std::uint8_t* w, const std::int8_t* x, std::int32_t* sums) {
@@ -126,6 +170,7 @@ HWY_INLINE void sum_pairs(int64_t quads, const std::uint8_t* w, const std::int8_
     }
   }
 }
+#endif
 
 /// The sum of a group of one row, quad after quad.
 template <int Room>
@@ -134,18 +179,23 @@ class GroupSum {
   HWY_INLINE GroupSum() : sum_(words(0)), part_(words(0)) {}
   template <int Q>
   HWY_INLINE void add(Bytes w, Bytes x) {
-    if constexpr (Room == 0) {
-      sum_ = add_products(sum_, w, x);
+    if constexpr (Room <= 0) {
+      sum_ = add_products<Room>(sum_, prepared<Room>(w), x);
+#if HEED_X86_BYTES
     } else if constexpr (Room == 1) {
       const Bytes a = flip(w);
       sum_ = add_words(sum_, fours(pairs(magnitude(a), with_sign(x, a))));
     } else {
       part_ = Q % Room == 0 ? pairs(w, x) : add_pairs(part_, pairs(w, x));
       if (Q % Room == Room - 1) sum_ = add_words(sum_, fours(part_)), part_ = words(0);
+#endif
     }
   }
   HWY_INLINE Ints take() {
-    const Bytes sum = Room > 4 ? add_words(sum_, fours(part_)) : sum_;
+    Bytes sum = sum_;
+#if HEED_X86_BYTES
+    if constexpr (Room > 4) sum = add_words(sum_, fours(part_));
+#endif
     sum_ = part_ = words(0);
     return Ints{sum};
   }

@@ -1,6 +1,7 @@
 // The ways in which this processor may compute a product of f32 matrices.
 #pragma once
 
+#include "kernels/cpu/target_choice.h"
 #include "kernels/gemm.h"
 
 namespace heed::kernels::detail {
@@ -16,9 +17,9 @@ bool invariant_gemm_has_vectors();
 bool takes_int8(const PackedMatrix& w);
 /// Bits of a vector of the best instruction set that HEED_TARGET allows, 0 for the portable one.
 std::int64_t vector_bits();
-/// Whether the processor has VNNI's instructions for such vectors, and HEED_TARGET allows them.
-bool has_vnni();
-/// invariant_gemm with x rounded to int8, by those instructions or without.
-void int8_gemm(const InvariantGemm& args, bool vnni);
+/// The best products of bytes that the processor has for such vectors and HEED_TARGET allows.
+ByteProducts byte_products();
+/// invariant_gemm with x rounded to int8, by these products or lesser ones.
+void int8_gemm(const InvariantGemm& args, ByteProducts products);
 
 }  // namespace heed::kernels::detail

@@ -16,6 +16,8 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#elif defined(__aarch64__) && defined(__linux__)
+#include <sys/auxv.h>
 #endif
 
 #include "kernels/cpu/blocks-inl.h"
@@ -48,7 +50,7 @@ struct Int8Gemm {
   const InvariantGemm& args;
   const PackedMatrix& w;
   RoundedRows& x;
-  bool vnni;
+  ByteProducts products;
   std::int64_t tiles;
   std::int64_t first_row(std::int64_t tile) const { return args.m * tile / tiles; }
   /// The length of a group of sums.
@@ -81,7 +83,7 @@ namespace heed::kernels::HWY_NAMESPACE {
 namespace {
 
 /// Rows of a tile: with two vectors of columns their sums fill the registers.
-inline constexpr int kInt8Rows = lanes<float>() >= 16 ? 12 : 4;
+inline constexpr int kInt8Rows = lanes<float>() >= 16 ? 12 : HWY_ARCH_ARM ? 8 : 4;
 
 /// Rounds a row of x. Its groups lie `rows` apart, and have a sum for each `steps`; `factor` is what the
 /// bytes of w are below the codes, which the sums are for.
@@ -267,9 +269,9 @@ HWY_INLINE void add_group(const Int8Tile& t, int64_t rows, int64_t g, const std:
   add_group<false>(t, rows, g, sums);
 }
 
-#if HEED_X86_BYTES
+#if HEED_BYTES
 
-/// y += a tile of x times a panel. Room: that of room_of(), or 0 for VNNI.
+/// y += a tile of x times a panel. Room: how products are added (bytes-inl.h).
 template <int Rows, int Room>
 HWY_NOINLINE void run_int8_tile(const Int8Tile& t) {
   HWY_ALIGN std::int32_t sums[Rows * kNr];
@@ -277,8 +279,8 @@ HWY_NOINLINE void run_int8_tile(const Int8Tile& t) {
     const std::int8_t* x = t.x_of(g, Rows);
     for (int64_t j = 0; j < kNr; j += 2 * lanes<float>()) {
       const std::uint8_t* w = t.codes + (g * t.quads * kNr + j) * 4;
-      if constexpr (Room == 0) {
-        sum_fours<Rows>(t.quads, w, x, sums + j);
+      if constexpr (Room <= 0) {
+        sum_fours<Rows, Room>(t.quads, w, x, sums + j);
       } else {
         sum_pairs<Rows, Room>(t.quads, w, x, sums + j);
       }
@@ -321,7 +323,7 @@ HWY_NOINLINE void run_int8_row(const BlockForm& form, const std::byte* block, in
             for (int j = 0; j < V; ++j) {
               Words q = quad_of<C, Q>(low, high, j * N);
               if constexpr (C::kReading == Reading::table) q = table(q);
-              sums[j].template add<Q>(q.raw, v);
+              sums[j].template add<Q>(hn::BitCast(IntTag(), q).raw, v);
             }
             if (Q == 3 && t.quads == 4) finish(), scale += kNr, offset += kNr;
           },
@@ -362,13 +364,18 @@ HWY_NOINLINE void run_int8_tile(const Int8Tile& t) {
 /// Calls fn with the Room of a product, as an integral constant.
 template <class Fn>
 HWY_INLINE void with_room(const Int8Gemm& p, const Fn& fn) {
-  if (!HEED_X86_BYTES || p.vnni) return fn(std::integral_constant<int, 0>());
+  if (!HEED_BYTES || p.products == ByteProducts::fours) return fn(std::integral_constant<int, kFours>());
+#if HWY_TARGET == HWY_NEON
+  if (p.products == ByteProducts::signed_fours) return fn(std::integral_constant<int, kSignedFours>());
+  return fn(std::integral_constant<int, kLong>());
+#elif HEED_BYTES
   switch (room_of(*p.w.form())) {
     case 8: return fn(std::integral_constant<int, 8>());
     case 4: return fn(std::integral_constant<int, 4>());
     case 2: return fn(std::integral_constant<int, 2>());
     default: return fn(std::integral_constant<int, 1>());
   }
+#endif
 }
 
 template <int Room, int... R>
@@ -418,7 +425,7 @@ void give_sums(const Int8Gemm& p, int64_t first, int64_t rows, int64_t panel, bo
 /// A single row with a panel.
 [[maybe_unused]] void run_row(const Int8Gemm& p, int64_t panel, Int8Tile& t) {
   take_sums(p, 0, 1, panel, p.args.accumulate, t.y, t);
-#if HEED_X86_BYTES
+#if HEED_BYTES
   with_room(p, [&]<int Room>(std::integral_constant<int, Room>) HWY_ATTR {
     with_codes(*p.w.form(), [&]<class C>(C) HWY_ATTR {
       run_int8_row<C, Room>(*p.w.form(), p.w.panel(panel), p.args.k, t);
@@ -436,7 +443,7 @@ void round_tile(const Int8Gemm& p, int64_t i) {
   const int64_t first = p.first_row(i), rows = p.first_row(i + 1) - first, k = p.args.k, steps = p.steps();
   const Strided<float> x(p.args.x);
   std::int32_t factor = -center_of(*p.w.form());
-  with_room(p, [&]<int Room>(std::integral_constant<int, Room>) { factor += Room == 1 ? 128 : 0; });
+  with_room(p, [&]<int Room>(std::integral_constant<int, Room>) { factor += is_signed(Room) ? 128 : 0; });
   for (int64_t r = 0; r < rows; ++r) {
     round_row(x.data + (first + r) * x.row, k, steps, rows, factor,
               p.x.codes.data() + first * k + r * kInt8Group, p.x.groups.data() + first * (k / steps) + r);
@@ -459,7 +466,7 @@ void run_int8(const Int8Gemm& p, int64_t begin, int64_t end, int64_t first, int6
   t.x = p.x.codes.data();
   t.x_groups = p.x.groups.data();
   t.y = sums;
-  if (HEED_X86_BYTES && p.args.m == 1) {
+  if (HEED_BYTES && p.args.m == 1) {
     for (int64_t panel = first; panel < last; ++panel) run_row(p, panel, t);
     return;
   }
@@ -491,10 +498,10 @@ int64_t int8_rows() {
   return kInt8Rows;
 }
 
-/// Bits of a vector, 0 for the portable target.
+/// Bits of a vector where this target has instructions for products of bytes, else 0.
 template <class T>
 int64_t bits_of_vector() {
-  return HEED_X86_BYTES ? lanes<float>() * 32 : 0;
+  return HEED_BYTES ? lanes<float>() * 32 : 0;
 }
 
 }  // namespace heed::kernels::HWY_NAMESPACE
@@ -514,16 +521,24 @@ constexpr std::int64_t kFewestTiles = 8;                       // that share an 
 
 std::int64_t parts(std::int64_t count, std::int64_t of) { return (count + of - 1) / of; }
 
-// A bit of register c or a of cpuid's leaf 7.
-bool feature([[maybe_unused]] unsigned subleaf, [[maybe_unused]] int bit) {
+// The best that the processor has for vectors of so many bits.
+ByteProducts products_of_processor([[maybe_unused]] std::int64_t bits) {
 #if defined(__x86_64__)
   unsigned a = 0, b = 0, c = 0, d = 0;
-  return __get_cpuid_count(7, subleaf, &a, &b, &c, &d) != 0 && ((subleaf == 0 ? c : a) >> bit & 1) != 0;
+  const bool is_long = bits == 512;  // AVX512-VNNI, else AVX-VNNI
+  const bool has =
+      __get_cpuid_count(7, is_long ? 0 : 1, &a, &b, &c, &d) != 0 && ((is_long ? c >> 11 : a >> 4) & 1) != 0;
+  return has ? ByteProducts::fours : ByteProducts::base;
+#elif defined(__aarch64__) && defined(__linux__)
+  constexpr unsigned long kDotProduct = 1UL << 20, kInt8Matrix = 1UL << 13;
+  if ((getauxval(AT_HWCAP2) & kInt8Matrix) != 0) return ByteProducts::fours;
+  return (getauxval(AT_HWCAP) & kDotProduct) != 0 ? ByteProducts::signed_fours : ByteProducts::base;
 #else
-  return false;
+  return ByteProducts::base;
 #endif
 }
-const bool kHas512 = feature(0, 11), kHas256 = feature(1, 4);  // AVX512-VNNI, AVX-VNNI
+// Asked for once: in a virtual machine, cpuid takes microseconds.
+const ByteProducts kShort = products_of_processor(256), kLongest = products_of_processor(512);
 
 }  // namespace
 
@@ -533,15 +548,15 @@ bool detail::takes_int8(const PackedMatrix& w) {
 
 std::int64_t detail::vector_bits() { return HEED_DISPATCH(bits_of_vector, float)(); }
 
-bool detail::has_vnni() {
-  const std::int64_t bits = allows_vnni() ? vector_bits() : 0;
-  return bits == 512 ? kHas512 : bits == 256 && kHas256;
+ByteProducts detail::byte_products() {
+  const std::int64_t bits = vector_bits();
+  return bits == 0 ? ByteProducts::base : std::min(bits == 512 ? kLongest : kShort, allowed_products());
 }
 
-void detail::int8_gemm(const InvariantGemm& args, bool vnni) {
+void detail::int8_gemm(const InvariantGemm& args, ByteProducts products) {
   HEED_ASSERT(args.x.column == 1, "rows of numbers side by side");
   thread_local RoundedRows rounded;
-  const Int8Gemm p{args, *args.w.packed, rounded, vnni, parts(args.m, HEED_DISPATCH(int8_rows, float)())};
+  const Int8Gemm p{args, *args.w.packed, rounded, products, parts(args.m, HEED_DISPATCH(int8_rows, float)())};
   rounded.codes.resize(static_cast<std::size_t>(args.m * args.k));
   rounded.groups.resize(static_cast<std::size_t>(args.m * args.k / p.steps()));
   const std::int64_t tile = parts(args.m, p.tiles) * args.k;

@@ -41,8 +41,8 @@ T multiply_add_chains(int64_t rounds, T factor, T term) {
 /// Twelve chains of products of bytes, `rounds` times; returns what depends on all of them. Of vpmaddubsw,
 /// each has an addition of 16 bits, as most products with codes of 4 bits have.
 template <class T>
-T byte_chains([[maybe_unused]] int64_t rounds, [[maybe_unused]] bool vnni) {
-#if HEED_X86_BYTES
+T byte_chains([[maybe_unused]] int64_t rounds, [[maybe_unused]] ByteProducts products) {
+#if HEED_BYTES
   const Bytes a = words(0x01020304), b = words(0x04030201);
   Bytes x[kChains];
   HWY_UNROLL(12)
@@ -53,11 +53,19 @@ T byte_chains([[maybe_unused]] int64_t rounds, [[maybe_unused]] bool vnni) {
       for (int c = 0; c < kChains; ++c) x[c] = add(x[c]);
     }
   };
-  if (vnni) {
-    step([&](Bytes sum) HWY_ATTR { return add_products(sum, a, b); });
+  if (products == ByteProducts::fours) {
+    step([&](Bytes sum) HWY_ATTR { return add_products<kFours>(sum, a, b); });
   } else {
+#if HEED_X86_BYTES
     // The operand changes, so that no compiler takes the product out of the loop.
     step([&](Bytes sum) HWY_ATTR { return add_pairs(sum, pairs(a, sum)); });
+#else
+    if (products == ByteProducts::signed_fours) {
+      step([&](Bytes sum) HWY_ATTR { return add_products<kSignedFours>(sum, a, b); });
+    } else {
+      step([&](Bytes sum) HWY_ATTR { return add_products<kLong>(sum, a, sum); });
+    }
+#endif
   }
   for (int c = 1; c < kChains; ++c) x[0] = add_words(x[0], x[c]);
   return static_cast<T>(hn::GetLane(Ints{x[0]}));
@@ -69,7 +77,7 @@ T byte_chains([[maybe_unused]] int64_t rounds, [[maybe_unused]] bool vnni) {
 /// Operations of one round of byte_chains(), two for each product.
 template <class T>
 double byte_operations() {
-  return HEED_X86_BYTES ? static_cast<double>(2 * kChains * lanes<float>() * 4) : 0;
+  return HEED_BYTES ? static_cast<double>(2 * kChains * lanes<float>() * 4) : 0;
 }
 
 /// Operations of one round.
@@ -129,14 +137,20 @@ double arithmetic_rate(double seconds) {
 double int8_rate(double seconds) {
   const double operations = HEED_DISPATCH(byte_operations, float)();
   if (operations == 0) return 0;
-  return operations * round_rate(seconds, [vnni = detail::has_vnni()](std::int64_t rounds) {
-           return HEED_DISPATCH(byte_chains, float)(rounds, vnni);
+  return operations * round_rate(seconds, [products = detail::byte_products()](std::int64_t rounds) {
+           return HEED_DISPATCH(byte_chains, float)(rounds, products);
          });
 }
 
 const char* int8_instruction() {
-  if (detail::vector_bits() == 0) return "none";
-  return detail::has_vnni() ? "vpdpbusd" : "vpmaddubsw";
+  const std::int64_t bits = detail::vector_bits();
+  if (bits == 0) return "none";
+  switch (detail::byte_products()) {
+    case ByteProducts::base: return bits == 128 ? "smull" : "vpmaddubsw";
+    case ByteProducts::signed_fours: return "sdot";
+    case ByteProducts::fours: return bits == 128 ? "usdot" : "vpdpbusd";
+  }
+  HEED_ASSERT(false, "products of bytes");
 }
 
 double read_rate(const void* data, std::int64_t bytes) {

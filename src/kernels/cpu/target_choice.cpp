@@ -15,14 +15,24 @@ namespace {
 struct Target {
   const char* name;
   std::int64_t highway;  // with all lesser ones
-  bool vnni, amx;
+  ByteProducts products = ByteProducts::base;
+  bool amx = false;
 };
 
-constexpr std::int64_t kPortable = HWY_SCALAR | HWY_EMU128, kAvx2 = kPortable | HWY_AVX2,
-                       kAvx512 = kAvx2 | HWY_AVX3;
-constexpr Target kTargets[] = {{"amx", kAvx512, true, true},      {"avx512-vnni", kAvx512, true, false},
-                               {"avx512", kAvx512, false, false}, {"avx2-vnni", kAvx2, true, false},
-                               {"avx2", kAvx2, false, false},     {"portable", kPortable, false, false}};
+constexpr std::int64_t kPortable = HWY_SCALAR | HWY_EMU128;
+#if defined(__aarch64__)
+constexpr Target kTargets[] = {{"neon-i8mm", kPortable | HWY_NEON, ByteProducts::fours},
+                               {"neon-dotprod", kPortable | HWY_NEON, ByteProducts::signed_fours},
+                               {"neon", kPortable | HWY_NEON}};
+#else
+constexpr std::int64_t kAvx2 = kPortable | HWY_AVX2, kAvx512 = kAvx2 | HWY_AVX3;
+constexpr Target kTargets[] = {{"amx", kAvx512, ByteProducts::fours, true},
+                               {"avx512-vnni", kAvx512, ByteProducts::fours},
+                               {"avx512", kAvx512},
+                               {"avx2-vnni", kAvx2, ByteProducts::fours},
+                               {"avx2", kAvx2},
+                               {"portable", kPortable}};
+#endif
 
 // Read before there are threads. Null: all that there is.
 const char* const kWanted = std::getenv("HEED_TARGET");
@@ -41,13 +51,17 @@ const Target* const kChosen = find_target();
 std::int64_t detail::allowed_targets() {
   return kChosen == nullptr ? hwy::SupportedTargets() : hwy::SupportedTargets() & kChosen->highway;
 }
-bool detail::allows_vnni() { return kChosen == nullptr || kChosen->vnni; }
+ByteProducts detail::allowed_products() {
+  return kChosen == nullptr ? ByteProducts::fours : kChosen->products;
+}
 bool detail::allows_amx() { return kChosen == nullptr || kChosen->amx; }
 
 std::string target_name() {
   const std::int64_t bits = detail::vector_bits();
-  std::string name = "portable";
-  if (bits > 0) name = std::string(bits == 512 ? "avx512" : "avx2") + (detail::has_vnni() ? "-vnni" : "");
+  const ByteProducts products = detail::byte_products();
+  std::string name = bits == 0 ? "portable" : bits == 128 ? "neon" : bits == 256 ? "avx2" : "avx512";
+  if (products == ByteProducts::signed_fours) name += "-dotprod";
+  if (products == ByteProducts::fours) name += bits == 128 ? "-i8mm" : "-vnni";
   if (bf16_gemm_is_fast()) name = "amx";
   if (kWanted == nullptr || *kWanted == '\0' || kWanted == name) return name;
   if (kChosen == nullptr) {

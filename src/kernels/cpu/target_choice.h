@@ -3,12 +3,19 @@
 
 #include <cstdint>
 
-namespace heed::kernels::detail {
+namespace heed::kernels {
+
+/// Instructions for products of bytes, better ones last: those of the target (maddubs; long products of
+/// NEON); four signed bytes (ARM's sdot); four unsigned by signed bytes (VNNI's vpdpbusd, ARM's usdot).
+enum class ByteProducts : std::uint8_t { base, signed_fours, fours };
+
+namespace detail {
 
 /// Highway's targets, as bits. Throws Error as target_name() does.
 std::int64_t allowed_targets();
-/// Whether kernels may use what Highway's targets do not name: VNNI's products of bytes, AMX's tiles.
-bool allows_vnni();
+/// What kernels may use that Highway's targets do not name: products of bytes, and AMX's tiles.
+ByteProducts allowed_products();
 bool allows_amx();
 
-}  // namespace heed::kernels::detail
+}  // namespace detail
+}  // namespace heed::kernels

@@ -4,9 +4,12 @@
 // HEED_DISPATCH(name, T)(...): one indirect call per operation.
 #pragma once
 
-// Each target costs compile time. On x86: AVX-512, AVX2 (2013 on), and Highway's portable fallback.
+// Each target costs compile time. On x86: AVX-512, AVX2 (2013 on), and Highway's portable fallback; on ARM:
+// NEON, which every processor of 64 bits has. Vectors whose length is unknown (SVE) have no place in arrays.
 #if defined(__x86_64__) || defined(__i386__)
 #define HWY_DISABLED_TARGETS (~(HWY_AVX3 | HWY_AVX2 | HWY_SCALAR | HWY_EMU128))
+#elif defined(__aarch64__)
+#define HWY_DISABLED_TARGETS (~(HWY_NEON | HWY_SCALAR | HWY_EMU128))
 #endif
 #include <hwy/targets.h>
 
