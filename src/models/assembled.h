@@ -29,7 +29,12 @@ class Assembled : public Interface {
   }
   void merge_adapters() override { heed::merge_adapters(files_.weights); }
   QuantizeReport quantize(const QuantizeOptions& options, const std::function<void()>& calibrate) override {
-    QuantizeReport report = heed::quantize(files_.weights, options, calibrate);
+    if (options.method == QuantizeMethod::awq && files_.scaled_layers.empty())
+      throw Error(
+          "quantize: expected a model in which awq can scale the inputs of maps (a decoder like LLaMA "
+          "without experts), got " +
+          family() + " (use gptq)");
+    QuantizeReport report = heed::quantize(files_.weights, options, calibrate, files_.scaled_layers);
     files_.quantization = quantization_config(report, options);
     return report;
   }

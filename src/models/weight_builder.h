@@ -18,6 +18,7 @@
 #include "heed/nn/norm.h"
 #include "heed/random.h"
 #include "models/adapters.h"
+#include "models/awq.h"
 #include "models/weights.h"
 
 namespace heed {
@@ -46,8 +47,9 @@ struct ModelFiles {
   Config config;
   std::string generation;  // text of generation_config.json; empty where there is none
   Weights weights;
-  std::optional<TrainedAdapter> trained = {};  // saved instead of the model
-  std::string quantization = "null";           // quantization_config of what is saved, as JSON
+  std::optional<TrainedAdapter> trained = {};                // saved instead of the model
+  std::string quantization = "null";                         // quantization_config of what is saved, as JSON
+  std::vector<std::vector<ScaledGroup>> scaled_layers = {};  // of awq; empty: the family has none
 
   /// Writes config.json, model.safetensors and, if the model `generates`, generation_config.json; of a
   /// trained adapter, that and config.json.

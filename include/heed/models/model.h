@@ -79,10 +79,10 @@ class Model {
   /// Adds the product of each adapter to its weight and removes the adapters. Throws Error, and changes
   /// nothing, for an adapter of a token table that the output map shares.
   virtual void merge_adapters();
-  /// Quantizes the linear maps; save() writes them as compressed-tensors (pack-quantized), and with
-  /// quantization_config. `calibrate` is called, for QuantizeMethod::gptq, to run the model on calibration
-  /// inputs: once, or several times where memory asks for it, and each time what came before is quantized.
-  /// Throws Error for a model without maps that options suit, and for one with adapters.
+  /// Quantizes the linear maps; save() writes them as compressed-tensors (pack-quantized). For gptq and awq,
+  /// `calibrate` is called to run the model on calibration inputs: once, or for one part after the other
+  /// (where memory asks for it; a decoder after its encoder), when the parts before are quantized. Throws
+  /// Error for a model without maps that options suit, and for one with adapters.
   virtual QuantizeReport quantize(const QuantizeOptions& options,
                                   const std::function<void()>& calibrate = {});
   /// Largest number of positions a sequence may have, where the family has a limit.

@@ -15,6 +15,7 @@ namespace HEED_API heed {
 enum class QuantizeMethod {
   nearest,  ///< each number to the nearest code ("RTN")
   gptq,     ///< such that the results for calibration inputs change least (Frantar et al. 2022)
+  awq,      ///< the same by scaling the columns of large inputs before they are rounded (Lin et al. 2023)
 };
 
 /// w = scale * code, a signed integer of `bits` bits. A group of numbers of a row of w [out, in] has one
