@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "heed/models/model.h"
+#include "models/gguf_writing.h"
 #include "models/quantize.h"
 #include "models/weight_builder.h"
 
@@ -37,6 +38,10 @@ class Assembled : public Interface {
     QuantizeReport report = heed::quantize(files_.weights, options, calibrate, files_.scaled_layers);
     files_.quantization = quantization_config(report, options);
     return report;
+  }
+  QuantizeReport save_gguf(const std::filesystem::path& file, GgufType type,
+                           const std::filesystem::path& tokenizer) const override {
+    return heed::save_gguf(files_, file, type, tokenizer);
   }
   void save(const std::filesystem::path& directory, DType dtype) const override {
     constexpr bool generates =

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <exception>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <set>
 #include <string>
@@ -19,6 +20,7 @@
 #include "heed/random.h"
 #include "models/adapters.h"
 #include "models/awq.h"
+#include "models/gguf_model.h"
 #include "models/weights.h"
 
 namespace heed {
@@ -50,6 +52,7 @@ struct ModelFiles {
   std::optional<TrainedAdapter> trained = {};                // saved instead of the model
   std::string quantization = "null";                         // quantization_config of what is saved, as JSON
   std::vector<std::vector<ScaledGroup>> scaled_layers = {};  // of awq; empty: the family has none
+  std::function<GgufModel()> gguf = {};  // throws for what a GGUF file does not keep; null: all of it
 
   /// Writes config.json, model.safetensors and, if the model `generates`, generation_config.json; of a
   /// trained adapter, that and config.json.

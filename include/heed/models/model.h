@@ -85,6 +85,13 @@ class Model {
   /// Error for a model without maps that options suit, and for one with adapters.
   virtual QuantizeReport quantize(const QuantizeOptions& options,
                                   const std::function<void()>& calibrate = {});
+  /// Writes a GGUF file that llama.cpp and heed open. Matrices are rounded to blocks of `type`, with the bits
+  /// of ggml's reference; the output map, also where it is the table of tokens, to Q8_0; rows that are no
+  /// whole blocks to F16; vectors stay F32. The tokenizer is that of a directory in Hugging Face layout, or
+  /// of another GGUF file. Throws Error, and writes nothing, for a family that GGUF files do not have or heed
+  /// does not write, for settings and tokenizers that they do not keep, and for a model with adapters.
+  virtual QuantizeReport save_gguf(const std::filesystem::path& file, GgufType type,
+                                   const std::filesystem::path& tokenizer) const;
   /// Largest number of positions a sequence may have, where the family has a limit.
   virtual std::optional<std::int64_t> max_positions() const = 0;
   /// Positions of the training texts, if the config has them: the default limit of generated texts.

@@ -4,6 +4,7 @@
 #include "heed/nn/attention.h"
 #include "heed/ops/activation.h"
 #include "models/config_fields.h"
+#include "models/families/llama_gguf.h"
 
 namespace heed {
 namespace {
@@ -156,6 +157,9 @@ std::unique_ptr<Model> build_llama(const LlamaConfig& c, WeightBuilder& w) {
   ModelFiles files = w.finish();
   for (std::int64_t i = 0; i < c.layers && c.experts.layers.empty(); ++i)
     files.scaled_layers.push_back(scaled_groups(c, "model.layers." + std::to_string(i) + "."));
+  files.gguf = [c, family = files.config.required_string("model_type"), where = files.config.where()] {
+    return llama_gguf(c, family, where);
+  };
   return assemble_decoder(std::move(files), std::move(parts),
                           {.trained_positions = c.positions,
                            .rows_are_independent = !follows_length(c.rotary) &&
