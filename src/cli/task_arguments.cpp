@@ -24,11 +24,22 @@ void add_adapter_option(CLI::App& command, ModelChoice& model) {
       ->group("Model");
 }
 
-void add_dtype_option(CLI::App& command, std::string& dtype) {
-  accept_words(command.add_option("--dtype", dtype, "Type of the weights in memory; bf16 halves them"),
-               {"f32", "bf16"})
+void add_activations_option(CLI::App& command, WeightArguments& weights) {
+  accept_words(
+      command.add_option("--activations", weights.activations,
+                         "Type of what quantized weights are multiplied with; int8 is faster and rounds"),
+      {"f32", "int8"})
       ->capture_default_str()
       ->group("Model");
+}
+
+void add_weight_options(CLI::App& command, WeightArguments& weights) {
+  accept_words(
+      command.add_option("--dtype", weights.dtype, "Type of the weights in memory; bf16 halves them"),
+      {"f32", "bf16"})
+      ->capture_default_str()
+      ->group("Model");
+  add_activations_option(command, weights);
 }
 
 void add_batch_tokens_option(CLI::App& command, std::int64_t& batch_tokens) {
@@ -43,7 +54,7 @@ void add_batch_tokens_option(CLI::App& command, std::int64_t& batch_tokens) {
 
 CLI::Option* add_model_options(CLI::App& command, TaskArguments& a) {
   CLI::Option* model = add_model_option(command, a.model);
-  add_dtype_option(command, a.dtype);
+  add_weight_options(command, a.weights);
   add_batch_tokens_option(command, a.batch_tokens);
   return model;
 }

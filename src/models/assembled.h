@@ -9,6 +9,7 @@
 
 #include "heed/models/model.h"
 #include "models/gguf_writing.h"
+#include "models/int8_activations.h"
 #include "models/quantize.h"
 #include "models/weight_builder.h"
 
@@ -42,6 +43,12 @@ class Assembled : public Interface {
   QuantizeReport save_gguf(const std::filesystem::path& file, GgufType type,
                            const std::filesystem::path& tokenizer) const override {
     return heed::save_gguf(files_, file, type, tokenizer);
+  }
+  std::int64_t use_int8_activations(bool use) override {
+    return heed::use_int8_activations(files_.weights, use);
+  }
+  std::vector<QuantizedMap> int8_activation_errors(const std::function<void()>& run) override {
+    return heed::int8_activation_errors(files_.weights, run);
   }
   void save(const std::filesystem::path& directory, DType dtype) const override {
     constexpr bool generates =

@@ -92,6 +92,14 @@ class Model {
   /// does not write, for settings and tokenizers that they do not keep, and for a model with adapters.
   virtual QuantizeReport save_gguf(const std::filesystem::path& file, GgufType type,
                                    const std::filesystem::path& tokenizer) const;
+  /// Has products with quantized weights, while no gradient is recorded, round their inputs to int8 where the
+  /// weights are integers: each 32 numbers of a row share a scale, their largest magnitude / 127. That is
+  /// faster, and still independent of batch, threads and processor. False: the inputs are taken as they are,
+  /// as at first. Returns the number of weights that this changes.
+  virtual std::int64_t use_int8_activations(bool use);
+  /// Of each weight that has integers, the error of its products with rounded inputs for the inputs that it
+  /// has while `run` runs the model.
+  virtual std::vector<QuantizedMap> int8_activation_errors(const std::function<void()>& run);
   /// Largest number of positions a sequence may have, where the family has a limit.
   virtual std::optional<std::int64_t> max_positions() const = 0;
   /// Positions of the training texts, if the config has them: the default limit of generated texts.
