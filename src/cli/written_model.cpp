@@ -5,6 +5,8 @@
 #include "cli/models.h"
 #include "cli/signals.h"
 #include "cli/terminal.h"
+#include "core/json.h"
+#include "core/json_field.h"
 #include "files/folder_lock.h"
 #include "files/gguf_file.h"
 #include "files/input_file.h"
@@ -36,9 +38,28 @@ DType dtype_named(const std::string& name) {
   throw UsageError("--dtype: expected f32, bf16 or f16, got " + name);
 }
 
+// The folders that modules.json names, of sentence-transformers: how vectors are made.
+void copy_modules(const fs::path& from, const fs::path& to) {
+  const fs::path file = from / "modules.json";
+  if (!fs::exists(file)) return;
+  const Json modules = parse_json(read_regular_file(file, file_limits::kConfig), file.string());
+  const JsonField list(modules, file.string());
+  for (std::size_t i = 0; i < list.array_size(); ++i) {
+    const fs::path name = list.at(i).string("path", "");
+    if (name.empty() || name.has_parent_path() || name == ".." || !fs::is_directory(from / name)) continue;
+    fs::create_directory(to / name);
+    for (const auto& entry : fs::directory_iterator(from / name)) {
+      const std::string ending = entry.path().extension().string();
+      if (entry.is_regular_file() && (ending == ".json" || ending == ".safetensors"))
+        fs::copy_file(entry.path(), to / name / entry.path().filename());
+    }
+  }
+}
+
 // Files of a model's directory that save() does not write: those of its tokenizer, and others beside it.
 void copy_others(const fs::path& from, const fs::path& to) {
   if (is_gguf(from)) return load_tokenizer(from)->save(to);
+  copy_modules(from, to);
   for (const auto& entry : fs::directory_iterator(from)) {
     const fs::path name = entry.path().filename();
     const std::string ending = name.extension().string();
@@ -56,11 +77,8 @@ void stop_if_asked() {
   if (stop_flag()) throw Canceled();
 }
 
-void WrittenModel::add_options(CLI::App& command) {
-  command.add_option("--output,-o", output, "Directory to write the model to")
-      ->required()
-      ->type_name("DIR")
-      ->group("Output");
+void WrittenModel::add_options(CLI::App& command, const char* help, const char* kind) {
+  command.add_option("--output,-o", output, help)->required()->type_name(kind)->group("Output");
   command.add_option("--dtype", dtype, "Type of the written weights (default: that of the model's file)")
       ->type_name("f32|bf16|f16")
       ->group("Output");

@@ -14,7 +14,9 @@ struct WrittenModel {
   std::filesystem::path output;
   std::string dtype;  // empty: that of the model's file
 
-  void add_options(CLI::App& command);
+  /// `help`: of --output.
+  void add_options(CLI::App& command, const char* help = "Directory to write the model to",
+                   const char* kind = "DIR");
   /// Throws Error where the output is a model already.
   void check() const;
   /// --dtype, or that of most bytes of the files in `directory`. Throws UsageError for other names.

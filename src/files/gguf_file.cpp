@@ -9,6 +9,7 @@
 #include <fstream>
 #include <set>
 
+#include "files/gguf_format.h"
 #include "heed/core/utf8.h"
 #include "heed/error.h"
 
@@ -19,25 +20,7 @@ static_assert(std::endian::native == std::endian::little,
 
 namespace {
 
-constexpr std::string_view kMagic = "GGUF";
-
-// The types of values, as the file numbers them.
-enum GgufType : std::uint32_t {
-  kU8,
-  kI8,
-  kU16,
-  kI16,
-  kU32,
-  kI32,
-  kF32,
-  kBool,
-  kText,
-  kArray,
-  kU64,
-  kI64,
-  kF64,
-  kTypes
-};
+using namespace gguf_format;
 
 // Of one value; 0 for strings and arrays, whose sizes differ.
 constexpr std::size_t kValueBytes[kTypes] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};

@@ -1,5 +1,6 @@
 #include "io/gguf_architecture.h"
 
+#include <charconv>
 #include <map>
 
 #include "heed/error.h"
@@ -214,6 +215,11 @@ std::map<std::string, GgufArchitecture, std::less<>> all_names() {
   return all;
 }
 
+const std::map<std::string, GgufArchitecture, std::less<>>& architectures() {
+  static const std::map<std::string, GgufArchitecture, std::less<>> all = all_names();
+  return all;
+}
+
 // Those that the name of the architecture does not tell.
 const GgufArchitecture& variant_names(const std::string& name) {
   static const GgufArchitecture ungated = ungated_t5_names(), roberta = bert_names(no_offset, true),
@@ -235,6 +241,42 @@ const GgufArchitecture& variant_names(const std::string& name) {
   return name == "ungated" ? ungated : name == "distilbert" ? distilbert : roberta;
 }
 
+// A tensor's name before and from its last dot on: "blk.0.attn_q", ".weight".
+std::pair<std::string_view, std::string_view> stem_and_ending(std::string_view name) {
+  const std::size_t dot = name.rfind('.');
+  if (dot == std::string_view::npos || dot == 0) return {name, {}};
+  return {name.substr(0, dot), name.substr(dot)};
+}
+
+// "3." of "blk.3.attn_q", for layers "blk."; empty: it is in no layer.
+std::string_view layer_number(std::string_view stem, std::string_view layers) {
+  if (!stem.starts_with(layers)) return {};
+  const std::string_view rest = stem.substr(layers.size());
+  return rest.substr(0, rest.find('.') + 1);
+}
+
+// Whether `name` is `pattern`, with a number in the place of its #, if it has one.
+bool matches(std::string_view pattern, std::string_view name, std::int64_t& number) {
+  const std::size_t place = pattern.find('#');
+  if (place == std::string_view::npos) return pattern == name;
+  const std::string_view before = pattern.substr(0, place), after = pattern.substr(place + 1);
+  if (name.size() <= before.size() + after.size() || !name.starts_with(before) || !name.ends_with(after))
+    return false;
+  const char *begin = name.data() + before.size(), *end = name.data() + name.size() - after.size();
+  const auto read = std::from_chars(begin, end, number);
+  return read.ec == std::errc() && read.ptr == end;
+}
+
+std::optional<GgufPlace> place_among(const std::vector<GgufName>& names, std::string_view stem,
+                                     std::string_view prefix, std::string_view ending) {
+  // The last: of two that stand for one, the first is another architecture's.
+  for (auto name = names.rbegin(); name != names.rend(); ++name) {
+    GgufPlace place{.name = std::string(prefix).append(name->gguf).append(ending), .change = name->change};
+    if (name->change != unread && matches(name->hugging_face, stem, place.expert)) return place;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::string gguf_architecture_name(const GgufFile& file) {
@@ -252,7 +294,7 @@ std::string gguf_bert_kind(const GgufFile& file) {
 }
 
 const GgufArchitecture& gguf_architecture(const GgufFile& file) {
-  static const std::map<std::string, GgufArchitecture, std::less<>> all = all_names();
+  const auto& all = architectures();
   const std::string name = gguf_architecture_name(file);
   const auto found = all.find(name);
   if (found == all.end()) {
@@ -264,6 +306,67 @@ const GgufArchitecture& gguf_architecture(const GgufFile& file) {
   if (t5 && file.find("enc.blk.0.ffn_gate.weight") == nullptr) return variant_names("ungated");
   if (name == "bert" && gguf_bert_kind(file) != "bert") return variant_names(gguf_bert_kind(file));
   return found->second;
+}
+
+const GgufArchitecture* gguf_architecture(std::string_view name) {
+  const auto found = architectures().find(name);
+  return found == architectures().end() ? nullptr : &found->second;
+}
+
+GgufPlace hugging_face_place(const GgufArchitecture& architecture, const std::string& gguf) {
+  const auto [stem, ending] = stem_and_ending(gguf);
+  const auto among = [&](const std::vector<GgufName>& names, std::string_view last,
+                         const std::string& prefix) -> std::optional<GgufPlace> {
+    for (const GgufName& name : names) {
+      if (name.gguf == last)
+        return GgufPlace{prefix + std::string(name.hugging_face) + std::string(ending), name.change};
+    }
+    return std::nullopt;
+  };
+  if (const auto whole = among(architecture.names, stem, "")) return *whole;
+  for (const GgufLayers& layers : architecture.layers) {
+    const std::string_view number = layer_number(stem, layers.gguf);
+    if (number.empty()) continue;
+    const std::string prefix = std::string(layers.hugging_face).append(number);
+    const std::string_view last = stem.substr(layers.gguf.size() + number.size());
+    if (const auto inside = among(layers.names, last, prefix)) return *inside;
+  }
+  return {gguf};
+}
+
+std::optional<GgufPlace> gguf_place(const GgufArchitecture& architecture, const std::string& hugging_face) {
+  const auto [stem, ending] = stem_and_ending(hugging_face);
+  if (const auto whole = place_among(architecture.names, stem, "", ending)) return whole;
+  for (const GgufLayers& layers : architecture.layers) {
+    const std::string_view number = layer_number(stem, layers.hugging_face);
+    if (number.empty()) continue;
+    const std::string prefix = std::string(layers.gguf).append(number);
+    const std::string_view last = stem.substr(layers.hugging_face.size() + number.size());
+    if (const auto inside = place_among(layers.names, last, prefix, ending)) return inside;
+  }
+  return std::nullopt;
+}
+
+std::vector<std::int32_t> gguf_row_order(GgufChange change, std::int64_t heads, std::int64_t rows) {
+  std::vector<std::int32_t> order;
+  const auto add = [&](std::int64_t row) { order.push_back(static_cast<std::int32_t>(row)); };
+  if (change == query_pairs || change == key_pairs) {
+    const std::int64_t half = rows / heads / 2;
+    for (std::int64_t head = 0; head < heads; ++head) {
+      for (std::int64_t i = 0; i < 2; ++i) {
+        for (std::int64_t j = 0; j < half; ++j) add(head * 2 * half + 2 * j + i);
+      }
+    }
+  }
+  if (change == fused_by_kind) {
+    const std::int64_t size = rows / heads / 3;
+    for (std::int64_t head = 0; head < heads; ++head) {
+      for (std::int64_t kind = 0; kind < 3; ++kind) {
+        for (std::int64_t j = 0; j < size; ++j) add((kind * heads + head) * size + j);
+      }
+    }
+  }
+  return order;
 }
 
 }  // namespace heed::io

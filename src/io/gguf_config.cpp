@@ -121,18 +121,6 @@ void name_class(ConfigOfGguf& c, const char* type, const std::string& architectu
   c.use({"vocab_size", "tensor_data_layout", "pooling_type", "rope.scaling.finetuned"});
 }
 
-// What the factors of LLaMA 3's scaling are, by its formula, for rotary dimension i of `dim`.
-double llama3_factor(double theta, std::int64_t i, std::int64_t dim, double factor, double low, double high,
-                     double original) {
-  constexpr double kPi = 3.14159265358979323846;
-  const double frequency = 1 / std::pow(theta, static_cast<double>(2 * i) / static_cast<double>(dim));
-  const double wavelength = 2 * kPi / frequency;
-  if (wavelength < original / high) return 1;
-  if (wavelength > original / low) return factor;
-  const double smooth = (original / wavelength - low) / (high - low);
-  return 1 / ((1 - smooth) / factor + smooth);
-}
-
 std::vector<double> factors_in(const ConfigOfGguf& c, const char* name, std::int64_t dim) {
   const GgufTensor* tensor = c.file.find(name);
   if (tensor == nullptr) return {};
@@ -160,7 +148,7 @@ Json scaling_by_factors(const std::vector<double>& factors, double theta, std::i
   const double factor = factors.back();
   bool usual = factor > 1;
   for (std::size_t i = 0; i < factors.size() && usual; ++i) {
-    const double expected = llama3_factor(theta, static_cast<std::int64_t>(i), dim, factor, 1, 4, 8192);
+    const double expected = gguf_llama3_factor(theta, static_cast<std::int64_t>(i), dim, factor, 1, 4, 8192);
     usual = std::abs(factors[i] - expected) <= 1e-5 * expected;
   }
   if (usual)
@@ -598,6 +586,17 @@ void add_pooling(const ConfigOfGguf& c, std::map<std::string, std::string>& docu
 }
 
 }  // namespace
+
+double gguf_llama3_factor(double theta, std::int64_t i, std::int64_t dim, double factor, double low,
+                          double high, double original) {
+  constexpr double kPi = 3.14159265358979323846;
+  const double frequency = 1 / std::pow(theta, static_cast<double>(2 * i) / static_cast<double>(dim));
+  const double wavelength = 2 * kPi / frequency;
+  if (wavelength < original / high) return 1;
+  if (wavelength > original / low) return factor;
+  const double smooth = (original / wavelength - low) / (high - low);
+  return 1 / ((1 - smooth) / factor + smooth);
+}
 
 void keep_gguf_config(const std::filesystem::path& path) {
   const GgufFile file = GgufFile::open(path);

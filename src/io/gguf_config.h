@@ -1,6 +1,7 @@
 // The small files of a model in a GGUF file: config.json and the like, made of its metadata.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 
 namespace heed::io {
@@ -11,5 +12,10 @@ namespace heed::io {
 /// Throws Error naming the file and the key for metadata that are missing, of another type, or that change
 /// the computation in a way that heed does not follow.
 void keep_gguf_config(const std::filesystem::path& path);
+
+/// What a file has for rotary dimension i of `dim` in place of LLaMA 3's scaling, by its formula: by how much
+/// the frequency is divided.
+double gguf_llama3_factor(double theta, std::int64_t i, std::int64_t dim, double factor, double low,
+                          double high, double original);
 
 }  // namespace heed::io

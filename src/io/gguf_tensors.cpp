@@ -11,38 +11,6 @@
 namespace heed::io {
 namespace {
 
-// The name of a tensor in Hugging Face's files, and its change.
-struct Renamed {
-  std::string name;
-  GgufChange change = GgufChange::none;
-};
-
-std::optional<Renamed> renamed(const std::vector<GgufName>& names, std::string_view stem,
-                               std::string_view ending, const std::string& prefix) {
-  for (const GgufName& name : names) {
-    if (name.gguf == stem)
-      return Renamed{prefix + std::string(name.hugging_face) + std::string(ending), name.change};
-  }
-  return std::nullopt;
-}
-
-Renamed hugging_face_name(const GgufArchitecture& architecture, const std::string& name) {
-  const std::size_t dot = name.rfind('.');
-  const bool named = dot != std::string::npos && dot > 0;
-  const std::string_view stem = std::string_view(name).substr(0, named ? dot : name.size());
-  const std::string_view ending = named ? std::string_view(name).substr(dot) : std::string_view();
-  if (const auto whole = renamed(architecture.names, stem, ending, "")) return *whole;
-  for (const GgufLayers& layers : architecture.layers) {
-    if (!stem.starts_with(layers.gguf)) continue;
-    const std::string_view rest = stem.substr(layers.gguf.size());
-    const std::size_t end = rest.find('.');
-    if (end == std::string_view::npos) continue;
-    const std::string prefix = std::string(layers.hugging_face).append(rest.substr(0, end + 1));
-    if (const auto inside = renamed(layers.names, rest.substr(end + 1), ending, prefix)) return *inside;
-  }
-  return {name};
-}
-
 // Rows before those of the file, which no position reads.
 struct RowsBefore : Buffer::Source {
   Tensor rows;
@@ -53,6 +21,11 @@ struct RowsBefore : Buffer::Source {
     std::memcpy(to + bytes_before, numbers.data(), numbers.size() * sizeof(float));
   }
 };
+
+bool reorders_rows(GgufChange change) {
+  return change == GgufChange::query_pairs || change == GgufChange::key_pairs ||
+         change == GgufChange::fused_by_kind;
+}
 
 std::int64_t product(const std::vector<std::int64_t>& shape, std::size_t from) {
   std::int64_t numbers = 1;
@@ -65,8 +38,8 @@ std::int64_t product(const std::vector<std::int64_t>& shape, std::size_t from) {
 GgufTensors::GgufTensors(GgufFile file) : file_(std::move(file)) {
   const GgufArchitecture& architecture = gguf_architecture(file_);
   for (const GgufTensor& tensor : file_.tensors()) {
-    Renamed name = hugging_face_name(architecture, tensor.name);
-    if (name.change != GgufChange::unread) add(tensor, std::move(name.name), name.change);
+    GgufPlace place = hugging_face_place(architecture, tensor.name);
+    if (place.change != GgufChange::unread) add(tensor, std::move(place.name), place.change);
   }
 }
 
@@ -89,8 +62,7 @@ void GgufTensors::add(const GgufTensor& tensor, std::string name, GgufChange cha
                        .end = tensor.bytes},
               .tensor = &tensor,
               .change = change};
-  if (change == GgufChange::query_pairs || change == GgufChange::key_pairs ||
-      change == GgufChange::fused_by_kind) {
+  if (reorders_rows(change)) {
     const std::int64_t parts = heads(change) * (change == GgufChange::fused_by_kind ? 3 : 2);
     if (tensor.shape.front() % parts != 0 || tensor.shape.front() > INT32_MAX)
       fail(fmt::format("expected rows for {} heads, got {}", heads(change), tensor.shape.front()));
@@ -150,29 +122,6 @@ Tensor GgufTensors::get(std::string_view name) const {
   return wanted.made;
 }
 
-// Where the rows of the tensor lie in the file; empty: as they come.
-std::vector<std::int32_t> GgufTensors::order_of(const Entry& entry, std::int64_t rows) const {
-  std::vector<std::int32_t> order;
-  const auto add = [&](std::int64_t row) { order.push_back(static_cast<std::int32_t>(row)); };
-  if (entry.change == GgufChange::query_pairs || entry.change == GgufChange::key_pairs) {
-    const std::int64_t count = heads(entry.change), half = rows / count / 2;
-    for (std::int64_t head = 0; head < count; ++head) {
-      for (std::int64_t i = 0; i < 2; ++i) {
-        for (std::int64_t j = 0; j < half; ++j) add(head * 2 * half + 2 * j + i);
-      }
-    }
-  }
-  if (entry.change == GgufChange::fused_by_kind) {
-    const std::int64_t count = heads(entry.change), size = rows / count / 3;
-    for (std::int64_t head = 0; head < count; ++head) {
-      for (std::int64_t kind = 0; kind < 3; ++kind) {
-        for (std::int64_t j = 0; j < size; ++j) add((kind * count + head) * size + j);
-      }
-    }
-  }
-  return order;
-}
-
 Tensor GgufTensors::make(const Entry& entry) const {
   const GgufTensor& tensor = *entry.tensor;
   const Shape shape{std::span<const std::int64_t>(entry.info.shape)};
@@ -209,7 +158,8 @@ Tensor GgufTensors::make(const Entry& entry) const {
     matrix.rows /= tensor.shape[0];
     matrix.data += static_cast<std::size_t>(entry.expert) * static_cast<std::size_t>(entry.info.end);
   }
-  matrix.order = order_of(entry, matrix.rows);
+  if (reorders_rows(entry.change))
+    matrix.order = gguf_row_order(entry.change, heads(entry.change), matrix.rows);
   matrix.transposed = entry.change == GgufChange::transposed;
   return tensor_of_blocks(std::move(matrix), shape);
 }

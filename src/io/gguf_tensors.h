@@ -41,7 +41,6 @@ class GgufTensors {
   void add(const GgufTensor& tensor, std::string name, GgufChange change);
   void add_entry(std::string name, Entry entry);
   std::int64_t heads(GgufChange change) const;
-  std::vector<std::int32_t> order_of(const Entry& entry, std::int64_t rows) const;
   Tensor make(const Entry& entry) const;
 
   GgufFile file_;

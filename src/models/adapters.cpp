@@ -263,4 +263,8 @@ QuantizeReport Model::quantize(const QuantizeOptions&, const std::function<void(
   throw Error("quantize: expected a model of files, got " + family());
 }
 
+QuantizeReport Model::save_gguf(const fs::path& file, GgufType, const fs::path&) const {
+  throw Error(file.string() + ": expected a model of files, got " + family());
+}
+
 }  // namespace heed

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "heed/models/model.h"
+#include "models/gguf_writing.h"
 #include "models/int8_activations.h"
 #include "models/quantize.h"
 #include "models/weight_builder.h"
@@ -30,9 +31,18 @@ class Assembled : public Interface {
   }
   void merge_adapters() override { heed::merge_adapters(files_.weights); }
   QuantizeReport quantize(const QuantizeOptions& options, const std::function<void()>& calibrate) override {
-    QuantizeReport report = heed::quantize(files_.weights, options, calibrate);
+    if (options.method == QuantizeMethod::awq && files_.scaled_layers.empty())
+      throw Error(
+          "quantize: expected a model in which awq can scale the inputs of maps (a decoder like LLaMA "
+          "without experts), got " +
+          family() + " (use gptq)");
+    QuantizeReport report = heed::quantize(files_.weights, options, calibrate, files_.scaled_layers);
     files_.quantization = quantization_config(report, options);
     return report;
+  }
+  QuantizeReport save_gguf(const std::filesystem::path& file, GgufType type,
+                           const std::filesystem::path& tokenizer) const override {
+    return heed::save_gguf(files_, file, type, tokenizer);
   }
   std::int64_t use_int8_activations(bool use) override {
     return heed::use_int8_activations(files_.weights, use);

@@ -1,6 +1,9 @@
 #include "models/quantize.h"
 
 #include <algorithm>
+#include <list>
+#include <memory>
+#include <set>
 #include <utility>
 
 #include "heed/autograd.h"
@@ -16,6 +19,9 @@ constexpr std::int64_t kGramBytes = std::int64_t{3} << 29;  // of inputs' produc
 bool is_map(const TensorRow& row) {
   return (row.target == AdapterTarget::linear || row.target == AdapterTarget::linear_in_out) && !row.head;
 }
+
+// The maps of a decoder read what an encoder makes, after it was quantized.
+bool is_in_decoder(const TensorRow& row) { return row.name.find("decoder.") != std::string::npos; }
 
 std::string module_of_weight(const std::string& weight) { return weight.substr(0, weight.rfind(".weight")); }
 
@@ -40,10 +46,102 @@ class Watch {
   std::vector<Tensor> grams_;
 };
 
+// What the maps of a group read while the model runs.
+class GroupWatch {
+ public:
+  GroupWatch(const Weights& weights, ScaledGroup group)
+      : weight_(weights[group.maps.front()]), group_(std::move(group)) {
+    const std::int64_t k = weight_.size(1);
+    gram_ = Tensor::zeros({k, k});
+    sizes_ = std::make_shared<std::vector<double>>(static_cast<std::size_t>(k));
+    weight_.observe([gram = gram_, sizes = sizes_](const Tensor& x) mutable {
+      add_gram(x, gram);
+      add_sizes(x, *sizes);
+    });
+  }
+  ~GroupWatch() { weight_.observe({}); }
+  GroupWatch(const GroupWatch&) = delete;
+
+  // Exchanges scales between the maps and their source.
+  void scale(Weights& weights, const CodeOptions& to) {
+    if (group_.source.empty()) return;
+    const std::vector<float> scales = best_scales(weights, group_, gram_, *sizes_, to);
+    fold_scales(weights, group_, scales);
+    gram_ = scaled_gram(gram_, group_, scales);
+  }
+  const std::vector<std::string>& maps() const { return group_.maps; }
+  const Tensor& gram() const { return gram_; }
+
+ private:
+  Weight weight_;
+  ScaledGroup group_;
+  Tensor gram_;
+  std::shared_ptr<std::vector<double>> sizes_;
+};
+
+// The rows to quantize, in groups, layer by layer; those in no group are groups of their own, with the layer
+// that comes next.
+std::vector<std::vector<ScaledGroup>> groups_of(const std::vector<const TensorRow*>& rows,
+                                                const std::vector<std::vector<ScaledGroup>>& layers) {
+  std::set<std::string> names;
+  for (const TensorRow* row : rows) names.insert(row->name);
+  std::vector<std::vector<ScaledGroup>> result;
+  for (const std::vector<ScaledGroup>& layer : layers) {
+    std::vector<ScaledGroup>& own = result.emplace_back();
+    for (const ScaledGroup& group : layer) {
+      const bool whole = std::all_of(group.maps.begin(), group.maps.end(),
+                                     [&](const std::string& map) { return names.contains(map); });
+      if (!whole) continue;
+      own.push_back(group);
+      for (const std::string& map : group.maps) names.erase(map);
+    }
+  }
+  for (const std::string& name : names) result.push_back({{.maps = {name}}});
+  return result;
+}
+
+void quantize_by_awq(Weights& weights, const std::vector<const TensorRow*>& rows, const CodeOptions& to,
+                     const std::function<void()>& calibrate,
+                     const std::vector<std::vector<ScaledGroup>>& layers, QuantizeReport& report) {
+  const auto groups = groups_of(rows, layers);
+  for (std::size_t begin = 0, end = begin; begin < groups.size(); begin = end) {
+    std::int64_t bytes = 0;
+    std::list<GroupWatch> watches;  // whose elements stay where they are
+    for (; end < groups.size() && (end == begin || bytes < kGramBytes); ++end) {
+      for (const ScaledGroup& group : groups[end]) {
+        const std::int64_t k = weights[group.maps.front()].size(1);
+        bytes += k * k * 4;
+        watches.emplace_back(weights, group);
+      }
+    }
+    if (watches.empty()) continue;
+    calibrate();
+    for (GroupWatch& watch : watches) watch.scale(weights, to);
+    for (const GroupWatch& watch : watches) {
+      for (const std::string& name : watch.maps()) {
+        const Tensor numbers = weights[name].dequantized();
+        Tensor made, values;
+        double least = 0;
+        for (const auto& codes : {nearest_codes(numbers, to), clipped_codes(numbers, watch.gram(), to)}) {
+          const Tensor tensor = tensor_of(codes, numbers.shape()), copy = tensor.clone();
+          const double error = relative_loss(numbers, copy, watch.gram());
+          if (made.defined() && error >= least) continue;
+          least = error;
+          made = tensor;
+          values = copy;
+        }
+        report.maps.push_back({name, relative_loss(numbers, values), least});
+        weights.replace(name, made);
+      }
+    }
+  }
+}
+
 }  // namespace
 
 QuantizeReport quantize(Weights& weights, const QuantizeOptions& options,
-                        const std::function<void()>& calibrate) {
+                        const std::function<void()>& calibrate,
+                        const std::vector<std::vector<ScaledGroup>>& layers) {
   if (options.bits != 4 && options.bits != 8)
     throw Error("quantize: expected 4 or 8 bits, got " + std::to_string(options.bits));
   if (options.group < 32 || options.group % 32 != 0)
@@ -69,9 +167,14 @@ QuantizeReport quantize(Weights& weights, const QuantizeOptions& options,
     throw Error("quantize: expected linear maps whose rows are whole groups of " +
                 std::to_string(options.group) + " numbers, got none (choose a smaller group)");
   const CodeOptions to{options.bits, options.group, options.scale_type};
+  if (options.method == QuantizeMethod::awq) {
+    quantize_by_awq(weights, rows, to, calibrate, layers, report);
+    return report;
+  }
   for (std::size_t begin = 0, end = begin; begin < rows.size(); begin = end) {
     std::int64_t bytes = 0;
-    while (end < rows.size() && (end == begin || bytes < kGramBytes)) {
+    while (end < rows.size() && (end == begin || bytes < kGramBytes) &&
+           is_in_decoder(*rows[end]) == is_in_decoder(*rows[begin])) {
       bytes += rows[end]->shape[1] * rows[end]->shape[1] * 4;
       ++end;
     }
@@ -87,8 +190,8 @@ QuantizeReport quantize(Weights& weights, const QuantizeOptions& options,
       const Tensor numbers = weights[name].dequantized();
       const auto codes = watch ? gptq_codes(numbers, watch->gram(i), to) : nearest_codes(numbers, to);
       const Tensor made = tensor_of(codes, some[i]->shape), values = made.clone();
-      QuantizedMap& map = report.maps.emplace_back(QuantizedMap{name, relative_error(numbers, values)});
-      if (watch) map.output_error = relative_error(numbers, values, watch->gram(i));
+      QuantizedMap& map = report.maps.emplace_back(QuantizedMap{name, relative_loss(numbers, values)});
+      if (watch) map.output_error = relative_loss(numbers, values, watch->gram(i));
       weights.replace(name, made);
     }
   }

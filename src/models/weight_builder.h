@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <exception>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <set>
 #include <string>
@@ -18,6 +19,8 @@
 #include "heed/nn/norm.h"
 #include "heed/random.h"
 #include "models/adapters.h"
+#include "models/awq.h"
+#include "models/gguf_model.h"
 #include "models/weights.h"
 
 namespace heed {
@@ -46,8 +49,10 @@ struct ModelFiles {
   Config config;
   std::string generation;  // text of generation_config.json; empty where there is none
   Weights weights;
-  std::optional<TrainedAdapter> trained = {};  // saved instead of the model
-  std::string quantization = "null";           // quantization_config of what is saved, as JSON
+  std::optional<TrainedAdapter> trained = {};                // saved instead of the model
+  std::string quantization = "null";                         // quantization_config of what is saved, as JSON
+  std::vector<std::vector<ScaledGroup>> scaled_layers = {};  // of awq; empty: the family has none
+  std::function<GgufModel()> gguf = {};  // throws for what a GGUF file does not keep; null: all of it
 
   /// Writes config.json, model.safetensors and, if the model `generates`, generation_config.json; of a
   /// trained adapter, that and config.json.

@@ -45,7 +45,9 @@ class Grid {
   int center_, most_;
 };
 
-float best_scale(const double* w, std::int64_t count, const CodeOptions& options) {
+// The scale with the least error_of(grid).
+template <class Error>
+float best_scale(const double* w, std::int64_t count, const CodeOptions& options, Error error_of) {
   double largest = 0;
   for (std::int64_t i = 0; i < count; ++i) largest = std::max(largest, std::abs(w[i]));
   if (!(largest > 0)) return 0;
@@ -55,18 +57,24 @@ float best_scale(const double* w, std::int64_t count, const CodeOptions& options
     const double factor = 1 - 0.02 * step;
     const float scale =
         rounded(static_cast<float>(factor * largest / ((1 << (options.bits - 1)) - 1)), options.scale_type);
-    const Grid grid(scale, options.bits);
-    double error = 0;
-    for (std::int64_t i = 0; i < count; ++i) {
-      const double difference = w[i] - grid.number(grid.code(w[i]));
-      error += difference * difference;
-    }
+    const double error = error_of(Grid(scale, options.bits));
     if (step < 0 || error < least) {
       least = error;
       best = scale;
     }
   }
   return best;
+}
+
+float best_scale(const double* w, std::int64_t count, const CodeOptions& options) {
+  return best_scale(w, count, options, [&](const Grid& grid) {
+    double error = 0;
+    for (std::int64_t i = 0; i < count; ++i) {
+      const double difference = w[i] - grid.number(grid.code(w[i]));
+      error += difference * difference;
+    }
+    return error;
+  });
 }
 
 std::shared_ptr<CodeMatrix> empty_codes(const Tensor& w, const CodeOptions& options) {
@@ -94,7 +102,11 @@ Matrix inverse_factor(const Tensor& gram) {
 
 }  // namespace
 
-std::shared_ptr<CodeMatrix> nearest_codes(const Tensor& w, const CodeOptions& options) {
+namespace {
+
+// Codes of the scales that `scale_of` chooses for the numbers of group g of all rows.
+template <class Scale>
+std::shared_ptr<CodeMatrix> codes_by_group(const Tensor& w, const CodeOptions& options, Scale scale_of) {
   auto made = empty_codes(w, options);
   const float* numbers = w.data<float>();
   const std::int64_t group = options.group;
@@ -102,7 +114,7 @@ std::shared_ptr<CodeMatrix> nearest_codes(const Tensor& w, const CodeOptions& op
     std::vector<double> one(static_cast<std::size_t>(group));
     for (std::int64_t g = begin; g < end; ++g) {
       std::copy_n(numbers + g * group, group, one.begin());
-      const float scale = best_scale(one.data(), group, options);
+      const float scale = scale_of(one.data(), g);
       made->scales[static_cast<std::size_t>(g)] = scale;
       const Grid grid(scale, options.bits);
       for (std::int64_t i = 0; i < group; ++i)
@@ -110,6 +122,28 @@ std::shared_ptr<CodeMatrix> nearest_codes(const Tensor& w, const CodeOptions& op
     }
   });
   return made;
+}
+
+}  // namespace
+
+std::shared_ptr<CodeMatrix> nearest_codes(const Tensor& w, const CodeOptions& options) {
+  return codes_by_group(w, options, [&](const double* numbers, std::int64_t) {
+    return best_scale(numbers, options.group, options);
+  });
+}
+
+std::shared_ptr<CodeMatrix> clipped_codes(const Tensor& w, const Tensor& gram, const CodeOptions& options) {
+  const std::int64_t k = w.size(1), group = options.group;
+  const Matrix products = FloatMap(gram.data<float>(), k, k).cast<double>();
+  return codes_by_group(w, options, [&](const double* numbers, std::int64_t g) {
+    const std::int64_t begin = g % (k / group) * group;
+    const auto block = products.block(begin, begin, group, group);
+    Eigen::VectorXd lost(group);
+    return best_scale(numbers, group, options, [&](const Grid& grid) -> double {
+      for (std::int64_t i = 0; i < group; ++i) lost[i] = numbers[i] - grid.number(grid.code(numbers[i]));
+      return lost.dot(block * lost);
+    });
+  });
 }
 
 std::shared_ptr<CodeMatrix> gptq_codes(const Tensor& w, const Tensor& gram, const CodeOptions& options) {
@@ -157,18 +191,20 @@ void add_gram(const Tensor& x, Tensor& gram) {
                         .beta = 1});
 }
 
-double relative_error(const Tensor& w, const Tensor& v, const Tensor& gram) {
-  const auto size = [&](const Tensor& d) {
-    const FloatMap rows(d.data<float>(), d.size(0), d.size(1));
-    if (!gram.defined()) return rows.cast<double>().squaredNorm();
-    const Tensor product = matmul(d, gram);
-    return FloatMap(product.data<float>(), d.size(0), d.size(1))
-        .cast<double>()
-        .cwiseProduct(rows.cast<double>())
-        .sum();
-  };
-  const double all = size(w);
-  return all > 0 ? std::sqrt(std::max(0.0, size((w - v).contiguous())) / all) : 0;
+double squared_size(const Tensor& w, const Tensor& gram) {
+  const FloatMap rows(w.data<float>(), w.size(0), w.size(1));
+  if (!gram.defined()) return rows.cast<double>().squaredNorm();
+  const Tensor product = matmul(w, gram);
+  const double sum = FloatMap(product.data<float>(), w.size(0), w.size(1))
+                         .cast<double>()
+                         .cwiseProduct(rows.cast<double>())
+                         .sum();
+  return std::max(0.0, sum);
+}
+
+double relative_loss(const Tensor& w, const Tensor& v, const Tensor& gram) {
+  const double all = squared_size(w, gram);
+  return all > 0 ? std::sqrt(squared_size((w - v).contiguous(), gram) / all) : 0;
 }
 
 }  // namespace heed

@@ -28,7 +28,14 @@ std::shared_ptr<CodeMatrix> gptq_codes(const Tensor& w, const Tensor& gram, cons
 /// gram [k, k] += x^T x, x [..., k], both f32.
 void add_gram(const Tensor& x, Tensor& gram);
 
+/// nearest_codes() such that x w^T changes least for inputs whose x^T x is `gram` [k, k], each group taken by
+/// itself: the scale of a group is the one with the least d G d^T, G the group's block of `gram`.
+std::shared_ptr<CodeMatrix> clipped_codes(const Tensor& w, const Tensor& gram, const CodeOptions& options);
+
+/// |w|^2, the sum of squares of w [n, k]; with a gram, |x w^T|^2.
+double squared_size(const Tensor& w, const Tensor& gram = {});
+
 /// |w - v| / |w| (Frobenius), w and v [n, k]; with a gram, |x (w - v)^T| / |x w^T|.
-double relative_error(const Tensor& w, const Tensor& v, const Tensor& gram = {});
+double relative_loss(const Tensor& w, const Tensor& v, const Tensor& gram = {});
 
 }  // namespace heed

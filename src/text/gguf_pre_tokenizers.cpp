@@ -1,5 +1,7 @@
 #include "text/gguf_pre_tokenizers.h"
 
+#include <algorithm>
+
 namespace heed {
 namespace {
 
@@ -128,7 +130,8 @@ constexpr GgufPreTokenizer kGgufPreTokenizers[] = {
      .patterns = kGpt2},
     {.names = "mpt olmo modern-bert", .patterns = kGpt2, .composes = true},
     {.names = "jina-v1-en jina-v2-code roberta-bpe", .patterns = kGpt2, .joins_pairs_twice = true},
-    {.names = "starcoder refact smollm codeshell exaone minerva-7b mellum2", .patterns = kDigitsGpt2},
+    // The first of the names is the one that llama.cpp decodes with spaces as they are.
+    {.names = "smollm starcoder refact codeshell exaone minerva-7b mellum2", .patterns = kDigitsGpt2},
     {.names = "command-r", .patterns = kDigitsGpt2, .composes = true},
     {.names = "qwen2 deepseek-r1-qwen kormo f2llmv2 megrez", .patterns = kQwen2, .composes = true},
     {.names = "stablelm2 hunyuan solar-open grok-2", .patterns = kQwen2},
@@ -155,6 +158,16 @@ const GgufPreTokenizer* gguf_pre_tokenizer(std::string_view name) {
     }
   }
   return nullptr;
+}
+
+std::string_view gguf_pre_tokenizer_name(std::span<const std::string> patterns, bool composes,
+                                         bool ignores_merges) {
+  for (const GgufPreTokenizer& one : kGgufPreTokenizers) {
+    const bool same = std::equal(patterns.begin(), patterns.end(), one.patterns.begin(), one.patterns.end());
+    if (same && one.composes == composes && one.ignores_merges == ignores_merges)
+      return one.names.substr(0, one.names.find(' '));
+  }
+  return {};
 }
 
 }  // namespace heed

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <span>
+#include <string>
 #include <string_view>
 
 namespace heed {
@@ -19,5 +20,8 @@ struct GgufPreTokenizer {
 
 /// The one of that name, or null.
 const GgufPreTokenizer* gguf_pre_tokenizer(std::string_view name);
+/// The name of one that splits by these patterns, or nothing if there is none.
+std::string_view gguf_pre_tokenizer_name(std::span<const std::string> patterns, bool composes,
+                                         bool ignores_merges);
 
 }  // namespace heed

@@ -13,17 +13,15 @@
 #include "heed/core/utf8.h"
 #include "heed/error.h"
 #include "text/gguf_pre_tokenizers.h"
+#include "text/gguf_tokenizer.h"
 #include "text/loaders.h"
 
 namespace heed {
 namespace {
 
-constexpr const char* kTokens = "tokenizer.ggml.tokens";
-constexpr const char* kTypes = "tokenizer.ggml.token_type";
-constexpr const char* kScores = "tokenizer.ggml.scores";
-constexpr std::string_view kBlank = "\xE2\x96\x81";  // U+2581, a space in SentencePiece
-
-enum class GgufToken { normal = 1, unknown, control, user_defined, unused, byte };
+constexpr const char *kTokens = gguf_keys::kTokens, *kTypes = gguf_keys::kTypes,
+                     *kScores = gguf_keys::kScores;
+constexpr std::string_view kBlank = gguf_keys::kBlank;
 
 std::string replaced(std::string_view text, std::string_view from, std::string_view to) {
   std::string result;
@@ -338,18 +336,10 @@ std::vector<std::size_t> unigram_pieces(const GgufVocabulary& v, bool fairseq) {
   return ids;
 }
 
-struct RoleName {
-  const char* gguf;
-  const char* key;
-};
-constexpr RoleName kGgufRoles[] = {
-    {"bos", "bos_token"},   {"eos", "eos_token"}, {"unknown", "unk_token"},  {"padding", "pad_token"},
-    {"mask", "mask_token"}, {"cls", "cls_token"}, {"seperator", "sep_token"}};
-
 Json tokenizer_config(const GgufVocabulary& v, const char* tokenizer_class) {
   Json config = Json::object();
-  for (const RoleName& role : kGgufRoles) {
-    if (const auto id = v.id(role.gguf)) config[role.key] = v.text(*id);
+  for (const GgufRole& role : kGgufRoles) {
+    if (const auto id = v.id(role.gguf)) config[role_key(role.role)] = v.text(*id);
   }
   const std::string length = v.file.string("general.architecture").value_or("") + ".context_length";
   if (const auto most = v.file.integer(length); most && *most > 0) config["model_max_length"] = *most;

@@ -76,17 +76,88 @@ TEST(Quantize, GptqLooksAtATextAndLosesLess) {
   EXPECT_THAT(table, HasSubstr("mean of "));
 }
 
+TEST(Quantize, ComparesWithTheModelBefore) {
+  const Folder folder;
+  spill(folder / "texts.txt", "a dull and lifeless film\nthe acting is superb\nnot worth your time\n");
+  const Words words =
+      with_words(kQuantize, {"--compare", folder / "texts.txt", "--output", folder / "small"});
+  const std::string table = output_of(with_words(words, {"--bits", "8"}));
+  EXPECT_THAT(table, HasSubstr("vectors of 3 texts: cosine with those before 0.99"));
+  EXPECT_THAT(table, HasSubstr("; 100.00% have the same label"));
+  const Words again =
+      with_words(kQuantize, {"--compare", folder / "texts.txt", "--output", folder / "again"});
+  const Json agreement = json_lines(output_of(with_words(again, {"--json"}))).at(0).at("agreement");
+  EXPECT_EQ(agreement.at("texts"), 3);
+  EXPECT_GT(agreement.at("mean_cosine").get<double>(), 0.9);
+  EXPECT_LE(agreement.at("least_cosine").get<double>(), agreement.at("mean_cosine").get<double>());
+  EXPECT_GT(agreement.at("equal_labels").get<double>(), 0.5);
+  spill(folder / "none.txt", "");
+  expect_error(1, with_words(kQuantize, {"--compare", folder / "none.txt", "--output", folder / "x"}),
+               "none.txt: expected texts, one a line, got none");
+}
+
+// How vectors are made is in folders beside the model.
+TEST(Quantize, CopiesTheModulesOfSentenceTransformers) {
+  const Folder folder;
+  std::filesystem::copy(tiny_model(), folder / "model");
+  std::filesystem::create_directory(folder / "model/1_Pooling");
+  spill(folder / "model/1_Pooling/config.json", "{}");
+  spill(folder / "model/modules.json", R"([{"idx": 0, "path": ""}, {"idx": 1, "path": "1_Pooling"}])");
+  output_of({"merge", "--model", folder / "model", "--dtype", "bf16", "--output", folder / "to"});
+  EXPECT_EQ(slurp(folder / "to/1_Pooling/config.json"), "{}");
+}
+
+TEST(Quantize, GptqOfAnEncoderDecoderReadsPairs) {
+  const Folder folder;
+  spill(folder / "pairs.tsv",
+        "I like tea.\tJ'aime le thé.\nHe sleeps.\tIl dort.\nWho is it?\tQui est-ce ?\n");
+  const auto errors = [&](const Words& more, const std::string& name) {
+    const Words words{"quantize", "--model", "en-fr", "--group", "32", "--json", "--output", folder / name};
+    return json_lines(output_of(with_words(words, more))).at(0).at("maps");
+  };
+  const Json maps = errors({"--method", "gptq", "--calibrate", folder / "pairs.tsv"}, "gptq");
+  std::size_t decoder = 0;
+  for (const Json& map : maps) {
+    EXPECT_GT(map.at("output_error").get<double>(), 0) << map.at("name");
+    EXPECT_LT(map.at("output_error").get<double>(), map.at("weight_error").get<double>()) << map.at("name");
+    decoder += map.at("name").get<std::string>().find("decoder.") != std::string::npos ? 1 : 0;
+  }
+  EXPECT_GT(decoder, maps.size() / 2);
+  EXPECT_EQ(output_of({"translate", "--model", folder / "gptq", "He sleeps."}), "Il dort.\n");
+}
+
+TEST(Quantize, WritesAGgufFile) {
+  const Folder folder;
+  const std::string from = std::string(HEED_FIXTURES) + "/gguf/phi3-longrope.gguf";
+  const Words gguf{"quantize", "--model", from, "--output", folder / "x.gguf"};
+  const Json report = json_lines(output_of(with_words(gguf, {"--json"}))).at(0);
+  EXPECT_EQ(report.at("type"), "q4_0");
+  EXPECT_FALSE(report.at("maps").empty());
+  EXPECT_THAT(output_of({"info", "--model", folder / "x.gguf"}), HasSubstr("phi3"));
+  EXPECT_THAT(output_of(with_words(gguf, {"--type", "q8_0"})), HasSubstr("mean of "));
+  EXPECT_THAT(run({"quantize", "--model", folder / "x.gguf", "--output", folder / "y.gguf"}).err,
+              HasSubstr("its weights are quantized already, and are rounded a second time"));
+  expect_error(2, with_words(gguf, {"--type", "q4_k"}), "--type: expected q8_0, q4_0 or q4_1, got q4_k");
+  expect_error(2, with_words(gguf, {"--bits", "8"}),
+               "--bits: expected with a directory as --output only (a GGUF file has --type)");
+  expect_error(2, with_words(kQuantize, {"--output", folder / "out", "--type", "q8_0"}),
+               "--type: expected with --output FILE.gguf only");
+  expect_error(1, with_words(kQuantize, {"--output", folder / "z.gguf"}),
+               "model_type: expected one of gemma2, gemma3_text, granite, llama");
+  EXPECT_FALSE(std::filesystem::exists(folder / "z.gguf"));
+}
+
 TEST(Quantize, SaysWhatDoesNotFit) {
   const Folder folder;
   const Words to{"--output", folder / "out"};
   expect_error(2, with_words(with_words(kQuantize, to), {"--bits", "3"}), "--bits: expected 4 or 8, got 3");
   expect_error(2, with_words(with_words(kQuantize, to), {"--group", "48"}),
                "--group: expected a multiple of 32, got 48");
-  expect_error(2, with_words(with_words(kQuantize, to), {"--method", "awq"}),
-               "--method: expected rtn or gptq, got awq");
+  expect_error(2, with_words(with_words(kQuantize, to), {"--method", "round"}),
+               "--method: expected rtn, gptq or awq, got round");
   expect_error(2, with_words(with_words(kQuantize, to), {"--method", "gptq"}), "--calibrate: missing");
   expect_error(2, with_words(with_words(kQuantize, to), {"--calibrate", "a.txt"}),
-               "--calibrate: expected with --method gptq");
+               "--calibrate: expected with --method gptq or awq");
   expect_error(
       1, with_words(with_words(kQuantize, to), {"--method", "gptq", "--calibrate", folder / "none.txt"}),
       "none.txt");
@@ -94,7 +165,11 @@ TEST(Quantize, SaysWhatDoesNotFit) {
   expect_error(1,
                with_words(with_words({"quantize", "--model", "en-fr"}, to),
                           {"--method", "gptq", "--calibrate", std::string(HEED_FIXTURES) + "/configs.json"}),
-               "expected a decoder or an encoder of texts to calibrate, got marian (use --method rtn)");
+               "configs.json: line 1: expected a source, a tab and a target, got no tab");
+  expect_error(1,
+               with_words(with_words(kQuantize, to),
+                          {"--method", "awq", "--calibrate", std::string(HEED_FIXTURES) + "/configs.json"}),
+               "expected a model in which awq can scale the inputs of maps");
   EXPECT_FALSE(std::filesystem::exists(folder / "out"));
   std::filesystem::create_directory(folder / "out");
   spill(folder / "out/config.json", "{}");

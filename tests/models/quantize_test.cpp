@@ -48,7 +48,7 @@ double distance(const std::vector<float>& a, const std::vector<float>& b) {
 
 TEST(Quantize, WritesWhatItComputes) {
   const auto plain = random_llama();
-  for (const QuantizeMethod method : {QuantizeMethod::nearest, QuantizeMethod::gptq}) {
+  for (const QuantizeMethod method : {QuantizeMethod::nearest, QuantizeMethod::gptq, QuantizeMethod::awq}) {
     for (const int bits : {4, 8}) {
       const auto model = random_llama();
       const QuantizeReport report =
@@ -56,7 +56,7 @@ TEST(Quantize, WritesWhatItComputes) {
       ASSERT_FALSE(report.maps.empty());
       for (const QuantizedMap& map : report.maps) {
         EXPECT_LT(map.weight_error, bits == 8 ? 0.02 : 0.3) << map.name;
-        EXPECT_EQ(map.output_error.has_value(), method == QuantizeMethod::gptq);
+        EXPECT_EQ(map.output_error.has_value(), method != QuantizeMethod::nearest);
       }
       const std::vector<float> logits = logits_of(*model);
       const double moved = distance(logits_of(*plain), logits);
@@ -93,6 +93,34 @@ TEST(Quantize, WritesCompressedTensors) {
   load_model(folder.path())->save(again.path());
   EXPECT_FALSE(nlohmann::json::parse(read_file(again / "config.json")).contains("quantization_config"));
   EXPECT_TRUE(SafetensorsFile::open(again / "model.safetensors").contains(name));
+}
+
+// Where some inputs are much larger than others.
+TEST(Quantize, AwqLosesLessThanRounding) {
+  for (const char* name : {"llama", "gemma2", "phi3", "olmo2"}) {
+    const Config config = Config::load(decoder_folder(name) / "config.json")
+                              .with(R"({"hidden_size": 64, "intermediate_size": 96, "head_dim": 16,
+                                        "num_attention_heads": 4, "num_key_value_heads": 2})");
+    const auto made = [&] {
+      Generator generator(3);
+      auto model = make_model(config, generator);
+      for (const Parameter& p : model->parameters()) {
+        if (p.decays || p.name.find("norm") == std::string::npos) continue;
+        Tensor norm = p.tensor;
+        for (std::int64_t i = 0; i < norm.numel(); i += 7) norm.data<float>()[i] = 20;
+      }
+      return model;
+    };
+    const std::vector<float> plain = logits_of(*made());
+    const auto lost = [&](QuantizeMethod method) {
+      const auto model = made();
+      model->quantize({.bits = 4, .group = 32, .method = method}, [&] { logits_of(*model); });
+      return distance(plain, logits_of(*model));
+    };
+    EXPECT_LT(lost(QuantizeMethod::awq), lost(QuantizeMethod::nearest)) << name;
+  }
+  EXPECT_ERROR(load_model(decoder_folder("mixtral"))->quantize({.group = 32, .method = QuantizeMethod::awq}),
+               "expected a model in which awq can scale the inputs of maps");
 }
 
 TEST(Quantize, RefusesWhatDoesNotFit) {

@@ -20,6 +20,12 @@ Tensor decoded(const CodeMatrix& m) {
   return y;
 }
 
+double norm_of(const Tensor& x) {
+  double sum = 0;
+  for (const float value : x.to_vector<float>()) sum += std::pow(static_cast<double>(value), 2);
+  return std::sqrt(sum);
+}
+
 TEST(Quantization, NearestCodesAreOfTheBestScale) {
   const Tensor w = random_tensor({6, 96}, 7).to(DType::f32);
   for (const int bits : {4, 8}) {
@@ -45,6 +51,21 @@ TEST(Quantization, NearestCodesAreOfTheBestScale) {
       }
     }
   }
+}
+
+TEST(Quantization, ClippedCodesLoseLessOfTheOutputs) {
+  const Tensor w = random_tensor({8, 64}, 7).to(DType::f32);
+  Tensor x = random_tensor({40, 64}, 8).to(DType::f32), gram = Tensor::zeros({64, 64});
+  for (std::int64_t i = 0; i < x.numel(); i += 9) x.data<float>()[i] *= 6;
+  // Inputs of one group at a time, so that groups do not make up for each other.
+  for (std::int64_t i = 0; i < 40; ++i) std::fill_n(x.data<float>() + i * 64 + (i % 2) * 32, 32, 0.0F);
+  add_gram(x, gram);
+  const CodeOptions options{4, 32, DType::f32};
+  const double clipped = relative_loss(w, decoded(*clipped_codes(w, gram, options)), gram),
+               nearest = relative_loss(w, decoded(*nearest_codes(w, options)), gram);
+  EXPECT_LT(clipped, nearest);
+  EXPECT_NEAR(squared_size(w, gram), std::pow(norm_of(matmul(x, transpose(w, 0, 1))), 2),
+              1e-4 * squared_size(w, gram));
 }
 
 TEST(Quantization, ZerosStayZeros) {
@@ -107,8 +128,8 @@ TEST(Quantization, GptqIsTheRecursionOfOptimalBrainQuantization) {
   }
   EXPECT_LE(different, 2);  // of 480: where rounding errors of the two ways meet a tie
 
-  const double nearest = relative_error(w, decoded(*nearest_codes(w, options)), gram);
-  const double gptq = relative_error(w, decoded(*made), gram);
+  const double nearest = relative_loss(w, decoded(*nearest_codes(w, options)), gram);
+  const double gptq = relative_loss(w, decoded(*made), gram);
   EXPECT_LT(gptq, 0.8 * nearest);
   const Tensor exact = matmul(x, transpose(w, 0, 1)), close = matmul(x, transpose(decoded(*made), 0, 1));
   const double moved = std::sqrt(sum((exact - close) * (exact - close)).item() / sum(exact * exact).item());

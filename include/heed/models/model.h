@@ -79,12 +79,19 @@ class Model {
   /// Adds the product of each adapter to its weight and removes the adapters. Throws Error, and changes
   /// nothing, for an adapter of a token table that the output map shares.
   virtual void merge_adapters();
-  /// Quantizes the linear maps; save() writes them as compressed-tensors (pack-quantized), and with
-  /// quantization_config. `calibrate` is called, for QuantizeMethod::gptq, to run the model on calibration
-  /// inputs: once, or several times where memory asks for it, and each time what came before is quantized.
-  /// Throws Error for a model without maps that options suit, and for one with adapters.
+  /// Quantizes the linear maps; save() writes them as compressed-tensors (pack-quantized). For gptq and awq,
+  /// `calibrate` is called to run the model on calibration inputs: once, or for one part after the other
+  /// (where memory asks for it; a decoder after its encoder), when the parts before are quantized. Throws
+  /// Error for a model without maps that options suit, and for one with adapters.
   virtual QuantizeReport quantize(const QuantizeOptions& options,
                                   const std::function<void()>& calibrate = {});
+  /// Writes a GGUF file that llama.cpp and heed open. Matrices are rounded to blocks of `type`, with the bits
+  /// of ggml's reference; the output map, also where it is the table of tokens, to Q8_0; rows that are no
+  /// whole blocks to F16; vectors stay F32. The tokenizer is that of a directory in Hugging Face layout, or
+  /// of another GGUF file. Throws Error, and writes nothing, for a family that GGUF files do not have or heed
+  /// does not write, for settings and tokenizers that they do not keep, and for a model with adapters.
+  virtual QuantizeReport save_gguf(const std::filesystem::path& file, GgufType type,
+                                   const std::filesystem::path& tokenizer) const;
   /// Has products with quantized weights, while no gradient is recorded, round their inputs to int8 where the
   /// weights are integers: each 32 numbers of a row share a scale, their largest magnitude / 127. That is
   /// faster, and still independent of batch, threads and processor. False: the inputs are taken as they are,

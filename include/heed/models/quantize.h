@@ -15,6 +15,7 @@ namespace HEED_API heed {
 enum class QuantizeMethod {
   nearest,  ///< each number to the nearest code ("RTN")
   gptq,     ///< such that the results for calibration inputs change least (Frantar et al. 2022)
+  awq,      ///< the same by scaling the columns of large inputs before they are rounded (Lin et al. 2023)
 };
 
 /// w = scale * code, a signed integer of `bits` bits. A group of numbers of a row of w [out, in] has one
@@ -27,6 +28,10 @@ struct QuantizeOptions {
   DType scale_type = DType::f32;  ///< f16, bf16 or f32: as the other weights will be saved
 };
 
+/// How the matrices of a GGUF file are stored: in blocks of 32 numbers of a row, with a scale in f16; q4_1
+/// also has an offset.
+enum class GgufType { q8_0, q4_0, q4_1 };
+
 /// What a map has lost.
 struct QuantizedMap {
   std::string name;                         ///< of the weight
@@ -34,7 +39,7 @@ struct QuantizedMap {
   std::optional<double> output_error = {};  ///< |x (w - w')^T| / |x w^T| for the calibration inputs x
 };
 
-/// What Model::quantize() did.
+/// What Model::quantize() or save_gguf() did.
 struct QuantizeReport {
   std::vector<QuantizedMap> maps;
   std::vector<std::string> kept;  ///< maps that stay as they are, because their rows are no whole groups

@@ -4,6 +4,7 @@
 #include "heed/nn/attention.h"
 #include "heed/ops/activation.h"
 #include "models/config_fields.h"
+#include "models/families/llama_gguf.h"
 
 namespace heed {
 namespace {
@@ -88,6 +89,35 @@ ResidualStep llama_step(const LlamaConfig& c, WeightBuilder& w, const char* name
   return {.sublayers = {std::move(sublayer)}};
 }
 
+// What awq may scale in a layer: what norms give to attention and feed-forward, values, and what the gate of
+// the feed-forward lets through.
+std::vector<ScaledGroup> scaled_groups(const LlamaConfig& c, const std::string& layer) {
+  const auto map = [&](const char* name) { return layer + name + ".weight"; };
+  const bool fused = c.fused_projections;
+  std::vector<std::string> qkv = {map("self_attn.q_proj"), map("self_attn.k_proj"), map("self_attn.v_proj")},
+                           inner = {map("mlp.gate_proj"), map("mlp.up_proj")};
+  if (fused) {
+    qkv = {map("self_attn.qkv_proj")};
+    inner = {map("mlp.gate_up_proj")};
+  }
+  std::vector<ScaledGroup> groups;
+  if (c.norm_before) {
+    const char* before = c.norm_after ? "pre_feedforward_layernorm" : "post_attention_layernorm";
+    groups.push_back({.maps = qkv, .source = map("input_layernorm"), .norm_offset = c.norm_offset});
+    groups.push_back({.maps = inner, .source = map(before), .norm_offset = c.norm_offset});
+  } else {
+    groups.push_back({.maps = qkv});
+    groups.push_back({.maps = inner});
+  }
+  groups.push_back({.maps = {map("self_attn.o_proj")},
+                    .source = qkv.back(),
+                    .first_row = fused ? (c.heads + c.kv_heads) * c.head_dim : 0,
+                    .repeats = c.heads / c.kv_heads,
+                    .head_dim = c.head_dim});
+  groups.push_back({.maps = {map("mlp.down_proj")}, .source = inner.back(), .first_row = fused ? c.d_ff : 0});
+  return groups;
+}
+
 }  // namespace
 
 std::unique_ptr<Model> build_llama(const LlamaConfig& c, WeightBuilder& w) {
@@ -124,7 +154,13 @@ std::unique_ptr<Model> build_llama(const LlamaConfig& c, WeightBuilder& w) {
   parts.recompute_beyond = c.recompute_beyond;
   if (c.experts.loss_coefficient)
     parts.load_balance = {c.experts.chosen, *c.experts.loss_coefficient, c.padding};
-  return assemble_decoder(w.finish(), std::move(parts),
+  ModelFiles files = w.finish();
+  for (std::int64_t i = 0; i < c.layers && c.experts.layers.empty(); ++i)
+    files.scaled_layers.push_back(scaled_groups(c, "model.layers." + std::to_string(i) + "."));
+  files.gguf = [c, family = files.config.required_string("model_type"), where = files.config.where()] {
+    return llama_gguf(c, family, where);
+  };
+  return assemble_decoder(std::move(files), std::move(parts),
                           {.trained_positions = c.positions,
                            .rows_are_independent = !follows_length(c.rotary) &&
                                                    !(c.window_rotary && follows_length(*c.window_rotary))});

@@ -1,0 +1,115 @@
+// Tokenizers written into GGUF files, as they are read again.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "files/gguf_file.h"
+#include "heed/text/tokenizer.h"
+#include "reference/error.h"
+#include "reference/temporary_folder.h"
+#include "text/gguf_tokenizer.h"
+
+namespace heed {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// A tokenizer.json of byte pairs; `steps`: its pre-tokenizers.
+std::string byte_level_json(const std::string& steps, const std::string& more = "") {
+  return R"({"version": "1.0", "added_tokens": [
+      {"id": 0, "content": "<s>", "single_word": false, "lstrip": false, "rstrip": false, "normalized": false, "special": true},
+      {"id": 1, "content": "<|x|>", "single_word": false, "lstrip": false, "rstrip": false, "normalized": false, "special": true},
+      {"id": 9, "content": "own", "single_word": false, "lstrip": false, "rstrip": false, "normalized": false, "special": false}],
+      "pre_tokenizer": {"type": "Sequence", "pretokenizers": [)" +
+         steps + R"(]},)" + more + R"( "decoder": {"type": "ByteLevel"},
+      "model": {"type": "BPE", "vocab": {"<s>": 0, "<|x|>": 1, "a": 2, "b": 3, "1": 4, "2": 5, "Ġ": 6, "ab": 7, "Ġab": 8},
+      "merges": [["a", "b"], ["Ġ", "ab"]]}})";
+}
+
+constexpr const char* kBytes =
+    R"({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": false})";
+constexpr const char* kDigits = R"({"type": "Digits", "individual_digits": true},
+    {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true})";
+
+class WrittenGgufTokenizers : public ::testing::Test {
+ protected:
+  // Writes what the folder has into a file.
+  GgufFile write(std::int64_t rows, const std::vector<std::int64_t>& ends = {}) {
+    GgufValues values;
+    values.text("general.architecture", "llama");
+    put_gguf_tokenizer(folder_.path(), rows, ends, values);
+    write_gguf(folder_ / "x.gguf", values, {});
+    return GgufFile::open(folder_ / "x.gguf");
+  }
+  void expect_same(const std::string& text) {
+    const auto own = load_tokenizer(folder_.path()), read = load_tokenizer(folder_ / "x.gguf");
+    EXPECT_EQ(read->encode(text).ids, own->encode(text).ids) << text;
+    const std::vector<std::int64_t> ids = own->encode(text, false).ids;
+    EXPECT_EQ(read->decode(ids), own->decode(ids)) << text;
+  }
+  TemporaryFolder folder_;
+};
+
+TEST_F(WrittenGgufTokenizers, OfBytePairsHaveTheNameOfTheirPatterns) {
+  spill(folder_ / "tokenizer.json", byte_level_json(kDigits));
+  spill(folder_ / "tokenizer_config.json",
+        R"({"bos_token": "<s>", "eos_token": "<|x|>", "chat_template": "{{ messages }}"})");
+  const GgufFile file = write(12, {1, 2, 3, 4});
+  EXPECT_EQ(file.string("tokenizer.ggml.model"), "gpt2");
+  EXPECT_EQ(file.string("tokenizer.ggml.pre"), "smollm");
+  EXPECT_THAT(file.strings("tokenizer.ggml.tokens"),
+              ElementsAre("<s>", "<|x|>", "a", "b", "1", "2", "Ġ", "ab", "Ġab", "own", "[PAD10]", "[PAD11]"));
+  EXPECT_THAT(file.integers("tokenizer.ggml.token_type"), ElementsAre(3, 3, 1, 1, 1, 1, 1, 1, 1, 4, 5, 5));
+  EXPECT_THAT(file.strings("tokenizer.ggml.merges"), ElementsAre("a b", "Ġ ab"));
+  EXPECT_EQ(file.integer("tokenizer.ggml.bos_token_id"), 0);
+  EXPECT_EQ(file.integer("tokenizer.ggml.eos_token_id"), 1);
+  EXPECT_EQ(file.integer("tokenizer.ggml.eot_token_id"), 2);
+  EXPECT_EQ(file.integer("tokenizer.ggml.eom_token_id"), 3);
+  EXPECT_EQ(file.boolean("tokenizer.ggml.add_bos_token"), false);
+  EXPECT_EQ(file.string("tokenizer.chat_template"), "{{ messages }}");
+  for (const char* text : {"ab ab12", "ab<|x|>own b", "", "12ab a"}) expect_same(text);
+}
+
+TEST_F(WrittenGgufTokenizers, SayWhatIsAddedAroundAText) {
+  spill(folder_ / "tokenizer.json",
+        byte_level_json(kDigits, R"("post_processor": {"type": "TemplateProcessing",
+          "single": [{"SpecialToken": {"id": "<s>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
+          "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 0}}],
+          "special_tokens": {"<s>": {"id": "<s>", "ids": [0], "tokens": ["<s>"]}}},)"));
+  spill(folder_ / "tokenizer_config.json", R"({"bos_token": "<s>", "eos_token": "<|x|>"})");
+  EXPECT_EQ(write(12).boolean("tokenizer.ggml.add_bos_token"), true);
+  expect_same("ab ab");
+  spill(folder_ / "tokenizer_config.json", R"({"bos_token": "<|x|>"})");
+  EXPECT_ERROR(write(12), "tokens around a text: expected bos before it and eos after it");
+}
+
+TEST_F(WrittenGgufTokenizers, KnowNfcAndIgnoredMerges) {
+  const std::string qwen = R"x({"type": "Split", "behavior": "Isolated", "invert": false, "pattern": {"Regex":
+      "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"}}, )x" +
+                           std::string(kBytes);
+  spill(folder_ / "tokenizer.json", byte_level_json(qwen, R"("normalizer": {"type": "NFC"},)"));
+  EXPECT_EQ(write(10).string("tokenizer.ggml.pre"), "qwen2");
+  spill(folder_ / "tokenizer.json", byte_level_json(qwen));
+  EXPECT_EQ(write(10).string("tokenizer.ggml.pre"), "stablelm2");
+  EXPECT_ERROR(write(9), "tokenizer: expected at most 9 tokens, as the model's table has, got 10");
+}
+
+TEST_F(WrittenGgufTokenizers, RefuseWhatLlamaCppDoesNotHave) {
+  const auto error = [&](const std::string& steps, const std::string& more = "") {
+    spill(folder_ / "tokenizer.json", byte_level_json(steps, more));
+    return error_of([&] { write(12); });
+  };
+  EXPECT_THAT(error(R"({"type": "Digits", "individual_digits": true},)" + std::string(kBytes)),
+              HasSubstr("tokenizer.json: pre_tokenizer: expected patterns for which llama.cpp has a name"));
+  EXPECT_THAT(error(kDigits + (", " + std::string(kBytes))),
+              HasSubstr("pre_tokenizer: expected ByteLevel once"));
+  EXPECT_THAT(error(R"({"type": "Whitespace"})"), HasSubstr("pre_tokenizer: expected Split, Digits"));
+  EXPECT_THAT(error(kDigits, R"("normalizer": {"type": "Lowercase"},)"),
+              HasSubstr("normalizer: expected none or NFC"));
+  std::filesystem::remove(folder_ / "tokenizer.json");
+  spill(folder_ / "vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\na\n");
+  EXPECT_ERROR(write(12), "expected a tokenizer.json or a tokenizer.model, got another");
+}
+
+}  // namespace
+}  // namespace heed
