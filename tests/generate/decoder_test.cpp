@@ -105,6 +105,7 @@ TEST_P(Continuation, PromptsGiveTheSameTogetherAndAlone) {
       options.num_return_sequences = sample ? 2 : 1;
       options.do_sample = sample;
       options.seed = 3;
+      options.cache_dtype = sample ? CacheDType::int8 : CacheDType::f32;
       const auto together = search_prompts(*model_, prompts, options, 100000),
                  alone = search_prompts(*model_, prompts, options, 1);
       for (std::size_t i = 0; i < prompts.size(); ++i) {

@@ -26,12 +26,12 @@ class CachedFamilies : public testing::TestWithParam<FamilyFixture> {
   std::unique_ptr<Model> model = load_model(GetParam().path());
   const DecoderModel* decoder = dynamic_cast<const DecoderModel*>(model.get());
   const EncoderDecoderModel* both = dynamic_cast<const EncoderDecoderModel*>(model.get());
-  std::string name = fs::path(GetParam().folder).filename();
+  std::string family = fs::path(GetParam().folder).filename();
   bool recurrent = GetParam().is_in("recurrent");
   // Linear attention keeps sums over the keys, which depend on how the tokens are cut, beside what a softmax
   // remembers of the source.
-  bool sums = recurrent || name == "transformer-linear" || name == "transformer-seq2seq";
-  bool stores = !recurrent && name != "transformer-linear";
+  bool sums = recurrent || family == "transformer-linear" || family == "transformer-seq2seq";
+  bool stores = !recurrent && family != "transformer-linear";
   NoGradients guard;
   int threads_ = threads();
 
