@@ -169,8 +169,9 @@ LoadedModel load(const std::string& name, const LoadOptions& options) {
   state->root = located.directory;
   state->directory = transformer_directory(located.directory).string();
   const bool head = options.head && !has_entry(located.directory / "modules.json");
-  state->model = head ? load_model(state->directory, options.dtype, located.adapters)
-                      : load_model_body(state->directory, options.dtype, located.adapters);
+  const WeightOptions weights{options.dtype, options.int8_activations};
+  state->model = head ? load_model(state->directory, weights, located.adapters)
+                      : load_model_body(state->directory, weights, located.adapters);
   LoadedModel loaded(state);
   if (loaded.can(Task::generate) || loaded.can(Task::translate) || loaded.can(Task::caption))
     loaded.generation_ = load_generation_options(state->directory);

@@ -262,19 +262,22 @@ Config known_shape(const std::string& name) {
   throw Error("shape: expected one of " + names + ", got " + name);
 }
 
-std::shared_ptr<const BenchModel> open_model(const std::string& name, const fs::path& directory, DType dtype,
+std::shared_ptr<const BenchModel> open_model(const std::string& name, const fs::path& directory,
+                                             const WeightOptions& options,
                                              const std::vector<AdapterSource>& adapters) {
-  return std::make_shared<BenchModel>(
-      BenchModel{name, dtype, load_model_config(directory), load_model(directory, dtype, adapters)});
+  return std::make_shared<BenchModel>(BenchModel{name, options.dtype, load_model_config(directory),
+                                                 load_model(directory, options, adapters)});
 }
 
-std::shared_ptr<const BenchModel> random_model(const std::string& name, const Config& config, DType dtype) {
+std::shared_ptr<const BenchModel> random_model(const std::string& name, const Config& config,
+                                               const WeightOptions& options) {
   Generator generator(7);
   // The model is saved and loaded as a user's would be: its weights may have 16 bits and be packed for matrix
   // products.
   const TemporaryDirectory directory;
-  make_model(config, generator)->save(directory.path(), dtype);
-  return std::make_shared<BenchModel>(BenchModel{name, dtype, config, load_model(directory.path(), dtype)});
+  make_model(config, generator)->save(directory.path(), options.dtype);
+  return std::make_shared<BenchModel>(
+      BenchModel{name, options.dtype, config, load_model(directory.path(), options)});
 }
 
 Work encode_work(const std::shared_ptr<const BenchModel>& bench, const ModelSizes& given) {

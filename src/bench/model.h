@@ -10,6 +10,7 @@
 #include "heed/io/json.h"
 #include "heed/models/adapter.h"
 #include "heed/models/model.h"
+#include "heed/models/registry.h"
 
 namespace heed::bench {
 
@@ -22,9 +23,11 @@ struct BenchModel {
 
 /// Loads a model that is reported as `name`.
 std::shared_ptr<const BenchModel> open_model(const std::string& name, const std::filesystem::path& directory,
-                                             DType dtype, const std::vector<AdapterSource>& adapters);
+                                             const WeightOptions& options,
+                                             const std::vector<AdapterSource>& adapters);
 /// Makes a model with random weights, of the family and sizes of a config.json.
-std::shared_ptr<const BenchModel> random_model(const std::string& name, const Config& config, DType dtype);
+std::shared_ptr<const BenchModel> random_model(const std::string& name, const Config& config,
+                                               const WeightOptions& options);
 
 /// The names of models whose sizes are known: "gpt2".
 std::vector<std::string> known_shapes();

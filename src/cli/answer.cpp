@@ -69,7 +69,7 @@ void run(AnswerArguments arguments, const Globals& globals) {
                                                 : valid_text(read_file(arguments.context_file),
                                                              arguments.context_file, globals.quiet);
   const auto loaded =
-      open_model_to<EncoderModel>(Task::answer, arguments.model, weights_dtype(arguments.dtype), globals);
+      open_model_to<EncoderModel>(Task::answer, arguments.model, weight_options(arguments.weights), globals);
   for_each_line(
       arguments.texts, arguments.batch_tokens, globals,
       [&](const std::vector<std::string>& texts, const TaskOptions& options) {

@@ -382,23 +382,24 @@ void add_bench_gemm(CLI::App& parent, const Globals& globals) {
 struct ModelArguments {
   ModelChoice model;
   std::filesystem::path config;
-  std::string shape, dtype = "f32";
+  std::string shape;
+  WeightArguments weights;
   bench::ModelSizes sizes;
   std::optional<CacheDType> cache_dtype;
   bench::Repeats repeats;
 };
 
 std::shared_ptr<const bench::BenchModel> open_model(const ModelArguments& a) {
-  const DType dtype = weights_dtype(a.dtype);
+  const WeightOptions options = weight_options(a.weights);
   if (!a.model.name.empty()) {
     const LocatedModel located = locate_model(a.model);
-    return bench::open_model(a.model.name, located.directory, dtype, located.adapters);
+    return bench::open_model(a.model.name, located.directory, options, located.adapters);
   }
-  if (!a.config.empty()) return bench::random_model(a.config.string(), Config::load(a.config), dtype);
+  if (!a.config.empty()) return bench::random_model(a.config.string(), Config::load(a.config), options);
   const std::vector<std::string> known = bench::known_shapes();
   if (std::find(known.begin(), known.end(), a.shape) == known.end())
     throw UsageError(fmt::format("--shape: expected one of {}, got {}", fmt::join(known, ", "), a.shape));
-  return bench::random_model(a.shape, bench::known_shape(a.shape), dtype);
+  return bench::random_model(a.shape, bench::known_shape(a.shape), options);
 }
 
 using MakeWork = Work (*)(const std::shared_ptr<const bench::BenchModel>&, const bench::ModelSizes&);
@@ -421,7 +422,7 @@ CLI::App* add_model_bench(CLI::App& parent, const char* kind, const char* text, 
                        ->group("Model");
   by_model->excludes(by_config)->excludes(by_shape);
   by_config->excludes(by_shape);
-  add_dtype_option(*command, a->dtype);
+  add_weight_options(*command, a->weights);
   const auto add_count = [&](const char* name, std::int64_t& value, const char* what) {
     command->add_option(name, value, what)
         ->transform(whole_number(1))

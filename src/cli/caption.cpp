@@ -40,7 +40,7 @@ void run(const CaptionArguments& arguments, const Globals& globals) {
   CaptionOptions options;
   options.generation = arguments.generation.load(located.directory, globals);
   const auto model =
-      load_model_to<EncoderDecoderModel>(Task::caption, located, weights_dtype(arguments.dtype), globals);
+      load_model_to<EncoderDecoderModel>(Task::caption, located, weight_options(arguments.weights), globals);
   if (model->input().kind != InputKind::pixels) refuse(*model, located.directory.string(), Task::caption);
   check_tokens(arguments.generation, options.generation, model->vocab_size(), located.directory,
                globals.quiet);

@@ -86,7 +86,7 @@ std::vector<std::string> prompts_of(const ClassifyArguments& arguments, const Gl
 void classify_by_labels(const ClassifyArguments& arguments, const Globals& globals) {
   const std::vector<std::string> prompts = prompts_of(arguments, globals);
   const LocatedModel located = locate_model(arguments.model);
-  const auto model = load_model(located.directory, weights_dtype(arguments.dtype), located.adapters);
+  const auto model = load_model(located.directory, weight_options(arguments.weights), located.adapters);
   const auto* dual = dynamic_cast<const DualEncoderModel*>(model.get());
   if (dual == nullptr)
     throw UsageError("--labels: expected a model of texts and images, such as CLIP, got " + kind_of(*model));
@@ -119,7 +119,7 @@ void run(const ClassifyArguments& arguments, const Globals& globals) {
   std::vector<std::string> pairs;
   for (const std::string& pair : arguments.pairs) pairs.push_back(valid_text(pair, "--pair", globals.quiet));
   const LocatedModel located = locate_model(arguments.model);
-  const auto model = load_model_to<EncoderModel>(Task::classify, located, weights_dtype(arguments.dtype),
+  const auto model = load_model_to<EncoderModel>(Task::classify, located, weight_options(arguments.weights),
                                                  globals, {Task::classify_images, Task::classify_sounds});
   const auto print = [&](const std::vector<LabelScore>& scores, const Line&) {
     globals.json ? print_json(model->labels(), scores) : print_text(model->labels(), scores);

@@ -312,7 +312,7 @@ void run(EmbedArguments arguments, const Globals& globals) {
   const LocatedModel located = locate_model(arguments.model);
   const std::filesystem::path& directory = located.directory;
   const std::filesystem::path transformer = transformer_directory(directory);
-  const auto model = load_model_body(transformer, weights_dtype(arguments.dtype), located.adapters);
+  const auto model = load_model_body(transformer, weight_options(arguments.weights), located.adapters);
   const std::vector<Task> tasks = tasks_of(*model);
   const bool reads_texts = !arguments.images || !arguments.queries.empty();
   for (const Task task : {Task::embed, Task::embed_images}) {

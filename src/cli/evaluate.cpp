@@ -44,6 +44,7 @@ struct EvaluateArguments {
   std::optional<std::int64_t> by_length;
   std::string output;
   std::int64_t batch_tokens = 4096;
+  WeightArguments weights;
   GenerationArguments generation;
 
   bool scores(const char* metric) const {
@@ -64,7 +65,8 @@ Outputs translate_lines(const EvaluateArguments& arguments, const std::vector<st
   options.generation = arguments.generation.load(directory, globals);
   options.prefix = arguments.prefix.value_or("");
   options.task.batch_tokens = arguments.batch_tokens;
-  const auto model = load_model_to<EncoderDecoderModel>(Task::translate, located, DType::f32, globals);
+  const auto model = load_model_to<EncoderDecoderModel>(Task::translate, located,
+                                                        weight_options(arguments.weights), globals);
   const auto tokenizer = load_tokenizer(directory);
   choose_languages(arguments.languages, arguments.generation, directory, *tokenizer, options.generation);
   check_tokens(arguments.generation, options.generation, model->vocab_size(), directory, globals.quiet);
@@ -103,7 +105,8 @@ void evaluate_text(const EvaluateArguments& a, const Globals& globals) {
   if (a.model.name.empty()) throw UsageError("evaluate: missing --model, which --text needs");
   if (!a.source.empty() || !a.hypotheses.empty() || !a.references.empty())
     throw UsageError("evaluate: expected --text, or --source and --reference, got both");
-  const auto loaded = open_model_to<DecoderModel>(Task::generate, a.model, DType::f32, globals);
+  const auto loaded =
+      open_model_to<DecoderModel>(Task::generate, a.model, weight_options(a.weights), globals);
   const std::string text = valid_text(read_file(a.text), a.text, globals.quiet);
   const std::vector<std::int64_t> ids = loaded.tokenizer->encode(text).ids;
   if (ids.size() < 2)
@@ -280,11 +283,23 @@ void run(const EvaluateArguments& arguments, const Globals& globals) {
     throw UsageError("evaluate: expected --data or --tsv, got both");
   if (!arguments.text.empty()) return evaluate_text(arguments, globals);
   if (!arguments.data.empty())
-    return evaluate_labels(
-        {arguments.model, arguments.data, arguments.overrides, false, {}, arguments.batch_tokens}, globals);
+    return evaluate_labels({arguments.model,
+                            arguments.data,
+                            arguments.overrides,
+                            false,
+                            {},
+                            arguments.batch_tokens,
+                            arguments.weights},
+                           globals);
   if (!arguments.tsv.empty()) {
-    return evaluate_labels(
-        {arguments.model, arguments.tsv, {}, true, arguments.columns, arguments.batch_tokens}, globals);
+    return evaluate_labels({arguments.model,
+                            arguments.tsv,
+                            {},
+                            true,
+                            arguments.columns,
+                            arguments.batch_tokens,
+                            arguments.weights},
+                           globals);
   }
   check(arguments);
   const std::string& first = arguments.hypotheses.empty() ? arguments.source : arguments.hypotheses.front();
@@ -358,6 +373,7 @@ void add_evaluate(CLI::App& app, const Globals& globals) {
       ->type_name("SECTION.KEY=VALUE")
       ->group("Input");
   add_model_option(*command, a->model);
+  add_activations_option(*command, a->weights);
   add_batch_tokens_option(*command, a->batch_tokens);
   command
       ->add_option("--metric", a->metrics,

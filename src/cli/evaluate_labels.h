@@ -17,6 +17,7 @@ struct LabelEvaluation {
   bool is_tsv = false;       // of --tsv: TEXT<TAB>LABEL unless `columns` or the labels say otherwise
   std::string columns = {};  // "label,text"
   std::int64_t batch_tokens = 4096;
+  WeightArguments weights = {};
 };
 
 /// Prints the scores of a model on data that are read as heed train reads them: of a classifier that gives

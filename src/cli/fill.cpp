@@ -56,7 +56,7 @@ void print_text(const FilledText& filled) {
 
 void run(const FillArguments& arguments, const Globals& globals) {
   const auto loaded =
-      open_model_to<EncoderModel>(Task::fill, arguments.model, weights_dtype(arguments.dtype), globals);
+      open_model_to<EncoderModel>(Task::fill, arguments.model, weight_options(arguments.weights), globals);
   for_each_line(
       arguments.texts, arguments.batch_tokens, globals,
       [&](const std::vector<std::string>& texts, const TaskOptions& options) {

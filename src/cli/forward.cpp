@@ -24,9 +24,9 @@ struct ForwardArguments {
   ModelChoice model;
   std::filesystem::path input, output;
   std::vector<std::string> texts, pairs, targets;
-  std::string dtype = "f32";
+  WeightArguments weights;
   ForwardOptions options;
-  bool gradients = false;
+  bool gradients = false, activation_errors = false;
   std::vector<std::string> taps;
   std::filesystem::path replacements;
 };
@@ -120,6 +120,33 @@ void print_results(const std::vector<NamedTensor>& results, const Globals& globa
   if (!globals.quiet) print_stderr("nothing was written (--output FILE.safetensors writes these)");
 }
 
+// How far products of quantized weights with rounded inputs are from exact ones, for each weight.
+void print_activation_errors(Model& model, const std::filesystem::path& directory, const TensorMap& inputs,
+                             const Globals& globals) {
+  const std::vector<QuantizedMap> maps = model.int8_activation_errors([&] { model.forward(inputs); });
+  if (maps.empty())
+    throw Error(directory.string() +
+                ": --activation-errors: expected a model with weights quantized to integers, got none (heed "
+                "quantize makes one)");
+  std::size_t width = 0;
+  for (const QuantizedMap& map : maps) width = std::max(width, map.name.size());
+  if (!globals.json) fmt::print("{:<{}}  int8 activations\n", "relative error of the products of", width);
+  double sum = 0;
+  for (const QuantizedMap& map : maps) {
+    sum += *map.output_error;
+    if (globals.json) {
+      JsonWriter json;
+      json.begin_object().field("name", map.name).field("output_error", *map.output_error);
+      fmt::print("{}\n", json.end_object().text());
+    } else {
+      fmt::print("{:<{}}  {:6.3f}%\n", map.name, width, 100 * *map.output_error);
+    }
+  }
+  if (!globals.json)
+    fmt::print("{:<{}}  {:6.3f}%\n", fmt::format("mean of {}", maps.size()), width,
+               100 * sum / static_cast<double>(maps.size()));
+}
+
 void run(const ForwardArguments& arguments, const Globals& globals) {
   const bool text = !arguments.texts.empty() || !arguments.pairs.empty() || !arguments.targets.empty();
   if (text && !arguments.input.empty())
@@ -130,9 +157,9 @@ void run(const ForwardArguments& arguments, const Globals& globals) {
   const std::vector<TapRequest> requests = parse_taps(arguments.taps, "--taps");
   const LocatedModel located = locate_model(arguments.model);
   const std::filesystem::path& directory = located.directory;
-  if (arguments.gradients && weights_dtype(arguments.dtype) != DType::f32)
-    throw UsageError("--gradients: expected weights in f32, got --dtype " + arguments.dtype);
-  const auto model = load_model(directory, weights_dtype(arguments.dtype), located.adapters);
+  if (arguments.gradients && weight_options(arguments.weights).dtype != DType::f32)
+    throw UsageError("--gradients: expected weights in f32, got --dtype " + arguments.weights.dtype);
+  const auto model = load_model(directory, weight_options(arguments.weights), located.adapters);
   warn_of_unknown_settings(*model, directory, globals);
   const TextTensors texts = arguments.input.empty() ? encode_texts(arguments, *model, directory, globals)
                                                     : TextTensors{{}, {{"format", "pt"}}};
@@ -142,6 +169,7 @@ void run(const ForwardArguments& arguments, const Globals& globals) {
     throw Error(arguments.input.string() + ": expected decoder_input_ids or labels for the decoder of " +
                 model->family() +
                 ", got neither (add one of them to the file, or use --text ... --target ...)");
+  if (arguments.activation_errors) return print_activation_errors(*model, directory, inputs, globals);
   Taps taps;
   TensorMap tapped;
   if (!arguments.replacements.empty()) replace_taps(arguments.replacements, taps);
@@ -193,12 +221,13 @@ void add_forward(CLI::App& app, const Globals& globals) {
       ->type_name("TEXT")
       ->group("Input");
   add_model_option(*command, a->model)->required();
-  add_dtype_option(*command, a->dtype);
-  command
-      ->add_option("--output,-o", a->output,
-                   "Safetensors file to write: logits, loss, ... (default: print names and shapes)")
-      ->type_name("FILE")
-      ->group("Output");
+  add_weight_options(*command, a->weights);
+  CLI::Option* outputs =
+      command
+          ->add_option("--output,-o", a->output,
+                       "Safetensors file to write: logits, loss, ... (default: print names and shapes)")
+          ->type_name("FILE")
+          ->group("Output");
   command->add_flag("--hidden-states", a->options.hidden_states, "Also write every layer's hidden states")
       ->group("Output");
   command->add_flag("--attentions", a->options.attentions, "Also write all attention weights")
@@ -207,6 +236,11 @@ void add_forward(CLI::App& app, const Globals& globals) {
       ->add_flag("--gradients", a->gradients,
                  "Also write the gradient of the loss with respect to every parameter, as grad.NAME")
       ->group("Output");
+  command
+      ->add_flag("--activation-errors", a->activation_errors,
+                 "Print instead, for each quantized weight, the error of its products with int8 activations")
+      ->group("Output")
+      ->excludes(outputs);
   command
       ->add_option("--taps", a->taps,
                    "Also write these values, separated by commas; * matches any characters: "

@@ -156,7 +156,7 @@ void run(const GenerateArguments& arguments, const Globals& globals) {
     if (stop.empty()) throw UsageError("--stop: expected a text, got an empty one");
   }
   session.model =
-      load_model_to<DecoderModel>(Task::generate, located, weights_dtype(arguments.dtype), globals);
+      load_model_to<DecoderModel>(Task::generate, located, weight_options(arguments.weights), globals);
   check_tokens(arguments.generation, session.options.generation, session.model->vocab_size(), directory,
                globals.quiet);
   try {

@@ -26,9 +26,9 @@ std::vector<std::string> commands_for(const Model& model);
 /// load_model for a command that needs a DecoderModel, an EncoderDecoderModel …, which warns of unknown
 /// settings; refuses any other kind, and models with another main task than `task` or one of `others`.
 template <class Wanted>
-std::unique_ptr<Wanted> load_model_to(Task task, const LocatedModel& located, DType dtype,
+std::unique_ptr<Wanted> load_model_to(Task task, const LocatedModel& located, const WeightOptions& options,
                                       const Globals& globals, const std::vector<Task>& others = {}) {
-  std::unique_ptr<Model> model = load_model(located.directory, dtype, located.adapters);
+  std::unique_ptr<Model> model = load_model(located.directory, options, located.adapters);
   const std::vector<Task> tasks = tasks_of(*model);
   auto* wanted = dynamic_cast<Wanted*>(model.get());
   const auto among_others = [&](Task one) {
@@ -52,9 +52,10 @@ struct TextModel {
 };
 
 template <class Wanted>
-TextModel<Wanted> open_model_to(Task task, const ModelChoice& choice, DType dtype, const Globals& globals) {
+TextModel<Wanted> open_model_to(Task task, const ModelChoice& choice, const WeightOptions& options,
+                                const Globals& globals) {
   const LocatedModel located = locate_model(choice);
-  std::unique_ptr<Wanted> model = load_model_to<Wanted>(task, located, dtype, globals);
+  std::unique_ptr<Wanted> model = load_model_to<Wanted>(task, located, options, globals);
   return {std::move(model), load_tokenizer(located.directory)};
 }
 

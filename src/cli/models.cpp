@@ -116,10 +116,8 @@ std::string title_of(const ModelChoice& choice) {
   return error ? choice.name : directory.filename().string();
 }
 
-DType weights_dtype(const std::string& name) {
-  if (name == "f32") return DType::f32;
-  if (name == "bf16") return DType::bf16;
-  throw UsageError("--dtype: expected f32 or bf16, got " + name);
+WeightOptions weight_options(const WeightArguments& arguments) {
+  return {arguments.dtype == "bf16" ? DType::bf16 : DType::f32, arguments.activations == "int8"};
 }
 
 }  // namespace heed::cli

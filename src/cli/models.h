@@ -9,6 +9,7 @@
 #include "heed/dtype.h"
 #include "heed/models/find_model.h"
 #include "heed/models/model.h"
+#include "heed/models/registry.h"
 
 namespace heed::cli {
 
@@ -47,7 +48,10 @@ void warn_of_unknown_settings(const Model& model, const std::filesystem::path& d
 /// not.
 void warn_of_non_finite(const Model& model, bool finite, const Globals& globals);
 
-/// Parses f32 or bf16, the values of --dtype.
-DType weights_dtype(const std::string& name);
+/// How the weights are held and multiplied: --dtype and --activations.
+struct WeightArguments {
+  std::string dtype = "f32", activations = "f32";
+};
+WeightOptions weight_options(const WeightArguments& arguments);
 
 }  // namespace heed::cli

@@ -39,7 +39,7 @@ void print_text(const std::vector<TaggedText>& tagged) {
 
 void run(TagArguments arguments, const Globals& globals) {
   const auto loaded =
-      open_model_to<EncoderModel>(Task::tag, arguments.model, weights_dtype(arguments.dtype), globals);
+      open_model_to<EncoderModel>(Task::tag, arguments.model, weight_options(arguments.weights), globals);
   for_each_line(
       arguments.texts, arguments.batch_tokens, globals,
       [&](const std::vector<std::string>& texts, const TaskOptions& options) {

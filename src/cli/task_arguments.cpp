@@ -27,9 +27,11 @@ void add_adapter_option(CLI::App& command, ModelChoice& model) {
       ->group("Model");
 }
 
-void add_dtype_option(CLI::App& command, std::string& dtype) {
-  accept_words(command.add_option("--dtype", dtype, "Type of the weights in memory; bf16 halves them"),
-               {"f32", "bf16"})
+void add_activations_option(CLI::App& command, WeightArguments& weights) {
+  accept_words(
+      command.add_option("--activations", weights.activations,
+                         "Type of what quantized weights are multiplied with; int8 is faster and rounds"),
+      {"f32", "int8"})
       ->capture_default_str()
       ->group("Model");
 }
@@ -38,6 +40,15 @@ CLI::Option* add_cache_dtype_option(CLI::App& command, std::optional<CacheDType>
   std::vector<std::pair<std::string, std::optional<CacheDType>>> choices;
   for (const CacheDType known : kCacheDTypes) choices.emplace_back(name_of(known), known);
   return add_choice(command, "--cache-dtype", dtype, choices, generate::kCacheDTypeHelp);
+}
+
+void add_weight_options(CLI::App& command, WeightArguments& weights) {
+  accept_words(
+      command.add_option("--dtype", weights.dtype, "Type of the weights in memory; bf16 halves them"),
+      {"f32", "bf16"})
+      ->capture_default_str()
+      ->group("Model");
+  add_activations_option(command, weights);
 }
 
 void add_batch_tokens_option(CLI::App& command, std::int64_t& batch_tokens) {
@@ -52,7 +63,7 @@ void add_batch_tokens_option(CLI::App& command, std::int64_t& batch_tokens) {
 
 CLI::Option* add_model_options(CLI::App& command, TaskArguments& a) {
   CLI::Option* model = add_model_option(command, a.model);
-  add_dtype_option(command, a.dtype);
+  add_weight_options(command, a.weights);
   add_batch_tokens_option(command, a.batch_tokens);
   return model;
 }

@@ -14,7 +14,7 @@ namespace heed::cli {
 struct TaskArguments {
   std::vector<std::string> texts;
   ModelChoice model;
-  std::string dtype = "f32";
+  WeightArguments weights;
   std::int64_t batch_tokens = 4096;
 };
 
@@ -22,8 +22,10 @@ struct TaskArguments {
 CLI::Option* add_model_option(CLI::App& command, ModelChoice& model);
 /// Adds --adapter alone.
 void add_adapter_option(CLI::App& command, ModelChoice& model);
-/// Adds --dtype for the weights, f32 or bf16.
-void add_dtype_option(CLI::App& command, std::string& dtype);
+/// Adds --dtype, f32 or bf16, and --activations, f32 or int8.
+void add_weight_options(CLI::App& command, WeightArguments& weights);
+/// Adds --activations alone.
+void add_activations_option(CLI::App& command, WeightArguments& weights);
 /// Adds --cache-dtype, for a command without generation options, in no group.
 CLI::Option* add_cache_dtype_option(CLI::App& command, std::optional<CacheDType>& dtype);
 /// Adds --batch-tokens.

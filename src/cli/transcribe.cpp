@@ -29,7 +29,7 @@ namespace fs = std::filesystem;
 struct TranscribeArguments {
   std::vector<std::string> files;
   ModelChoice model;
-  std::string dtype = "f32";
+  WeightArguments weights;
   TranscriptForm form = TranscriptForm::text;
   std::optional<fs::path> output_dir;
   std::string task;
@@ -115,7 +115,7 @@ class Session {
         form_(form),
         globals_(globals),
         located_(locate_model(arguments.model)),
-        model_(load_model_to<Model>(Task::transcribe, located_, weights_dtype(arguments.dtype), globals)),
+        model_(load_model_to<Model>(Task::transcribe, located_, weight_options(arguments.weights), globals)),
         tokenizer_(load_tokenizer(located_.directory)),
         transcriber_(load_transcriber()),
         options_(arguments.options) {
@@ -287,7 +287,7 @@ void add_transcribe(CLI::App& app, const Globals& globals) {
   command->add_option("file", a->files,
                       "Sound files (WAV, FLAC, Ogg, MP3) of any length; without any, or for -, stdin");
   add_model_option(*command, a->model)->required();
-  add_dtype_option(*command, a->dtype);
+  add_weight_options(*command, a->weights);
   command
       ->add_option("--language", o.language,
                    "Language of the speech: a code or English name, fr or French (default: detected)")

@@ -191,7 +191,7 @@ void run(const TranslateArguments& arguments, const Globals& globals) {
   const std::filesystem::path& directory = located.directory;
   std::string prefix;
   GenerationOptions options = arguments.generation.load(directory, globals, arguments.task, &prefix);
-  auto model = load_model_to<EncoderDecoderModel>(Task::translate, located, weights_dtype(arguments.dtype),
+  auto model = load_model_to<EncoderDecoderModel>(Task::translate, located, weight_options(arguments.weights),
                                                   globals, {Task::transcribe});
   if (!ids && !sound && model->input().kind != InputKind::tokens)
     refuse(*model, directory.string(), Task::translate);

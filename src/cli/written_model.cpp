@@ -30,8 +30,9 @@ DType dtype_of(const fs::path& directory) {
 }
 
 DType dtype_named(const std::string& name) {
-  if (name == "f16") return DType::f16;
-  if (name == "f32" || name == "bf16") return weights_dtype(name);
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
+    if (name == name_of(dtype)) return dtype;
+  }
   throw UsageError("--dtype: expected f32, bf16 or f16, got " + name);
 }
 

@@ -33,6 +33,7 @@ class GroupMatrix : public QuantizedMatrix {
   std::int64_t rows() const override { return form.n; }
   std::int64_t columns() const override { return form.k; }
   std::int64_t bytes() const override { return form.bytes(); }
+  bool has_integers() const override { return form.code == kernels::GroupCode::integer; }
   std::vector<std::int32_t> column_order() const override { return order; }
   std::shared_ptr<const kernels::PackedMatrix> pack() const override {
     const Groups groups = read();

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "heed/models/model.h"
+#include "models/int8_activations.h"
 #include "models/quantize.h"
 #include "models/weight_builder.h"
 
@@ -32,6 +33,12 @@ class Assembled : public Interface {
     QuantizeReport report = heed::quantize(files_.weights, options, calibrate);
     files_.quantization = quantization_config(report, options);
     return report;
+  }
+  std::int64_t use_int8_activations(bool use) override {
+    return heed::use_int8_activations(files_.weights, use);
+  }
+  std::vector<QuantizedMap> int8_activation_errors(const std::function<void()>& run) override {
+    return heed::int8_activation_errors(files_.weights, run);
   }
   void save(const std::filesystem::path& directory, DType dtype) const override {
     constexpr bool generates =

@@ -50,14 +50,20 @@ std::unique_ptr<Model> build_model(WeightSource source) {
   return family.build(source);
 }
 
-std::unique_ptr<Model> load_by_config(const Config& config, const fs::path& directory, DType dtype,
+std::unique_ptr<Model> load_by_config(const Config& config, const fs::path& directory,
+                                      const WeightOptions& options,
                                       const std::vector<AdapterSource>& adapters) {
   Generator head;  // of which an adapter replaces every row
-  return build_model({.config = config,
-                      .directory = directory,
-                      .dtype = dtype,
-                      .adapters = adapters,
-                      .generator = adapters.empty() ? nullptr : &head});
+  std::unique_ptr<Model> model = build_model({.config = config,
+                                              .directory = directory,
+                                              .dtype = options.dtype,
+                                              .adapters = adapters,
+                                              .generator = adapters.empty() ? nullptr : &head});
+  if (options.int8_activations && model->use_int8_activations(true) == 0)
+    throw Error(directory.string() +
+                ": int8 activations: expected a model with weights quantized to integers, got none (heed "
+                "quantize makes one)");
+  return model;
 }
 
 // The number of labels that an adapter's head predicts, if it holds one.
@@ -125,18 +131,19 @@ Config load_model_config(const fs::path& directory) {
   return Config::load(directory / "config.json");
 }
 
-std::unique_ptr<Model> load_model(const fs::path& directory, DType dtype,
+std::unique_ptr<Model> load_model(const fs::path& directory, const WeightOptions& options,
                                   const std::vector<AdapterSource>& adapters) {
-  return load_by_config(config_with_head(load_model_config(directory), adapters), directory, dtype, adapters);
+  return load_by_config(config_with_head(load_model_config(directory), adapters), directory, options,
+                        adapters);
 }
 
-std::unique_ptr<Model> load_model_body(const fs::path& directory, DType dtype,
+std::unique_ptr<Model> load_model_body(const fs::path& directory, const WeightOptions& options,
                                        const std::vector<AdapterSource>& adapters) {
   const Config config = load_model_config(directory);
   const std::vector<std::string> architectures = config.strings("architectures");
   if (architectures.empty() || encoder_head_named(architectures.front()) == EncoderHead::none)
-    return load_by_config(load_model_config(directory), directory, dtype, adapters);
-  return load_by_config(config.with(R"({"architectures": ["Model"]})"), directory, dtype, adapters);
+    return load_by_config(load_model_config(directory), directory, options, adapters);
+  return load_by_config(config.with(R"({"architectures": ["Model"]})"), directory, options, adapters);
 }
 
 std::unique_ptr<Model> make_model(const Config& config, Generator& generator) {

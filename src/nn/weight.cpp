@@ -22,6 +22,7 @@ struct Weight::State {
   std::shared_ptr<const PackedWeight> packed;
   std::vector<LoraAdapter> adapters, row_adapters;
   std::function<void(const Tensor&)> observer;
+  bool int8_activations = false;
 
   const Buffer& buffer() const { return *TensorImpl::of(tensor).buffer; }
 
@@ -111,7 +112,7 @@ Tensor Weight::State::linear(const Tensor& x, const Tensor& bias, Activation act
                              WeightLayout wanted) {
   if (x.dtype() == DType::f32 && !needs_gradient({x, tensor, bias})) {
     const auto form = pack(wanted);
-    return stored_linear(x, matrix(), form.get(), bias, activation, wanted);
+    return stored_linear(x, matrix(), form.get(), bias, activation, wanted, int8_activations);
   }
   if (x.dtype() == DType::f32 && stays_quantized()) {
     if (auto form = pack(wanted))
@@ -128,6 +129,12 @@ void Weight::replace(Tensor tensor) const {
 }
 
 void Weight::observe(std::function<void(const Tensor& x)> seen) const { state_->observer = std::move(seen); }
+
+bool Weight::use_int8_activations(bool use) const {
+  state_->int8_activations = use;
+  const auto quantized = quantized_of(state_->tensor);
+  return quantized != nullptr && quantized->has_integers();
+}
 
 void Weight::add_adapter(LoraAdapter adapter) const { state_->adapters.push_back(std::move(adapter)); }
 void Weight::add_row_adapter(LoraAdapter adapter) const {

@@ -154,7 +154,7 @@ Tensor PackedWeight::dequantized() const {
 }
 
 Tensor stored_linear(const Tensor& x, const Tensor& weight, const PackedWeight* packed, const Tensor& bias,
-                     Activation activation, WeightLayout layout) {
+                     Activation activation, WeightLayout layout, bool int8) {
   check_linear(x, weight, bias, layout);
   const bool in_first = layout == WeightLayout::in_out;
   Shape shape = x.shape();
@@ -164,7 +164,7 @@ Tensor stored_linear(const Tensor& x, const Tensor& weight, const PackedWeight* 
                input = packed != nullptr ? packed->packed_columns(dense) : dense;
   const Tensor b = bias.defined() ? widen(bias.detach(), DType::f32).contiguous() : bias;
   const std::int64_t n = shape[-1], k = x.size(-1), m = n == 0 ? 0 : y.numel() / n;
-  kernels::InvariantGemm args{.m = m, .n = n, .k = k, .y = y.data<float>(), .ldy = n};
+  kernels::InvariantGemm args{.m = m, .n = n, .k = k, .y = y.data<float>(), .ldy = n, .int8 = int8};
   args.x = kernels::row_major(input.data<float>(), k);
   Tensor numbers;
   if (packed != nullptr) {

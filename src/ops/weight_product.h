@@ -51,9 +51,10 @@ class PackedWeight {
 };
 
 /// linear() in f32, without gradient. `packed` holds the numbers of the weight where it is not null; else
-/// they are those of the weight itself. Throws Error as linear() does.
+/// they are those of the weight itself. int8: x is rounded where `packed` has integers
+/// (kernels::InvariantGemm). Throws Error as linear() does.
 Tensor stored_linear(const Tensor& x, const Tensor& weight, const PackedWeight* packed, const Tensor& bias,
-                     Activation activation, WeightLayout layout);
+                     Activation activation, WeightLayout layout, bool int8 = false);
 
 /// linear() in f32 with a quantized weight, which is not trained and stays packed: gradients go to x and
 /// bias.

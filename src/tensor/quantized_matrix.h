@@ -22,6 +22,8 @@ class QuantizedMatrix {
   virtual std::int64_t bytes() const = 0;
   /// Whether the tensor is [columns, rows].
   virtual bool is_transposed() const { return false; }
+  /// Whether the codes are integers or name integers, so that products may be of integers.
+  virtual bool has_integers() const { return true; }
   /// The packed form, from which release_pages() has nothing to fear.
   virtual std::shared_ptr<const kernels::PackedMatrix> pack() const = 0;
   /// Which column of the matrix column l of the packed form is; empty: l.

@@ -17,9 +17,10 @@ Words with_words(Words words, const Words& more) {
   return words;
 }
 
-Json positive(const std::string& model) {
+Json positive(const std::string& model, const Words& more = {}) {
   const std::string text = "one of the best films of the year, warm and very funny";
-  return json_lines(output_of({"classify", "--model", model, "--json", "--top-k", "1", text})).at(0).at(0);
+  const Words words = {"classify", "--model", model, "--json", "--top-k", "1", text};
+  return json_lines(output_of(with_words(words, more))).at(0).at(0);
 }
 
 TEST(Quantize, WritesAModelThatClassifiesAlike) {
@@ -38,6 +39,19 @@ TEST(Quantize, WritesAModelThatClassifiesAlike) {
   EXPECT_EQ(small.at("label"), own.at("label"));
   EXPECT_NEAR(small.at("score").get<double>(), own.at("score").get<double>(), 0.01);
   EXPECT_THAT(output_of({"info", "--model", folder / "small"}), HasSubstr("modernbert"));
+
+  const Json rounded = positive(folder / "small", {"--activations", "int8"});
+  EXPECT_EQ(rounded.at("label"), own.at("label"));
+  EXPECT_NEAR(rounded.at("score").get<double>(), own.at("score").get<double>(), 0.02);
+  EXPECT_NE(rounded.at("score"), small.at("score"));
+  const Words forward = {"forward", "--text", "a warm film", "--activation-errors", "--model"};
+  const std::vector<Json> errors = json_lines(output_of(with_words(forward, {folder / "small", "--json"})));
+  EXPECT_EQ(errors.size(), report.at("maps").size());
+  for (const Json& map : errors) EXPECT_LT(map.at("output_error").get<double>(), 0.02) << map.at("name");
+  EXPECT_THAT(output_of(with_words(forward, {folder / "small"})), HasSubstr("mean of "));
+  const std::string told = "expected a model with weights quantized to integers, got none";
+  expect_error(1, with_words(forward, {"reviews"}), told);
+  expect_error(1, {"classify", "--model", "reviews", "--activations", "int8", "x"}, told);
 }
 
 TEST(Quantize, GptqLooksAtATextAndLosesLess) {

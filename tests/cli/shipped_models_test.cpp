@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "command.h"
 
 namespace heed::cli_test {
@@ -17,6 +19,26 @@ TEST(ShippedModels, ReadReviews) {
       << labels.err;
   const Result filled = run({"fill", "--model", "reviews-mlm", "This film was a complete [MASK] of time."});
   EXPECT_THAT(filled.out, testing::StartsWith("waste 0.99")) << filled.err;
+}
+
+TEST(ShippedModels, LookAtPhotographs) {
+  const std::string photo = std::string(HEED_FIXTURES) + "/image/pictures/photo.jpg";
+  const Json labels =
+      json_lines(output_of({"classify", "--model", "cifar10", "--json", "--top-k", "10", photo})).at(0);
+  ASSERT_EQ(labels.size(), 10u);
+  double sum = 0;
+  std::set<std::string> names;
+  for (const Json& label : labels) {
+    sum += label.at("score").get<double>();
+    names.insert(label.at("label").get<std::string>());
+  }
+  EXPECT_NEAR(sum, 1, 1e-5);
+  EXPECT_EQ(names, (std::set<std::string>{"airplane", "automobile", "bird", "cat", "deer", "dog", "frog",
+                                          "horse", "ship", "truck"}));
+  const Json maps = json_lines(output_of({"attend", "--model", "cifar10", "--json", "--layers", "5",
+                                          "--heads", "mean", photo}))
+                        .at(0);
+  EXPECT_THAT(maps.dump(), HasSubstr("photo.jpg"));
 }
 
 TEST(ShippedModels, WriteAPlay) {

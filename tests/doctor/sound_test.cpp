@@ -20,7 +20,7 @@ std::vector<std::string> fixtures() {
       names.push_back(fs::relative(entry.path().parent_path(), HEED_FIXTURES).string());
   }
   std::sort(names.begin(), names.end());
-  for (const char* shipped : {"en-fr", "reviews", "reviews-mlm", "shakespeare"})
+  for (const char* shipped : {"cifar10", "en-fr", "reviews", "reviews-mlm", "shakespeare"})
     names.push_back(std::string("../../models/") + shipped);
   return names;
 }
@@ -32,7 +32,7 @@ std::unique_ptr<Tokenizer> tokenizer_of(const fs::path& directory) {
 
 // The walk would find nothing wrong with a folder that it misses.
 TEST(SoundFixtures, AreAllThere) {
-  EXPECT_EQ(fixtures().size(), 136u + 4)
+  EXPECT_EQ(fixtures().size(), 136u + 5)
       << "change the first number with the folders of fixtures that have a "
          "config.json, the second with the shipped models";
 }

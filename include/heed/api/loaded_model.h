@@ -72,6 +72,9 @@ struct NamedAdapter {
 
 struct LoadOptions {
   DType dtype = DType::f32;  ///< of the weights in memory: f32 or bf16
+  /// Whether products with quantized weights round their inputs (Model::use_int8_activations): faster, and no
+  /// longer the bits of the dequantized model.
+  bool int8_activations = false;
   std::vector<NamedAdapter> adapters = {};
   /// False: an encoder without its head, for vectors of texts: the files may lack the head that config.json
   /// names, as those of sentence-transformers do.

@@ -30,7 +30,7 @@ struct QuantizeOptions {
 /// What a map has lost.
 struct QuantizedMap {
   std::string name;                         ///< of the weight
-  double weight_error = 0;                  ///< |w - w'| / |w|
+  double weight_error = 0;                  ///< |w - w'| / |w|; 0 where only its inputs were rounded
   std::optional<double> output_error = {};  ///< |x (w - w')^T| / |x w^T| for the calibration inputs x
 };
 

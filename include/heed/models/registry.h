@@ -17,17 +17,27 @@ namespace HEED_API heed {
 /// The config.json of a model's directory. Throws Error when there is none, or it is not a JSON object.
 Config load_model_config(const std::filesystem::path& directory);
 
-/// Loads the model of a directory in Hugging Face layout: the family is config.json's model_type. `dtype` f32
-/// or bf16 is that of the weights in memory. With `adapters` (Model::add_adapter), the model has the head
-/// that they were trained with: that of the config.json in the directory of the first which has one, else of
-/// its task_type. Throws Error when the directory or a tensor is missing or invalid, or the family is
-/// unknown.
-std::unique_ptr<Model> load_model(const std::filesystem::path& directory, DType dtype = DType::f32,
+/// How a model holds its weights, and multiplies by them.
+struct WeightOptions {
+  WeightOptions(DType dtype_in_memory = DType::f32,
+                bool rounds_activations = false)  // NOLINT: implicit by design
+      : dtype(dtype_in_memory), int8_activations(rounds_activations) {}
+  DType dtype;            ///< f32 or bf16; quantized weights stay as they are
+  bool int8_activations;  ///< Model::use_int8_activations()
+};
+
+/// Loads the model of a directory in Hugging Face layout: the family is config.json's model_type. With
+/// `adapters` (Model::add_adapter), the model has the head that they were trained with: that of the
+/// config.json in the directory of the first which has one, else of its task_type. Throws Error when the
+/// directory or a tensor is missing or invalid, or the family is unknown, and when int8 activations are asked
+/// for of a model without weights that are integers.
+std::unique_ptr<Model> load_model(const std::filesystem::path& directory, const WeightOptions& options = {},
                                   const std::vector<AdapterSource>& adapters = {});
 
 /// The same without the head of an encoder, for vectors of texts: the files may lack the head that
 /// config.json names, as those of sentence-transformers do. Other models have their heads.
-std::unique_ptr<Model> load_model_body(const std::filesystem::path& directory, DType dtype = DType::f32,
+std::unique_ptr<Model> load_model_body(const std::filesystem::path& directory,
+                                       const WeightOptions& options = {},
                                        const std::vector<AdapterSource>& adapters = {});
 
 /// A new model with random weights (f32), with the family and sizes of a config.json. Throws Error for an

@@ -448,6 +448,8 @@ bool detail::invariant_gemm_has_vectors() { return HEED_DISPATCH(has_vectors, fl
 
 void invariant_gemm(const InvariantGemm& args) {
   if (args.m == 0 || args.n == 0) return;
+  if (args.int8 && args.w.packed != nullptr && detail::takes_int8(*args.w.packed))
+    return detail::int8_gemm(args, detail::has_vnni());
   dispatch_stored(args.w, [&]<class T>(const Stored<T>& w) { HEED_DISPATCH(run_gemm, T)(args, w); });
 }
 

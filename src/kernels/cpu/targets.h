@@ -13,8 +13,8 @@
 #include <cstddef>
 
 namespace heed::kernels::detail {
-/// Index of the best target in the tables that HEED_EXPORT makes.
-inline std::size_t target_index() {
+/// Index of the best target in the tables that HEED_EXPORT makes, of those that this file is compiled for.
+static HWY_INLINE std::size_t target_index() {
   hwy::ChosenTarget& chosen = hwy::GetChosenTarget();
   if (!chosen.IsInitialized()) chosen.Update(hwy::SupportedTargets());
   return chosen.GetIndex();

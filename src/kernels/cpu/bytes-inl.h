@@ -1,0 +1,162 @@
+// Sums of products of unsigned bytes of w with signed ones of x, four of a row side by side: by VNNI's
+// instruction, or by maddubs with sums of 16 bits.
+#if defined(HEED_KERNELS_BYTES_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef HEED_KERNELS_BYTES_INL_H_
+#undef HEED_KERNELS_BYTES_INL_H_
+#else
+#define HEED_KERNELS_BYTES_INL_H_
+#endif
+
+#include "kernels/cpu/block_panels.h"
+#include "kernels/cpu/simd-inl.h"
+
+/// Whether this target has instructions for them.
+#undef HEED_X86_BYTES
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2
+#define HEED_X86_BYTES 1
+#else
+#define HEED_X86_BYTES 0
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace heed::kernels::HWY_NAMESPACE {
+namespace {
+
+using IntTag = hn::Rebind<std::int32_t, Tag<float>>;
+using Ints = hn::Vec<IntTag>;
+
+#if HEED_X86_BYTES
+
+HWY_INLINE std::int32_t word_at(const std::int8_t* p) {
+  std::int32_t word;
+  std::memcpy(&word, p, 4);
+  return word;
+}
+
+#if HWY_TARGET <= HWY_AVX3
+using Bytes = __m512i;
+HWY_INLINE Bytes load_bytes(const void* p) { return _mm512_loadu_si512(p); }
+HWY_INLINE void store_bytes(void* p, Bytes v) { _mm512_storeu_si512(p, v); }
+HWY_INLINE Bytes words(std::int32_t v) { return _mm512_set1_epi32(v); }
+HWY_INLINE Bytes pairs(Bytes w, Bytes x) { return _mm512_maddubs_epi16(w, x); }
+HWY_INLINE Bytes add_pairs(Bytes a, Bytes b) { return _mm512_add_epi16(a, b); }
+HWY_INLINE Bytes add_words(Bytes a, Bytes b) { return _mm512_add_epi32(a, b); }
+HWY_INLINE Bytes fours(Bytes pairs) { return _mm512_madd_epi16(pairs, _mm512_set1_epi16(1)); }
+HWY_INLINE Bytes magnitude(Bytes w) { return _mm512_abs_epi8(w); }
+HWY_INLINE Bytes flip(Bytes w) { return _mm512_xor_si512(w, _mm512_set1_epi8(-128)); }
+HWY_INLINE Bytes with_sign(Bytes x, Bytes w) {
+  return _mm512_mask_sub_epi8(x, _mm512_movepi8_mask(w), _mm512_setzero_si512(), x);
+}
+/// sum + the products of four unsigned bytes of w and four signed ones of x: the instruction of AVX512-VNNI,
+/// which this target of Highway does not name.
+HWY_INLINE Bytes add_products(Bytes sum, Bytes w, Bytes x) {
+  asm("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(w), "v"(x));
+  return sum;
+}
+#else
+using Bytes = __m256i;
+HWY_INLINE Bytes load_bytes(const void* p) { return _mm256_loadu_si256(static_cast<const __m256i*>(p)); }
+HWY_INLINE void store_bytes(void* p, Bytes v) { _mm256_storeu_si256(static_cast<__m256i*>(p), v); }
+HWY_INLINE Bytes words(std::int32_t v) { return _mm256_set1_epi32(v); }
+HWY_INLINE Bytes pairs(Bytes w, Bytes x) { return _mm256_maddubs_epi16(w, x); }
+HWY_INLINE Bytes add_pairs(Bytes a, Bytes b) { return _mm256_add_epi16(a, b); }
+HWY_INLINE Bytes add_words(Bytes a, Bytes b) { return _mm256_add_epi32(a, b); }
+HWY_INLINE Bytes fours(Bytes pairs) { return _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)); }
+HWY_INLINE Bytes magnitude(Bytes w) { return _mm256_abs_epi8(w); }
+HWY_INLINE Bytes flip(Bytes w) { return _mm256_xor_si256(w, _mm256_set1_epi8(-128)); }
+HWY_INLINE Bytes with_sign(Bytes x, Bytes w) { return _mm256_sign_epi8(x, w); }
+/// That of AVX-VNNI.
+HWY_INLINE Bytes add_products(Bytes sum, Bytes w, Bytes x) {
+  asm("%{vex%} vpdpbusd %2, %1, %0" : "+x"(sum) : "x"(w), "x"(x));
+  return sum;
+}
+#endif
+
+/// The sums of a group for two vectors of columns, with VNNI.
+template <int Rows>
+HWY_INLINE void sum_fours(int64_t quads, const std::uint8_t* w, const std::int8_t* x, std::int32_t* sums) {
+  constexpr int64_t kBytes = lanes<float>() * 4;
+  Bytes sum[Rows][2];
+  HWY_UNROLL(16)
+  for (int r = 0; r < Rows; ++r) sum[r][0] = sum[r][1] = words(0);
+  for (int64_t q = 0; q < quads; ++q, w += kNr * 4, x += 4) {
+    const Bytes a = load_bytes(w), b = load_bytes(w + kBytes);
+    HWY_UNROLL(16)
+    for (int r = 0; r < Rows; ++r) {
+      const Bytes v = words(word_at(x + r * kInt8Group));
+      sum[r][0] = add_products(sum[r][0], a, v);
+      sum[r][1] = add_products(sum[r][1], b, v);
+    }
+  }
+  HWY_UNROLL(16)
+  for (int r = 0; r < Rows; ++r) {
+    store_bytes(sums + r * kNr, sum[r][0]);
+    store_bytes(sums + r * kNr + lanes<float>(), sum[r][1]);
+  }
+}
+
+/// The same by sums of two products in 16 bits. Room: that of room_of().
+template <int Rows, int Room>
+HWY_INLINE void sum_pairs(int64_t quads, const std::uint8_t* w, const std::int8_t* x, std::int32_t* sums) {
+  constexpr int64_t kBytes = lanes<float>() * 4;
+  constexpr bool kSigned = Room == 1;
+  for (int64_t from = 0; from < quads; from += Room) {
+    Bytes part[Rows][2];
+    HWY_UNROLL(16)
+    for (int r = 0; r < Rows; ++r) part[r][0] = part[r][1] = words(0);
+    const int64_t end = std::min<int64_t>(from + Room, quads);
+    for (int64_t q = from; q < end; ++q, w += kNr * 4, x += 4) {
+      Bytes a = load_bytes(w), b = load_bytes(w + kBytes);
+      if constexpr (kSigned) a = flip(a), b = flip(b);
+      const Bytes ua = kSigned ? magnitude(a) : a, ub = kSigned ? magnitude(b) : b;
+      HWY_UNROLL(16)
+      for (int r = 0; r < Rows; ++r) {
+        const Bytes v = words(word_at(x + r * kInt8Group));
+        part[r][0] = add_pairs(part[r][0], pairs(ua, kSigned ? with_sign(v, a) : v));
+        part[r][1] = add_pairs(part[r][1], pairs(ub, kSigned ? with_sign(v, b) : v));
+      }
+    }
+    HWY_UNROLL(16)
+    for (int r = 0; r < Rows; ++r) {
+      for (int j = 0; j < 2; ++j) {
+        std::int32_t* to = sums + r * kNr + j * lanes<float>();
+        const Bytes sum = fours(part[r][j]);
+        store_bytes(to, from == 0 ? sum : add_words(load_bytes(to), sum));
+      }
+    }
+  }
+}
+
+/// The sum of a group of one row, quad after quad.
+template <int Room>
+class GroupSum {
+ public:
+  HWY_INLINE GroupSum() : sum_(words(0)), part_(words(0)) {}
+  template <int Q>
+  HWY_INLINE void add(Bytes w, Bytes x) {
+    if constexpr (Room == 0) {
+      sum_ = add_products(sum_, w, x);
+    } else if constexpr (Room == 1) {
+      const Bytes a = flip(w);
+      sum_ = add_words(sum_, fours(pairs(magnitude(a), with_sign(x, a))));
+    } else {
+      part_ = Q % Room == 0 ? pairs(w, x) : add_pairs(part_, pairs(w, x));
+      if (Q % Room == Room - 1) sum_ = add_words(sum_, fours(part_)), part_ = words(0);
+    }
+  }
+  HWY_INLINE Ints take() {
+    const Bytes sum = Room > 4 ? add_words(sum_, fours(part_)) : sum_;
+    sum_ = part_ = words(0);
+    return Ints{sum};
+  }
+
+ private:
+  Bytes sum_, part_;
+};
+
+#endif
+
+}  // namespace
+}  // namespace heed::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+#endif

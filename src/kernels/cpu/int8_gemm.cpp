@@ -1,0 +1,566 @@
+// Products of rows rounded to int8 with matrices in blocks (kernels/cpu/block_panels.h): sums of integers,
+// which are exact, within a group of w and 32 steps; then one multiplication by both scales for each group,
+// in the order of k. So a row has the same bits whatever its neighbors, the threads, the way the work is cut
+// and the instruction set.
+//
+// A panel's codes become bytes once for all rows of x and a part of k, four steps of a row of w side by
+// side, and stay in the first-level cache while the tiles of x pass over them. A single row takes them out of
+// the panel in registers. VNNI multiplies and adds four bytes in one instruction. Elsewhere maddubs makes
+// sums of two products in 16 bits, which take as many more as the codes leave room for; codes of 8 bits are
+// signed first, so that two products always fit.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/int8_gemm.cpp"
+#include "kernels/cpu/targets.h"
+
+#include <hwy/foreach_target.h>  // the order of these blocks matters
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+#include "kernels/cpu/blocks-inl.h"
+#include "kernels/cpu/bytes-inl.h"
+#include "kernels/cpu/gemm_paths.h"
+#include "kernels/elementwise.h"
+#include "kernels/gemm.h"
+
+#ifndef HEED_KERNELS_INT8_GEMM_ONCE_
+#define HEED_KERNELS_INT8_GEMM_ONCE_
+namespace heed::kernels {
+namespace {
+
+inline constexpr std::int64_t kInt8Depth = 512;  // steps of k that a panel is unpacked for, at most
+
+/// What a group of sums, of 16 or 32 steps, needs of a row of x besides its codes.
+struct GroupOfRow {
+  float scale;
+  float total;        // of the rounded numbers
+  std::int32_t rest;  // what the sum of products with the bytes of w lacks
+};
+
+/// Rows of x rounded to int8, tile by tile.
+struct RoundedRows {
+  std::vector<std::int8_t> codes;  // [k / 32][rows of the tile][32]
+  std::vector<GroupOfRow> groups;  // [groups of sums][rows of the tile]
+};
+
+struct Int8Gemm {
+  const InvariantGemm& args;
+  const PackedMatrix& w;
+  RoundedRows& x;
+  bool vnni;
+  std::int64_t tiles;
+  std::int64_t first_row(std::int64_t tile) const { return args.m * tile / tiles; }
+  /// The length of a group of sums.
+  std::int64_t steps() const { return std::min(w.form()->group, kInt8Group); }
+};
+
+/// The largest code of a form as an unsigned byte.
+int largest_code(const BlockForm& form) {
+  if (form.code == CodeType::e2m1) return 24;
+  return form.code == CodeType::integer ? (1 << (form.low + form.high)) - 1 : 255;
+}
+/// What the bytes of a form are above the codes that its scale belongs to, where that is the same everywhere.
+std::int32_t center_of(const BlockForm& form) {
+  if (form.code == CodeType::e2m1) return 12;
+  if (form.code == CodeType::non_linear) return 128;
+  return form.minimum || form.zero ? 0 : static_cast<std::int32_t>(form.center);
+}
+/// How many sums of two products with int8 fit in 16 bits; 1: two products do if the codes are signed.
+int room_of(const BlockForm& form) {
+  const int most = largest_code(form);
+  return most <= 15 ? 8 : most <= 31 ? 4 : most <= 63 ? 2 : 1;
+}
+
+}  // namespace
+}  // namespace heed::kernels
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace heed::kernels::HWY_NAMESPACE {
+namespace {
+
+/// Rows of a tile: with two vectors of columns their sums fill the registers.
+inline constexpr int kInt8Rows = lanes<float>() >= 16 ? 12 : 4;
+
+/// Rounds a row of x. Its groups lie `rows` apart, and have a sum for each `steps`; `factor` is what the
+/// bytes of w are below the codes, which the sums are for.
+void round_row(const float* x, int64_t k, int64_t steps, int64_t rows, std::int32_t factor,
+               std::int8_t* codes, GroupOfRow* groups) {
+  constexpr int64_t N = lanes<float>();
+  const Tag<float> f;
+  const hn::Rebind<std::int8_t, Tag<float>> narrow;
+  for (int64_t g = 0; g < k; g += kInt8Group, x += kInt8Group, codes += rows * kInt8Group) {
+    auto most = hn::Zero(f), poison = hn::Zero(f);
+    for (int64_t i = 0; i < kInt8Group; i += N) {
+      const auto v = load(x + i);
+      most = hn::Max(most, hn::Abs(v));
+      poison = hn::MulAdd(v, hn::Zero(f), poison);  // NaN where v is not finite
+    }
+    const float largest = hn::GetLane(hn::MaxOfLanes(f, most)), finite = total<float>(poison);
+    const bool vanishes = largest < 1e-35F;  // else the reciprocal might not be finite
+    const auto inverse = broadcast(vanishes ? 0.0F : 127.0F / largest);
+    const float scale = (vanishes ? 0.0F : largest / 127.0F) + finite;
+    for (int64_t begin = 0; begin < kInt8Group; begin += steps, groups += rows) {
+      auto sums = hn::Zero(IntTag());
+      for (int64_t i = begin; i < begin + steps; i += N) {
+        const auto code = hn::NearestInt(hn::Mul(load(x + i), inverse));
+        hn::StoreU(hn::DemoteTo(narrow, code), narrow, codes + i);
+        sums = hn::Add(sums, code);
+      }
+      const std::int32_t sum = hn::GetLane(hn::SumOfLanes(IntTag(), sums));
+      *groups = {scale, static_cast<float>(sum) * scale, factor * sum};
+    }
+  }
+}
+
+/// Four steps of the codes of a vector's rows of w, side by side as bytes: quad Q of a chunk of 32 steps.
+template <class C, int Q>
+HWY_INLINE Words quad_of(const std::byte* low, const std::byte* high, int64_t column) {
+  const WordTag words;
+  const auto bytes = [&](unsigned byte) HEED_INLINE_LAMBDA { return hn::Set(words, byte * 0x01010101U); };
+  const auto word = [&](const std::byte* plane, int64_t at) HEED_INLINE_LAMBDA {
+    return hn::LoadU(words, reinterpret_cast<const std::uint32_t*>(plane + at * kNr * 4) + column);
+  };
+  constexpr int kQuads = 8 / C::kLow, kShift = Q % kQuads * C::kLow;
+  Words q = word(low, Q / kQuads);
+  if constexpr (kShift > 0) q = hn::ShiftRight<kShift>(q);
+  if constexpr (C::kLow < 8) q = hn::And(q, bytes((1U << C::kLow) - 1));
+  if constexpr (C::kHigh > 0) {
+    constexpr int kHighQuads = 8 / C::kHigh, kAbove = Q % kHighQuads * C::kHigh - C::kLow;
+    Words h = word(high, Q / kHighQuads);
+    if constexpr (kAbove > 0) h = hn::ShiftRight<kAbove>(h);
+    if constexpr (kAbove < 0) h = hn::ShiftLeft<-kAbove>(h);
+    q = hn::Or(q, hn::And(h, bytes(((1U << C::kHigh) - 1) << C::kLow)));
+  }
+  return q;
+}
+
+/// Calls use(Q) for the quads of a chunk, Q an integral constant.
+template <class Use, int... Q>
+HWY_INLINE void for_quads(const Use& use, std::integer_sequence<int, Q...>) {
+  (use(std::integral_constant<int, Q>()), ...);
+}
+inline constexpr auto kChunkQuads = std::make_integer_sequence<int, 8>();
+
+/// The bytes of codes that name numbers: those numbers and the form's center.
+class ByteTable {
+ public:
+  explicit ByteTable(const BlockForm& form) {
+    const auto& numbers = form.code == CodeType::e2m1 ? kE2m1 : kNonLinear;
+    for (std::size_t i = 0; i < 16; ++i)
+      bytes_[i] = static_cast<std::uint8_t>(static_cast<std::int32_t>(numbers[i]) + center_of(form));
+  }
+  HWY_INLINE Words operator()(Words codes) const {
+    const WordTag words;
+#if HWY_TARGET == HWY_SCALAR
+    std::uint32_t word = hn::GetLane(codes), made = 0;
+    for (int i = 0; i < 32; i += 8) made |= std::uint32_t{bytes_[word >> i & 15U]} << i;
+    return hn::Set(words, made);
+#else
+    const hn::Repartition<std::uint8_t, WordTag> bytes;
+    return hn::BitCast(words, hn::TableLookupBytes(hn::LoadDup128(bytes, bytes_), hn::BitCast(bytes, codes)));
+#endif
+  }
+
+ private:
+  alignas(16) std::uint8_t bytes_[16];
+};
+
+/// The scales and offsets of a block, so that w = scale * code + offset where the form has offsets.
+HWY_INLINE void scales_and_offsets(const BlockForm& form, const std::byte* block, float* scale,
+                                   float* offset) {
+  for (int64_t at = 0; at < form.bytes(); at += 64) __builtin_prefetch(block + 4096 + at);
+  block_scales(form, block, scale, offset);
+  if (!form.is_centered() || !form.zero) return;
+  for (int64_t j = 0; j < form.numbers / form.group * kNr; j += lanes<float>())
+    store<float>(hn::Mul(load(scale + j), load(offset + j)), offset + j);
+}
+
+/// A panel over a part of k as bytes.
+struct BytePanel {
+  std::uint8_t codes[kInt8Depth * kNr];  // [depth / 4][32][4]
+  float scale[kInt8Depth / 16 * kNr];    // [groups][32]
+  float offset[kInt8Depth / 16 * kNr];   // the same, where the form has offsets
+};
+
+template <class C>
+HWY_NOINLINE void unpack_bytes(const BlockForm& form, const std::byte* block, int64_t count, BytePanel& to) {
+  const int64_t size = form.bytes(), planes = form.scale_bytes(), scales = form.numbers / form.group * kNr;
+  const ByteTable table(form);
+  auto* codes = reinterpret_cast<std::uint32_t*>(to.codes);
+  for (int64_t i = 0; i < count; ++i, block += size) {
+    scales_and_offsets(form, block, to.scale + i * scales, to.offset + i * scales);
+    const std::byte *low = block + planes, *high = low + form.plane_bytes(C::kLow);
+    for (int64_t chunk = 0; chunk * kInt8Group < form.numbers; ++chunk) {
+      for_quads(
+          [&]<int Q>(std::integral_constant<int, Q>) HEED_INLINE_LAMBDA {
+            for (int64_t j = 0; j < kNr; j += lanes<float>()) {
+              Words q = quad_of<C, Q>(low, high, j);
+              if constexpr (C::kReading == Reading::table) q = table(q);
+              hn::StoreU(q, WordTag(), codes + Q * kNr + j);
+            }
+          },
+          kChunkQuads);
+      low += kNr * 4 * C::kLow;
+      high += kNr * 4 * C::kHigh;
+      codes += kNr * kInt8Group / 4;
+    }
+  }
+}
+
+/// What of a tile and a panel takes part in a product.
+struct Int8Tile {
+  int64_t groups;             // of sums
+  int64_t quads;              // in one: 4 or 8
+  int share;                  // 2^share of them have a scale of the panel in common
+  const std::uint8_t* codes;  // of the panel
+  const float* scale;
+  const float* offset;  // or null
+  const std::int8_t* x;
+  const GroupOfRow* x_groups;
+  const float* before;  // what the sums begin with, rows ld_before apart
+  int64_t ld_before;
+  float* y;  // [rows][32]
+
+  /// Quad 0 of group g of the first row.
+  HWY_INLINE const std::int8_t* x_of(int64_t g, int64_t rows) const {
+    return quads == 8 ? x + g * rows * kInt8Group : x + (g / 2 * rows * kInt8Group + g % 2 * 16);
+  }
+};
+
+/// y + a sum of integers, scaled: what every kernel does with a group.
+template <bool Offset>
+HWY_INLINE Vec<float> add_scaled(const GroupOfRow& x, Ints sum, Vec<float> scale, Vec<float> offset,
+                                 Vec<float> y) {
+  const auto exact = hn::ConvertTo(Tag<float>(), hn::Add(sum, hn::Set(IntTag(), x.rest)));
+  y = hn::MulAdd(exact, hn::Mul(scale, broadcast(x.scale)), y);
+  return Offset ? hn::MulAdd(offset, broadcast(x.total), y) : y;
+}
+
+/// y += the sums of group g of a tile, [rows][32], scaled.
+template <bool Offset>
+HWY_INLINE void add_group(const Int8Tile& t, int64_t rows, int64_t g, const std::int32_t* sums) {
+  constexpr int64_t N = lanes<float>();
+  const int64_t place = (g >> t.share) * kNr;
+  for (int64_t first = 0; first < kNr; first += 2 * N) {
+    Vec<float> scale[2], offset[2];
+    for (int j = 0; j < 2; ++j) {
+      scale[j] = load(t.scale + place + first + j * N);
+      offset[j] = Offset ? load(t.offset + place + first + j * N) : scale[j];
+    }
+    const GroupOfRow* x = t.x_groups + g * rows;
+    const std::int32_t* sum = sums + first;
+    const float* before = (g == 0 ? t.before : t.y) + first;
+    const int64_t distance = g == 0 ? t.ld_before : kNr;
+    float* y = t.y + first;
+    for (int64_t r = 0; r < rows; ++r, ++x, sum += kNr, before += distance, y += kNr) {
+      for (int j = 0; j < 2; ++j) {
+        const Ints exact = hn::LoadU(IntTag(), sum + j * N);
+        store<float>(add_scaled<Offset>(*x, exact, scale[j], offset[j], load(before + j * N)), y + j * N);
+      }
+    }
+  }
+}
+HWY_INLINE void add_group(const Int8Tile& t, int64_t rows, int64_t g, const std::int32_t* sums) {
+  if (t.offset != nullptr) return add_group<true>(t, rows, g, sums);
+  add_group<false>(t, rows, g, sums);
+}
+
+#if HEED_X86_BYTES
+
+/// y += a tile of x times a panel. Room: that of room_of(), or 0 for VNNI.
+template <int Rows, int Room>
+HWY_NOINLINE void run_int8_tile(const Int8Tile& t) {
+  HWY_ALIGN std::int32_t sums[Rows * kNr];
+  for (int64_t g = 0; g < t.groups; ++g) {
+    const std::int8_t* x = t.x_of(g, Rows);
+    for (int64_t j = 0; j < kNr; j += 2 * lanes<float>()) {
+      const std::uint8_t* w = t.codes + (g * t.quads * kNr + j) * 4;
+      if constexpr (Room == 0) {
+        sum_fours<Rows>(t.quads, w, x, sums + j);
+      } else {
+        sum_pairs<Rows, Room>(t.quads, w, x, sums + j);
+      }
+    }
+    add_group(t, Rows, g, sums);
+  }
+}
+
+/// y[32] += a row of x times a panel, whose codes stay in registers.
+template <class C, int Room>
+HWY_NOINLINE void run_int8_row(const BlockForm& form, const std::byte* block, int64_t k, const Int8Tile& t) {
+  constexpr int64_t N = lanes<float>();
+  constexpr int V = kVectors;
+  const int64_t size = form.bytes(), planes = form.scale_bytes();
+  const ByteTable table(form);
+  HWY_ALIGN float scales[kMostGroups * kNr];
+  HWY_ALIGN float offsets[kMostGroups * kNr];
+  Vec<float> y[V];
+  for (int j = 0; j < V; ++j) y[j] = load(t.before + j * N);
+  const std::int8_t* x = t.x;
+  const GroupOfRow* group = t.x_groups;
+  for (int64_t step = 0; step < k; step += form.numbers, block += size) {
+    scales_and_offsets(form, block, scales, offsets);
+    const std::byte *low = block + planes, *high = low + form.plane_bytes(C::kLow);
+    const float *scale = scales, *offset = offsets;
+    GroupSum<Room> sums[V];
+    const auto finish = [&]() HEED_INLINE_LAMBDA {
+      for (int j = 0; j < V; ++j) {
+        const Ints sum = sums[j].take();
+        const Vec<float> w = load(scale + j * N);
+        y[j] = t.offset != nullptr ? add_scaled<true>(*group, sum, w, load(offset + j * N), y[j])
+                                   : add_scaled<false>(*group, sum, w, w, y[j]);
+      }
+      ++group;
+    };
+    for (int64_t chunk = 0; chunk * kInt8Group < form.numbers; ++chunk) {
+      for_quads(
+          [&]<int Q>(std::integral_constant<int, Q>) HEED_INLINE_LAMBDA {
+            const Bytes v = words(word_at(x + Q * 4));
+            for (int j = 0; j < V; ++j) {
+              Words q = quad_of<C, Q>(low, high, j * N);
+              if constexpr (C::kReading == Reading::table) q = table(q);
+              sums[j].template add<Q>(q.raw, v);
+            }
+            if (Q == 3 && t.quads == 4) finish(), scale += kNr, offset += kNr;
+          },
+          kChunkQuads);
+      finish();
+      if (((chunk + 1) & ((1 << t.share) - 1)) == 0) scale += kNr, offset += kNr;
+      low += kNr * 4 * C::kLow;
+      high += kNr * 4 * C::kHigh;
+      x += kInt8Group;
+    }
+  }
+  for (int j = 0; j < V; ++j) store<float>(y[j], t.y + j * N);
+}
+
+#else
+
+template <int Rows, int Room>
+HWY_NOINLINE void run_int8_tile(const Int8Tile& t) {
+  std::int32_t sums[Rows * kNr];
+  for (int64_t g = 0; g < t.groups; ++g) {
+    const std::uint8_t* w = t.codes + g * t.quads * kNr * 4;
+    const std::int8_t* x = t.x_of(g, Rows);
+    std::fill(sums, sums + Rows * kNr, 0);
+    for (int r = 0; r < Rows; ++r) {
+      for (int64_t q = 0; q < t.quads; ++q) {
+        for (int64_t j = 0; j < kNr; ++j) {
+          for (int64_t s = 0; s < 4; ++s)
+            sums[r * kNr + j] += w[(q * kNr + j) * 4 + s] * x[r * kInt8Group + q * 4 + s];
+        }
+      }
+    }
+    add_group(t, Rows, g, sums);
+  }
+}
+
+#endif
+
+/// Calls fn with the Room of a product, as an integral constant.
+template <class Fn>
+HWY_INLINE void with_room(const Int8Gemm& p, const Fn& fn) {
+  if (!HEED_X86_BYTES || p.vnni) return fn(std::integral_constant<int, 0>());
+  switch (room_of(*p.w.form())) {
+    case 8: return fn(std::integral_constant<int, 8>());
+    case 4: return fn(std::integral_constant<int, 4>());
+    case 2: return fn(std::integral_constant<int, 2>());
+    default: return fn(std::integral_constant<int, 1>());
+  }
+}
+
+template <int Room, int... R>
+HWY_INLINE void run_tile_of(int64_t rows, const Int8Tile& t, std::integer_sequence<int, R...>) {
+  static constexpr void (*functions[])(const Int8Tile&) = {run_int8_tile<R + 1, Room>...};
+  functions[rows - 1](t);
+}
+
+HWY_INLINE void copy_columns(const float* from, int64_t count, float* to) {
+  if (count < kNr) return static_cast<void>(std::copy(from, from + count, to));
+  HWY_UNROLL(8)
+  for (int64_t j = 0; j < kNr; j += lanes<float>()) store<float>(load(from + j), to + j);
+}
+
+/// What the sums of a tile with a panel begin with: zeros, or those of y, which are in `sums` where the panel
+/// is not whole.
+HWY_INLINE void take_sums(const Int8Gemm& p, int64_t first, int64_t rows, int64_t panel, bool continues,
+                          float* sums, Int8Tile& t) {
+  static constexpr float kZeros[kNr] = {};
+  const int64_t width = std::min(kNr, p.args.n - panel * kNr);
+  t.before = p.args.y + first * p.args.ldy + panel * kNr;
+  t.ld_before = p.args.ldy;
+  if (!continues) {
+    t.before = kZeros;
+    t.ld_before = 0;
+  } else if (width < kNr) {
+    for (int64_t r = 0; r < rows; ++r) copy_columns(t.before + r * t.ld_before, width, sums + r * kNr);
+    t.before = sums;
+    t.ld_before = kNr;
+  }
+}
+/// Stores the sums after a part of k.
+void give_sums(const Int8Gemm& p, int64_t first, int64_t rows, int64_t panel, bool finishes, float* sums) {
+  const int64_t column = panel * kNr, width = std::min(kNr, p.args.n - column);
+  const Epilogue& epilogue = p.args.epilogue;
+  if (finishes && epilogue.bias != nullptr) {
+    for (int64_t r = 0; r < rows; ++r) {
+      for (int64_t j = 0; j < width; ++j) sums[r * kNr + j] += epilogue.bias[column + j];
+    }
+  }
+  if (finishes && epilogue.activation != Activation::none)
+    activate<float>(epilogue.activation, sums, sums, rows * kNr);
+  float* y = p.args.y + first * p.args.ldy + column;
+  for (int64_t r = 0; r < rows; ++r) copy_columns(sums + r * kNr, width, y + r * p.args.ldy);
+}
+
+/// A single row with a panel.
+[[maybe_unused]] void run_row(const Int8Gemm& p, int64_t panel, Int8Tile& t) {
+  take_sums(p, 0, 1, panel, p.args.accumulate, t.y, t);
+#if HEED_X86_BYTES
+  with_room(p, [&]<int Room>(std::integral_constant<int, Room>) HWY_ATTR {
+    with_codes(*p.w.form(), [&]<class C>(C) HWY_ATTR {
+      run_int8_row<C, Room>(*p.w.form(), p.w.panel(panel), p.args.k, t);
+    });
+  });
+#endif
+  give_sums(p, 0, 1, panel, true, t.y);
+}
+
+}  // namespace
+
+/// Rows of tile i rounded.
+template <class T>
+void round_tile(const Int8Gemm& p, int64_t i) {
+  const int64_t first = p.first_row(i), rows = p.first_row(i + 1) - first, k = p.args.k, steps = p.steps();
+  const Strided<float> x(p.args.x);
+  std::int32_t factor = -center_of(*p.w.form());
+  with_room(p, [&]<int Room>(std::integral_constant<int, Room>) { factor += Room == 1 ? 128 : 0; });
+  for (int64_t r = 0; r < rows; ++r) {
+    round_row(x.data + (first + r) * x.row, k, steps, rows, factor,
+              p.x.codes.data() + first * k + r * kInt8Group, p.x.groups.data() + first * (k / steps) + r);
+  }
+}
+
+/// Tiles [begin, end) with panels [first, last).
+template <class T>
+void run_int8(const Int8Gemm& p, int64_t begin, int64_t end, int64_t first, int64_t last) {
+  const BlockForm& form = *p.w.form();
+  const int64_t k = p.args.k, steps = p.steps();
+  thread_local BytePanel bytes;
+  HWY_ALIGN float sums[kInt8Rows * kNr] = {};
+  Int8Tile t{};
+  t.quads = steps / 4;
+  while (kInt8Group << t.share < form.group) ++t.share;
+  t.codes = bytes.codes;
+  t.scale = bytes.scale;
+  t.offset = form.minimum || form.zero ? bytes.offset : nullptr;
+  t.x = p.x.codes.data();
+  t.x_groups = p.x.groups.data();
+  t.y = sums;
+  if (HEED_X86_BYTES && p.args.m == 1) {
+    for (int64_t panel = first; panel < last; ++panel) run_row(p, panel, t);
+    return;
+  }
+  const int64_t parts = (k + kInt8Depth - 1) / kInt8Depth, blocks = k / form.numbers;
+  for (int64_t panel = first; panel < last; ++panel) {
+    for (int64_t part = 0; part < parts; ++part) {
+      const int64_t block = blocks * part / parts, count = blocks * (part + 1) / parts - block;
+      const int64_t from = block * form.numbers;
+      const bool continues = p.args.accumulate || part > 0, finishes = part + 1 == parts;
+      t.groups = count * form.numbers / steps;
+      const std::byte* data = p.w.panel(panel) + block * form.bytes();
+      with_codes(form, [&]<class C>(C) HWY_ATTR { unpack_bytes<C>(form, data, count, bytes); });
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t row = p.first_row(i), rows = p.first_row(i + 1) - row;
+        t.x = p.x.codes.data() + row * k + from * rows;
+        t.x_groups = p.x.groups.data() + (row * k + from * rows) / steps;
+        take_sums(p, row, rows, panel, continues, sums, t);
+        with_room(p, [&]<int Room>(std::integral_constant<int, Room>) HWY_ATTR {
+          run_tile_of<Room>(rows, t, std::make_integer_sequence<int, kInt8Rows>());
+        });
+        give_sums(p, row, rows, panel, finishes, sums);
+      }
+    }
+  }
+}
+
+template <class T>
+int64_t int8_rows() {
+  return kInt8Rows;
+}
+
+/// Bits of a vector where this target has kernels with VNNI, else 0.
+template <class T>
+int64_t vnni_bits() {
+  return HEED_X86_BYTES ? lanes<float>() * 32 : 0;
+}
+
+}  // namespace heed::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace heed::kernels {
+namespace {
+
+HEED_EXPORT(round_tile);
+HEED_EXPORT(run_int8);
+HEED_EXPORT(int8_rows);
+HEED_EXPORT(vnni_bits);
+
+constexpr std::int64_t kThreadMacs = 1 << 19, kUnpacking = 8;  // the latter in rows of x
+constexpr std::int64_t kFewestTiles = 8;                       // that share an unpacked panel
+
+std::int64_t parts(std::int64_t count, std::int64_t of) { return (count + of - 1) / of; }
+
+// A bit of register c or a of cpuid's leaf 7.
+bool feature([[maybe_unused]] unsigned subleaf, [[maybe_unused]] int bit) {
+#if defined(__x86_64__)
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid_count(7, subleaf, &a, &b, &c, &d) != 0 && ((subleaf == 0 ? c : a) >> bit & 1) != 0;
+#else
+  return false;
+#endif
+}
+const bool kHas512 = feature(0, 11), kHas256 = feature(1, 4);  // AVX512-VNNI, AVX-VNNI
+
+}  // namespace
+
+bool detail::takes_int8(const PackedMatrix& w) {
+  return w.form() && w.form()->code != CodeType::nf4 && w.form()->code != CodeType::e4m3;
+}
+
+bool detail::has_vnni() {
+  const std::int64_t bits = HEED_DISPATCH(vnni_bits, float)();
+  return bits == 512 ? kHas512 : bits == 256 && kHas256;
+}
+
+void detail::int8_gemm(const InvariantGemm& args, bool vnni) {
+  HEED_ASSERT(args.x.column == 1, "rows of numbers side by side");
+  thread_local RoundedRows rounded;
+  const Int8Gemm p{args, *args.w.packed, rounded, vnni, parts(args.m, HEED_DISPATCH(int8_rows, float)())};
+  rounded.codes.resize(static_cast<std::size_t>(args.m * args.k));
+  rounded.groups.resize(static_cast<std::size_t>(args.m * args.k / p.steps()));
+  const std::int64_t tile = parts(args.m, p.tiles) * args.k;
+  parallel_for(p.tiles, 1 + (1 << 16) / tile, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) HEED_DISPATCH(round_tile, float)(p, i);
+  });
+  const std::int64_t panels = parts(args.n, kNr);
+  const std::int64_t useful =
+      std::max<std::int64_t>(1, (args.m + kUnpacking) * args.n * args.k / kThreadMacs);
+  const std::int64_t team = team_size(useful, 1), wanted = team > 1 ? std::min(4 * team, useful) : 1;
+  const std::int64_t across = std::min(panels, wanted);
+  const std::int64_t down =
+      std::clamp<std::int64_t>(wanted / across, 1, std::max<std::int64_t>(1, p.tiles / kFewestTiles));
+  parallel_for_team(team, across * down, 1, [&](std::int64_t, std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const std::int64_t c = i / down, r = i % down;
+      HEED_DISPATCH(run_int8, float)
+      (p, p.tiles * r / down, p.tiles * (r + 1) / down, panels * c / across, panels * (c + 1) / across);
+    }
+  });
+}
+
+}  // namespace heed::kernels
+#endif

@@ -1,0 +1,209 @@
+// Products of rows rounded to int8 against the same rounding in plain code and sums in double, on every
+// instruction set.
+#include <limits>
+
+#include "kernels/block_cases.h"
+#include "kernels/cpu/gemm_paths.h"
+#include "kernels/gemm.h"
+#include "kernels/kernel_case.h"
+
+namespace heed {
+namespace {
+
+// x with each 32 numbers rounded to 127 steps of their largest magnitude.
+std::vector<float> rounded_to_int8(std::vector<float> x) {
+  for (std::size_t begin = 0; begin < x.size(); begin += 32) {
+    float most = 0;
+    for (std::size_t i = begin; i < begin + 32; ++i) most = std::max(most, std::abs(x[i]));
+    if (most < 1e-35F) {
+      std::fill_n(x.begin() + static_cast<std::ptrdiff_t>(begin), 32, 0.0F);
+      continue;
+    }
+    for (std::size_t i = begin; i < begin + 32; ++i)
+      x[i] = std::nearbyint(x[i] * (127 / most)) * (most / 127);
+  }
+  return x;
+}
+
+bool without_vnni = false;
+
+struct Int8Product {
+  const kernels::PackedMatrix* packed;
+  std::int64_t n, k;
+  std::vector<float> operator()(const std::vector<float>& x, const kernels::Epilogue& epilogue = {},
+                                float before = 0) const {
+    const std::int64_t m = std::ssize(x) / k;
+    std::vector<float> y(static_cast<std::size_t>(m * n), before);
+    kernels::InvariantGemm args{.m = m, .n = n, .k = k, .x = kernels::row_major(x.data(), k), .ldy = n};
+    args.w.packed = packed;
+    args.epilogue = epilogue;
+    args.y = y.data();
+    args.accumulate = before != 0;
+    if (!kernels::detail::takes_int8(*packed)) ADD_FAILURE() << "expected codes that are integers";
+    kernels::detail::int8_gemm(args, kernels::detail::has_vnni() && !without_vnni);
+    return y;
+  }
+};
+
+// Expects the products of x [m, k] with `numbers` [n, k], which `packed` stands for.
+void expect_products(const Int8Product& product, const std::vector<float>& numbers,
+                     const std::vector<float>& x) {
+  const std::vector<float> near = rounded_to_int8(x), y = product(x);
+  const auto n = static_cast<std::size_t>(product.n), k = static_cast<std::size_t>(product.k);
+  for (std::size_t i = 0; i < x.size() / k; ++i) {
+    for (std::size_t j = 0; j < n; ++j) {
+      double sum = 0, size = 0;
+      for (std::size_t l = 0; l < k; ++l) {
+        const double one = double{near[i * k + l]} * double{numbers[j * k + l]};
+        sum += one;
+        size += std::abs(one);
+      }
+      ASSERT_NEAR(y[i * n + j], sum, 2e-6 * size) << i << ", " << j;
+    }
+  }
+}
+
+// Runs `check` on each instruction set, with VNNI where there is, and without.
+void on_int8_targets(const std::function<void()>& check) {
+  on_every_target([&] {
+    without_vnni = false;
+    check();
+    if (!kernels::detail::has_vnni()) return;
+    SCOPED_TRACE("without VNNI");
+    without_vnni = true;
+    check();
+  });
+}
+
+TEST(Int8Gemm, ProductsAreThoseOfRoundedRows) {
+  on_int8_targets([] {
+    for_each_type([](const StoredBlocks& type) {
+      const std::int64_t n = 70, k = 3 * kStoredNumbers;
+      const Larger w = larger(type, n, k);
+      const auto packed = kernels::pack(w.rows);
+      for (const std::int64_t m : {1, 2, 5, 13}) {
+        auto x = numbers<float>(m * k, 5);
+        std::fill_n(x.begin() + 32, 32, 0.0F);
+        std::fill_n(x.begin() + 64, 32, 1e-38F);
+        expect_products({packed.get(), n, k}, w.numbers, x);
+      }
+    });
+  });
+}
+
+TEST(Int8Gemm, ARowHasTheSameBitsAnywhere) {
+  for_each_type([](const StoredBlocks& type) {
+    const std::int64_t n = 100, k = 3 * kStoredNumbers, m = 40;
+    const Larger w = larger(type, n, k);
+    const auto packed = kernels::pack(w.rows);
+    const Int8Product product{packed.get(), n, k};
+    const auto x = numbers<float>(m * k, 5);
+    std::vector<float> first;
+    on_int8_targets([&] {
+      std::vector<float> all = product(x);
+      expect_same_for_all_threads([&] { return product(x); });
+      for (const std::int64_t i : {0, 17, 39}) {
+        const std::vector<float> row(x.begin() + i * k, x.begin() + (i + 1) * k);
+        EXPECT_EQ(product(row), std::vector<float>(all.begin() + i * n, all.begin() + (i + 1) * n)) << i;
+      }
+      // Where there are fused multiplications, the sums are the same on every instruction set.
+      if (first.empty()) first = all;
+      if ((hwy::SupportedTargets() & HWY_AVX2) != 0) EXPECT_EQ(all, first);
+    });
+  });
+}
+
+TEST(Int8Gemm, BiasActivationAndEarlierSumsComeLast) {
+  on_int8_targets([] {
+    const std::int64_t n = 70, k = 3 * kStoredNumbers;
+    const Larger w = larger(all_types()[1], n, k);
+    const auto packed = kernels::pack(w.rows);
+    const Int8Product product{packed.get(), n, k};
+    const auto bias = numbers<float>(n, 4), x = numbers<float>(9 * k, 5);
+    const std::vector<float> plain = product(x), biased = product(x, {bias.data(), Activation::relu}),
+                             more = product(x, {}, 2.0F);
+    for (std::size_t i = 0; i < plain.size(); ++i) {
+      EXPECT_EQ(biased[i], std::max(0.0F, plain[i] + bias[i % static_cast<std::size_t>(n)]));
+      EXPECT_NEAR(more[i], plain[i] + 2, 1e-5 * (1 + std::abs(plain[i])));
+    }
+  });
+}
+
+// Codes and activations as large as they come: sums of products in 16 bits must have room.
+TEST(Int8Gemm, LargestCodesAndGroups) {
+  struct Case {
+    int bits;
+    std::int64_t k, group;
+    DType scale;
+    bool zeros;
+    float center;
+  };
+  const std::int64_t n = 40;
+  on_int8_targets([&] {
+    for (const Case& one :
+         {Case{4, 256, 128, DType::f16, true, 0}, Case{4, 96, 32, DType::f32, true, 0},
+          Case{4, 64, 64, DType::bf16, false, 8}, Case{8, 576, 576, DType::f32, false, 128},
+          Case{8, 1024, 512, DType::f16, true, 0}, Case{8, 256, 256, DType::f32, false, 128}}) {
+      SCOPED_TRACE(one.bits);
+      SCOPED_TRACE(one.k);
+      const auto most = static_cast<std::uint8_t>((1 << one.bits) - 1);
+      std::vector<std::uint8_t> codes, zeros;
+      for (std::int64_t i = 0; i < n * one.k; ++i)
+        codes.push_back(i / one.k % 3 == 0   ? most
+                        : i / one.k % 3 == 1 ? 0
+                                             : static_cast<std::uint8_t>(i * 37 & most));
+      const std::int64_t groups = n * one.k / one.group;
+      for (std::int64_t i = 0; i < groups; ++i) zeros.push_back(static_cast<std::uint8_t>(i * 11 & most));
+      const std::vector<float> scales(static_cast<std::size_t>(groups), 0.25F);
+      kernels::GroupRows w{.bits = one.bits, .n = n, .k = one.k, .group = one.group, .scale_type = one.scale};
+      w.codes = codes.data();
+      w.scales = scales.data();
+      w.center = one.center;
+      if (one.zeros) w.zeros = zeros.data();
+      std::vector<float> dense(codes.size());
+      kernels::dequantize(w, dense.data());
+      const auto packed = kernels::pack(w);
+      for (const float sign : {1.0F, -1.0F}) {
+        std::vector<float> x(static_cast<std::size_t>(2 * one.k), sign);
+        const auto other = numbers<float>(one.k, 8);
+        x.insert(x.end(), other.begin(), other.end());
+        expect_products({packed.get(), n, one.k}, dense, x);
+      }
+    }
+  });
+}
+
+TEST(Int8Gemm, CodesThatNameFractionsKeepTheRows) {
+  std::vector<std::uint8_t> codes(64 * 32, 7);
+  const std::vector<float> scales(64, 0.5F), x = numbers<float>(32, 3);
+  kernels::GroupRows w{.code = kernels::GroupCode::nf4, .n = 64, .k = 32, .scale_type = DType::f32};
+  w.codes = codes.data();
+  w.scales = scales.data();
+  const auto packed = kernels::pack(w);
+  EXPECT_FALSE(kernels::detail::takes_int8(*packed));
+  std::vector<float> y(64), same(64);
+  kernels::InvariantGemm args{.m = 1, .n = 64, .k = 32, .x = kernels::row_major(x.data(), 32), .ldy = 64};
+  args.w.packed = packed.get();
+  args.y = y.data();
+  kernels::invariant_gemm(args);
+  args.y = same.data();
+  args.int8 = true;
+  kernels::invariant_gemm(args);
+  EXPECT_EQ(same, y);
+}
+
+TEST(Int8Gemm, WhatIsNotFiniteStaysSo) {
+  on_int8_targets([] {
+    const Larger w = larger(all_types()[0], 32, kStoredNumbers);
+    const auto packed = kernels::pack(w.rows);
+    for (const float bad :
+         {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
+      auto x = numbers<float>(kStoredNumbers, 5);
+      x[77] = bad;
+      for (const float y : Int8Product{packed.get(), 32, kStoredNumbers}(x)) EXPECT_FALSE(std::isfinite(y));
+    }
+  });
+}
+
+}  // namespace
+}  // namespace heed
