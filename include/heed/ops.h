@@ -8,6 +8,7 @@
 #include "heed/ops/dropout.h"
 #include "heed/ops/elementwise.h"
 #include "heed/ops/embedding.h"
+#include "heed/ops/int8_rows.h"
 #include "heed/ops/linear_attention.h"
 #include "heed/ops/loss.h"
 #include "heed/ops/matmul.h"

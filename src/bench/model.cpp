@@ -86,7 +86,8 @@ std::int64_t first_of(const Config& config, std::initializer_list<const char*> n
   return default_value;
 }
 
-double cache_numbers(const Config& config) {
+// Bytes of the keys and values of one position.
+double cache_bytes(const Config& config, CacheDType dtype) {
   const std::int64_t width = first_of(config, {"hidden_size", "n_embd", "d_model"}, 1);
   const std::int64_t heads = first_of(
       config, {"decoder_attention_heads", "num_attention_heads", "n_head", "n_heads", "num_heads"}, 1);
@@ -94,7 +95,7 @@ double cache_numbers(const Config& config) {
   const std::int64_t head_dim = first_of(config, {"head_dim", "d_kv"}, width / heads);
   const std::int64_t layers =
       first_of(config, {"decoder_layers", "num_hidden_layers", "n_layer", "n_layers", "num_layers"}, 1);
-  return 2.0 * static_cast<double>(layers * kv_heads * head_dim);
+  return 2.0 * static_cast<double>(layers * kv_heads * heed::cache_bytes(dtype, head_dim));
 }
 
 /// The minimum cost of a token, computed from the sizes of the tensors alone.
@@ -102,7 +103,7 @@ struct ModelCost {
   double encoder_weights = 0;  // weights multiplied by each source token (of an encoder: each token)
   double decoder_weights = 0;  // the same for a decoder, including the output layer
   double weight_bytes = 0;     // average storage of one weight
-  double cache_numbers = 0;    // numbers that one position adds to a decoder's caches
+  double cache_bytes = 0;      // that one position adds to a decoder's caches
 };
 
 double stored_bytes(const Tensor& weight) {
@@ -110,7 +111,7 @@ double stored_bytes(const Tensor& weight) {
   return static_cast<double>(weight.numel()) * static_cast<double>(heed::size_of(weight.dtype()));
 }
 
-ModelCost cost_of_token(const BenchModel& bench) {
+ModelCost cost_of_token(const BenchModel& bench, CacheDType cache_dtype = CacheDType::f32) {
   const bool two_sides = dynamic_cast<const EncoderDecoderModel*>(bench.model.get()) != nullptr;
   const Model* model = bench.model.get();
   const auto* encoder = dynamic_cast<const EncoderModel*>(model);
@@ -145,7 +146,7 @@ ModelCost cost_of_token(const BenchModel& bench) {
     multiplied += output_table;
   }
   size.weight_bytes = multiplied > 0 ? bytes / multiplied : 0;
-  size.cache_numbers = cache_numbers(bench.config);
+  size.cache_bytes = cache_bytes(bench.config, cache_dtype);
   return size;
 }
 
@@ -213,6 +214,7 @@ GenerationOptions full_length(const ModelSizes& sizes) {
   GenerationOptions options;
   options.max_new_tokens = options.min_new_tokens = sizes.new_tokens;
   options.num_beams = sizes.beams;
+  options.cache_dtype = sizes.cache_dtype;
   return options;
 }
 
@@ -223,12 +225,15 @@ void count_decoding(Work& work, const ModelSizes& sizes, const ModelCost& cost, 
                rows = static_cast<double>(sizes.batch * sizes.beams);
   const double positions = static_cast<double>(prompt) + steps / 2;
   work.operations += 2 * cost.decoder_weights * rows * steps;
-  work.bytes += steps * (cost.decoder_weights * cost.weight_bytes +
-                         rows * positions * cost.cache_numbers * sizeof(float));
+  work.bytes += steps * (cost.decoder_weights * cost.weight_bytes + rows * positions * cost.cache_bytes);
   work.items = {{"tokens", static_cast<double>(sizes.batch) * steps},
                 {"sequences", static_cast<double>(sizes.batch)}};
   work.shape.emplace_back("new_tokens", sizes.new_tokens);
   work.shape.emplace_back("num_beams", sizes.beams);
+  work.shape.emplace_back("cache_dtype", std::string(name_of(sizes.cache_dtype)));
+  work.shape.emplace_back(
+      "cache_bytes",
+      static_cast<std::int64_t>(rows * (static_cast<double>(prompt) + steps) * cost.cache_bytes));
 }
 
 /// Returns the mean loss of one batch of random tokens. For an encoder-decoder, sources have the same length.
@@ -315,7 +320,7 @@ Work encode_work(const std::shared_ptr<const BenchModel>& bench, const ModelSize
 Work generate_work(const std::shared_ptr<const BenchModel>& bench, const ModelSizes& sizes) {
   const auto& model = of_kind<DecoderModel>(*bench, "a decoder");
   Work work = model_work("generate", *bench, sizes);
-  const ModelCost cost = cost_of_token(*bench);
+  const ModelCost cost = cost_of_token(*bench, sizes.cache_dtype);
   count_decoding(work, sizes, cost, sizes.length);
   work.operations += 2 * cost.decoder_weights * static_cast<double>(sizes.batch * (sizes.length - 1));
   const Tensor prompt = random_ids(model, sizes.batch, sizes.length, 0);
@@ -337,7 +342,7 @@ Work translate_work(const std::shared_ptr<const BenchModel>& bench, const ModelS
     sizes.length = positions_of(model, values);
   }
   Work work = model_work("translate", *bench, sizes);
-  const ModelCost cost = cost_of_token(*bench);
+  const ModelCost cost = cost_of_token(*bench, sizes.cache_dtype);
   work.operations = 2 * cost.encoder_weights * static_cast<double>(sizes.batch * sizes.length);
   work.bytes = cost.encoder_weights * cost.weight_bytes;
   count_decoding(work, sizes, cost, sizes.length);  // also the caches of the source, which has this length

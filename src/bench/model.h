@@ -39,6 +39,7 @@ struct ModelSizes {
   std::int64_t length = 1;      // tokens of each sequence: prompt or source; images and sounds have their own
   std::int64_t new_tokens = 1;  // to generate for each sequence
   std::int64_t beams = 1;
+  CacheDType cache_dtype = CacheDType::f32;
 };
 
 /// The work of one pass of an encoder, of generation with a decoder, of translation with an encoder-decoder,

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <iostream>
 #include <memory>
+#include <optional>
 
 #include "bench/layers.h"
 #include "bench/model.h"
@@ -384,6 +385,7 @@ struct ModelArguments {
   std::string shape;
   WeightArguments weights;
   bench::ModelSizes sizes;
+  std::optional<CacheDType> cache_dtype;
   bench::Repeats repeats;
 };
 
@@ -434,9 +436,11 @@ CLI::App* add_model_bench(CLI::App& parent, const char* kind, const char* text, 
   if (sizes.new_tokens > 1) {  // it decodes
     add_count("--new-tokens", a->sizes.new_tokens, "Tokens to generate for each sequence");
     add_count("--num-beams", a->sizes.beams, "Number of beams; 1 is greedy search");
+    add_cache_dtype_option(*command, a->cache_dtype)->group("Model");
   }
   add_repeats(*command, a->repeats);
   command->callback([a, make_work, &globals] {
+    a->sizes.cache_dtype = a->cache_dtype.value_or(CacheDType::f32);
     measure_and_print(make_work(open_model(*a), a->sizes), a->repeats, globals);
   });
   return command;

@@ -115,9 +115,10 @@ void evaluate_text(const EvaluateArguments& a, const Globals& globals) {
   const std::int64_t stride = a.stride.value_or(window);
   const auto started = std::chrono::steady_clock::now();
   Progress progress(globals.quiet);
-  const TextLoss loss = text_loss(*loaded.model, ids, window, stride, [&](std::int64_t done) {
-    progress.show(done, static_cast<std::int64_t>(ids.size()) - 1, "tokens");
-  });
+  const TextLoss loss = text_loss(
+      *loaded.model, ids, window, stride,
+      [&](std::int64_t done) { progress.show(done, static_cast<std::int64_t>(ids.size()) - 1, "tokens"); },
+      a.generation.cache_dtype());
   progress.finish();
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
   const double bits_per_byte = loss.nats / std::log(2.0) / static_cast<double>(text.size());

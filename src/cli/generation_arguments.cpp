@@ -34,6 +34,7 @@ constexpr bool is_list<std::vector<T>> = true;
 const char* form(std::int64_t) { return "N"; }
 const char* form(double) { return "X"; }
 const char* form(EarlyStopping) { return "true|false|never"; }
+const char* form(CacheDType) { return "f32|bf16|f16|int8"; }
 const char* form(const Ids&) { return "IDS"; }
 const char* form(const std::vector<Ids>&) { return "IDS"; }
 const char* form(const std::vector<SequenceBias>&) { return "IDS:X"; }
@@ -55,6 +56,11 @@ const char* read(const std::string& text, EarlyStopping& value) {
   if (text == "false") return value = EarlyStopping::no, nullptr;
   if (text == "never") return value = EarlyStopping::never, nullptr;
   return "true, false or never";
+}
+const char* read(const std::string& text, CacheDType& value) {
+  const auto dtype = cache_dtype_from_name(text);
+  if (dtype) value = *dtype;
+  return dtype ? nullptr : kCacheDTypeNames;
 }
 const char* read(const std::string& text, Ids& ids) {
   return append_ids(text, ids) ? nullptr : "whole numbers separated by commas";

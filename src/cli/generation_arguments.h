@@ -21,6 +21,8 @@ class GenerationArguments {
   void add_to(CLI::App& command);
   /// Returns true if the command line has the option of that name, such as eos_token_id.
   bool has(std::string_view name) const;
+  /// Returns --cache-dtype, of the command line alone.
+  CacheDType cache_dtype() const { return values_.cache_dtype; }
   /// Returns the options of the model's generation_config.json, overridden by those of `task` (see
   /// apply_task) and by those of the command line, and the seed. Sets `prefix` to the task's. Warns of
   /// settings that are not supported or have no effect. Throws UsageError for options that are out of range

@@ -3,7 +3,10 @@
 
 #include <fmt/core.h>
 
+#include <utility>
+
 #include "cli/option_values.h"
+#include "generate/option_fields.h"
 
 namespace heed::cli {
 CLI::Option* add_model_option(CLI::App& command, ModelChoice& model) {
@@ -31,6 +34,12 @@ void add_activations_option(CLI::App& command, WeightArguments& weights) {
       {"f32", "int8"})
       ->capture_default_str()
       ->group("Model");
+}
+
+CLI::Option* add_cache_dtype_option(CLI::App& command, std::optional<CacheDType>& dtype) {
+  std::vector<std::pair<std::string, std::optional<CacheDType>>> choices;
+  for (const CacheDType known : kCacheDTypes) choices.emplace_back(name_of(known), known);
+  return add_choice(command, "--cache-dtype", dtype, choices, generate::kCacheDTypeHelp);
 }
 
 void add_weight_options(CLI::App& command, WeightArguments& weights) {

@@ -1,11 +1,13 @@
 // Shared by the commands that run models on texts: their options.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "cli/cli.h"
 #include "cli/models.h"
+#include "heed/nn/cache_dtype.h"
 
 namespace heed::cli {
 
@@ -24,6 +26,8 @@ void add_adapter_option(CLI::App& command, ModelChoice& model);
 void add_weight_options(CLI::App& command, WeightArguments& weights);
 /// Adds --activations alone.
 void add_activations_option(CLI::App& command, WeightArguments& weights);
+/// Adds --cache-dtype, for a command without generation options, in no group.
+CLI::Option* add_cache_dtype_option(CLI::App& command, std::optional<CacheDType>& dtype);
 /// Adds --batch-tokens.
 void add_batch_tokens_option(CLI::App& command, std::int64_t& batch_tokens);
 /// Adds all of these, and returns --model.

@@ -360,6 +360,7 @@ void add_transcribe(CLI::App& app, const Globals& globals) {
       ->transform(whole_number(1))
       ->type_name("N")
       ->group("Windows");
+  add_cache_dtype_option(*command, o.cache_dtype)->group("Model");
   add_threshold(*command, "--compression-ratio-threshold", o.compression_ratio_threshold,
                 "Text that zlib compresses by more than this repeats itself, and is tried again");
   add_threshold(*command, "--logprob-threshold", o.log_probability_threshold,

@@ -30,12 +30,18 @@ struct OptionRange {
 /// The setting without which an option has no effect.
 enum class OptionNeeds : std::uint8_t { nothing, sampling, beams };
 
+inline constexpr const char* kCacheDTypeHelp =
+    "Type of the keys and values that attention remembers while decoding: bf16 and f16 take half the memory, "
+    "int8 "
+    "about a quarter";
+
 struct OptionField {
   template <class... T>
   using MemberOf = std::variant<T GenerationOptions::*...>;
-  using Member = MemberOf<bool, std::int64_t, std::optional<std::int64_t>, double, std::optional<double>,
-                          EarlyStopping, std::vector<std::int64_t>, std::vector<std::vector<std::int64_t>>,
-                          std::vector<SequenceBias>, std::optional<std::pair<std::int64_t, double>>>;
+  using Member =
+      MemberOf<bool, std::int64_t, std::optional<std::int64_t>, double, std::optional<double>, EarlyStopping,
+               CacheDType, std::vector<std::int64_t>, std::vector<std::vector<std::int64_t>>,
+               std::vector<SequenceBias>, std::optional<std::pair<std::int64_t, double>>>;
   const char* name;  // in generation_config.json; on the command line with hyphens
   Member member;
   OptionRange range = {};

@@ -35,7 +35,7 @@ constexpr OptionRange kFinite{}, kProbability{.min = 0, .max = 1},
     kKnownIds{.min = 0, .ids = Ids::known}, kAnyIds{.min = 0, .ids = Ids::any};
 
 constexpr const char *kLengths = "lengths", *kSearch = "search", *kSampling = "sampling",
-                     *kConstraints = "constraints", *kSpecial = "special tokens";
+                     *kConstraints = "constraints", *kSpecial = "special tokens", *kMemory = "memory";
 
 }  // namespace
 
@@ -105,6 +105,7 @@ const std::vector<OptionField>& option_fields() {
       {"decoder_start_token_id", &O::decoder_start_token_id, kKnownIds, kSpecial,
        "Token id the decoder starts from"},
       {"bos_token_id", &O::bos_token_id},
+      {"cache_dtype", &O::cache_dtype, {}, kMemory, kCacheDTypeHelp},
   };
   return fields;
 }
@@ -120,6 +121,7 @@ class Checker {
 
   void operator()(bool) const {}
   void operator()(EarlyStopping) const {}
+  void operator()(CacheDType) const {}
   void operator()(std::int64_t value) const {
     if (range_.ids != Ids::no) return check_id(value);
     require(holds(static_cast<double>(value)), "a whole number " + bounds(), value);
@@ -215,6 +217,11 @@ void read(const Config& config, const char* name, EarlyStopping& value) {
   } catch (const Error&) {
     config.fail(name, "true, false or \"never\"");
   }
+}
+void read(const Config& config, const char* name, CacheDType& value) {
+  const auto dtype = cache_dtype_from_name(config.required_string(name));
+  if (!dtype) config.fail(name, kCacheDTypeNames);
+  value = *dtype;
 }
 void read(const Config& config, const char* name, std::vector<std::vector<std::int64_t>>& lists) {
   const Config list = config.sub(name);

@@ -37,7 +37,8 @@ double TextLoss::loss() const { return nats / static_cast<double>(predicted); }
 double TextLoss::perplexity() const { return std::exp(loss()); }
 
 TextLoss text_loss(const DecoderModel& model, std::span<const std::int64_t> ids, std::int64_t window,
-                   std::int64_t stride, const std::function<void(std::int64_t)>& progress) {
+                   std::int64_t stride, const std::function<void(std::int64_t)>& progress,
+                   CacheDType cache_dtype) {
   check(model, ids, window, stride);
   const NoGradients guard;
   const CrossEntropyOptions options{.reduction = Reduction::sum};
@@ -50,7 +51,7 @@ TextLoss text_loss(const DecoderModel& model, std::span<const std::int64_t> ids,
     labels.push_back(ids[static_cast<std::size_t>(begin + length)]);
     const std::int64_t known = result.predicted - begin;  // predicted in earlier windows
     std::fill_n(labels.begin(), known, options.ignore_index);
-    Context context;
+    Context context{.cache_dtype = cache_dtype};
     result.nats += model
                        .loss({.ids = Tensor::from(fed, {1, length})}, Tensor::from(labels, {1, length}),
                              options, context)

@@ -182,6 +182,7 @@ std::vector<std::vector<Hypothesis>> search(Decoding& decoding,
   }
   const std::vector<generate::Processors> processors = processors_for(prompts, options, hooks);
   Context watched = context;
+  watched.cache_dtype = options.cache_dtype;
   if (hooks.stop != nullptr) watched.stop = hooks.stop;
   generate::AttentionRecorder recorder(hooks.capture, watched);
   const generate::SearchState state{decoding, prompts, options, processors, sample_ids, hooks, recorder};

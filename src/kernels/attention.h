@@ -73,7 +73,8 @@ struct AttentionOptions {
 template <class S>
 using AttentionCompute = std::conditional_t<std::is_same_v<S, double>, double, float>;
 
-/// Arguments of attention. Null marks what is optional. Keys and values are stored as S.
+/// Arguments of attention. Null marks what is optional. Keys and values are stored as S; std::uint8_t stands
+/// for rows of int8 (kernels/int8_rows.h), whose strides count bytes.
 template <class S>
 struct AttentionForward {
   using T = AttentionCompute<S>;
@@ -90,7 +91,8 @@ struct AttentionForward {
   std::int64_t weight_row_count = 0;
 };
 
-/// o[t] = sum_s dropout(softmax_s(score[t, s])) v[s]. S: float, double, bfloat16, float16.
+/// o[t] = sum_s dropout(softmax_s(score[t, s])) v[s]. S: float, double, bfloat16, float16,
+/// std::uint8_t.
 template <class S>
 void attention(const AttentionShape& shape, const AttentionOptions<AttentionCompute<S>>& options,
                const AttentionForward<S>& args);

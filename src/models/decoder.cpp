@@ -92,7 +92,9 @@ Tensor AssembledDecoder::loss(const ModelInput& input, const Tensor& labels,
   Pass pass(context);
   pass.self = see_only(input.mask);
   if (document_starts.defined()) keep_apart(document_starts, pass);
-  const Tensor hidden = parts_(input, pass);
+  std::optional<StackState> stored;
+  if (context.cache_dtype != CacheDType::f32) stored.emplace(parts_.stack, input.size());
+  const Tensor hidden = parts_(input, pass, stored ? &*stored : nullptr);
   const Tensor loss = parts_.output.cross_entropy(parts_.output_input(hidden), labels, capped);
   if (!context.training || !parts_.load_balance) return loss;
   const LoadBalance& balance = *parts_.load_balance;

@@ -10,6 +10,7 @@
 #include "heed/ops/sparse_attention.h"
 #include "nn/attention_common.h"
 #include "nn/key_value_state.h"
+#include "ops/attention_operands.h"
 #include "ops/attention_scores.h"
 
 namespace heed {
@@ -172,6 +173,11 @@ void refuse_documents(const char* kind, const AttentionOptions& options) {
 
 Tensor MultiHeadAttention::attend(Tensor queries, Tensor keys, Tensor values, AttentionOptions options,
                                   Pass& pass) const {
+  if (pass.context.cache_dtype != CacheDType::f32 && (sparse || pass.context.taps != nullptr)) {
+    const DType compute = attention_compute_type(queries);
+    keys = widened(keys, compute);
+    values = widened(values, compute);
+  }
   if (sparse) {
     HEED_ASSERT(options.causal, "sparse attention is causal");
     refuse_documents("sparse", options);
@@ -210,7 +216,7 @@ Tensor SelfAttention::operator()(const Tensor& x, Pass& pass, PartState* state) 
   }
   if (state != nullptr) {
     auto& past = static_cast<KeyValueState&>(*state);
-    past.append(keys, values, pass.past);
+    past.append(keys, values, pass.past, pass.context.cache_dtype);
     const std::int64_t length = pass.past.longest + x.size(1);
     keys = past.keys(length);
     values = past.values(length);
@@ -227,7 +233,8 @@ std::unique_ptr<PartState> SelfAttention::make_state(const Tensor&) const {
 Tensor CrossAttention::operator()(const Tensor& x, Pass& pass, PartState* state) const {
   const Tensor queries = split_heads(attention.q(x), attention.heads, attention.q_norm);
   if (state != nullptr) {
-    const auto& memory = static_cast<const MemoryState&>(*state);
+    auto& memory = static_cast<MemoryState&>(*state);
+    memory.store_as(pass.context.cache_dtype);
     return attention.attend(queries, memory.keys(), memory.values(), pass.cross, pass);
   }
   const auto [keys, values] = project_memory(attention, pass.memory);

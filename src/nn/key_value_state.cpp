@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "heed/autograd.h"
+#include "heed/error.h"
 #include "heed/ops/shape.h"
 
 namespace heed {
@@ -25,6 +26,11 @@ std::size_t bytes_of(const Tensor& t) {
   return t.defined() ? static_cast<std::size_t>(t.numel()) * size_of(t.dtype()) : 0;
 }
 
+[[noreturn]] void refuse_dtype(CacheDType dtype, CacheDType stored) {
+  throw Error("key-value cache: expected cache_dtype " + std::string(name_of(stored)) +
+              ", in which earlier steps stored keys and values, got " + std::string(name_of(dtype)));
+}
+
 Tensor index_of(const RowReorder& rows) {
   return Tensor::from(rows.from, {static_cast<std::int64_t>(rows.from.size())});
 }
@@ -39,8 +45,15 @@ void KeyValueState::reserve(const Tensor& k, const Tensor& v, std::int64_t fille
   values_ = with_capacity(values_, v, filled, capacity);
 }
 
-void KeyValueState::append(const Tensor& k, const Tensor& v, const SequenceLengths& past) {
-  refuse_gradient("key-value cache", {k, v});
+void KeyValueState::append(const Tensor& keys, const Tensor& values, const SequenceLengths& past,
+                           CacheDType dtype) {
+  refuse_gradient("key-value cache", {keys, values});
+  if (dtype != dtype_) {
+    if (past.longest > 0) refuse_dtype(dtype, dtype_);
+    keys_ = values_ = {};
+    dtype_ = dtype;
+  }
+  const Tensor k = to_cache(keys, dtype), v = to_cache(values, dtype);
   const std::int64_t time = k.size(2);
   reserve(k, v, past.longest, past.longest + time);
   if (past.each.empty()) {
@@ -90,6 +103,14 @@ std::size_t KeyValueState::bytes() const { return bytes_of(keys_) + bytes_of(val
 MemoryState::MemoryState(const Tensor& memory_keys, const Tensor& memory_values)
     : keys_(memory_keys.contiguous()), values_(memory_values.contiguous()) {
   refuse_gradient("key-value cache", {keys_, values_});
+}
+
+void MemoryState::store_as(CacheDType dtype) {
+  if (dtype == dtype_) return;
+  if (dtype_ != CacheDType::f32) refuse_dtype(dtype, dtype_);
+  keys_ = to_cache(keys_, dtype);
+  values_ = to_cache(values_, dtype);
+  dtype_ = dtype;
 }
 
 void MemoryState::reorder(const RowReorder& rows) {

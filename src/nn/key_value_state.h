@@ -1,16 +1,18 @@
 // The keys and values that attention remembers: those of the tokens so far, and those of a memory.
 #pragma once
 
+#include "heed/nn/cache_dtype.h"
 #include "heed/nn/part.h"
 
 namespace heed {
 
-/// Keys and values of the tokens so far. Rows may have different lengths.
+/// Keys and values of the tokens so far, as their dtype stores them. Rows may have different lengths.
 class KeyValueState final : public PartState {
  public:
-  /// Writes k and v [R, K, T, d] after the first past.of(row) positions of each row.
-  void append(const Tensor& k, const Tensor& v, const SequenceLengths& past);
-  // Views of the first `length` positions, [R, K, length, d].
+  /// Writes k and v [R, K, T, d] after the first past.of(row) positions of each row. Throws Error where
+  /// earlier positions are stored in another dtype.
+  void append(const Tensor& k, const Tensor& v, const SequenceLengths& past, CacheDType dtype);
+  // Views of the first `length` positions, [R, K, length, d], stored as to_cache() does.
   Tensor keys(std::int64_t length) const;
   Tensor values(std::int64_t length) const;
 
@@ -24,14 +26,17 @@ class KeyValueState final : public PartState {
   void reserve(const Tensor& k, const Tensor& v, std::int64_t filled, std::int64_t length);
   void reorder_in_place(const RowReorder& rows);
 
+  CacheDType dtype_ = CacheDType::f32;
   Tensor keys_;    // [R, K, capacity, d]
   Tensor values_;  // [R, K, capacity, e]
 };
 
-/// Keys and values of a memory, [R, K, S, d]: they do not grow.
+/// Keys and values of a memory, [R, K, S, d]: they do not grow. They are exact until store_as().
 class MemoryState final : public PartState {
  public:
   MemoryState(const Tensor& memory_keys, const Tensor& memory_values);
+  /// Stores them in this dtype from now on. Throws Error where they are in another that is not exact.
+  void store_as(CacheDType dtype);
   const Tensor& keys() const { return keys_; }
   const Tensor& values() const { return values_; }
   void reorder(const RowReorder& rows) override;
@@ -39,6 +44,7 @@ class MemoryState final : public PartState {
   std::size_t bytes() const override;
 
  private:
+  CacheDType dtype_ = CacheDType::f32;
   Tensor keys_, values_;
 };
 

@@ -30,7 +30,7 @@ class LinearAttentionState final : public PartState {
       throw Error(
           "linear attention: expected a listener for weights from the first token on, got one after " +
           std::to_string(past.longest) + " (decoding keeps sums over the keys)");
-    all_.append(keys, values, past);
+    all_.append(keys, values, past, CacheDType::f32);
     heard_ = past.longest + keys.size(2);
     return {all_.keys(heard_), all_.values(heard_)};
   }

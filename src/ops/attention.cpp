@@ -74,6 +74,7 @@ void dispatch_storage(DType dtype, Fn&& fn) {
     case DType::f32: return fn.template operator()<float>();
     case DType::bf16: return fn.template operator()<bfloat16>();
     case DType::f16: return fn.template operator()<float16>();
+    case DType::u8: return fn.template operator()<std::uint8_t>();
     default: throw_unsupported_dtype(kAttentionName, dtype, "a floating type");
   }
 }
@@ -141,6 +142,8 @@ Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, cons
   const AttentionSizes n = attention_sizes(query, key, value);
   const DType compute = attention_compute_type(query);
   check_attention_options(n, compute, options);
+  if (key.dtype() == DType::u8)
+    refuse_gradient("attention to int8 rows", {query, options.mask, options.relative_bias});
   const bool recording = needs_gradient({query, key, value, options.mask, options.relative_bias});
   Forward call{n,
                {n, query.detach().to(compute), key, value},

@@ -144,7 +144,7 @@ Tensor attention_by_formula(const Tensor& query, const Tensor& key, const Tensor
   const AttentionSizes n = attention_sizes(query, key, value);
   const DType compute = attention_compute_type(query);
   check_attention_options(n, compute, options);
-  const Tensor q = query.to(compute), k = key.to(compute), v = value.to(compute);
+  const Tensor q = query.to(compute), k = widened(key, compute), v = widened(value, compute);
   const Tensor scores = scores_by_formula(n, q, k, options, WantedWeights({}, n));  // [B, H, T, S]
   const Tensor probabilities = softmax(scores, -1);                                 // over the keys
   if (weights != nullptr) {
@@ -163,7 +163,8 @@ void attention_scores(const Tensor& query, const Tensor& key, const Tensor& valu
   const AttentionSizes n = attention_sizes(query, key, value);
   const DType compute = attention_compute_type(query);
   check_attention_options(n, compute, options);
-  scores.values = scores_by_formula(n, query.to(compute), key.to(compute), options, WantedWeights(scores, n));
+  scores.values =
+      scores_by_formula(n, query.to(compute), widened(key, compute), options, WantedWeights(scores, n));
 }
 
 }  // namespace heed

@@ -9,9 +9,16 @@
 #include "heed/autograd.h"
 #include "heed/error.h"
 #include "heed/ops/elementwise.h"
+#include "heed/ops/int8_rows.h"
+#include "kernels/int8_rows.h"
 
 namespace heed {
 namespace {
+
+// The numbers of each key or value.
+std::int64_t width_of(const Tensor& x) {
+  return x.size(3) - (x.dtype() == DType::u8 ? kernels::kInt8RowScale : 0);
+}
 
 // Which of n heads or queries are wanted: all when none is named.
 std::vector<std::int64_t> chosen(const char* what, const std::vector<std::int64_t>& wanted, std::int64_t n) {
@@ -47,16 +54,17 @@ void check_key_starts(const AttentionSizes& n, const Tensor& starts) {
 AttentionSizes attention_sizes(const Tensor& q, const Tensor& k, const Tensor& v, const char* name) {
   const bool fits = q.rank() == 4 && k.rank() == 4 && v.rank() == 4 && q.size(0) == k.size(0) &&
                     k.size(0) == v.size(0) && k.size(1) == v.size(1) && k.size(2) == v.size(2) &&
-                    q.size(3) == k.size(3) && k.size(1) > 0 && q.size(1) % k.size(1) == 0 &&
-                    is_floating(q.dtype()) && is_floating(k.dtype()) && k.dtype() == v.dtype() &&
+                    q.size(3) == width_of(k) && width_of(v) >= 0 && k.size(1) > 0 &&
+                    q.size(1) % k.size(1) == 0 && is_floating(q.dtype()) &&
+                    (is_floating(k.dtype()) || k.dtype() == DType::u8) && k.dtype() == v.dtype() &&
                     (q.dtype() == DType::f64) == (k.dtype() == DType::f64);
   if (!fits) {
     throw Error(std::string(name) +
                 ": expected q [B, H, T, d], k [B, K, S, d] and v [B, K, S, e] of floating types (k and v " +
-                "of one, f64 only together) with K dividing H, got " + q.str() + ", " + k.str() + " and " +
-                v.str());
+                "of one, f64 only together; or both as int8 rows) with K dividing H, got " + q.str() + ", " +
+                k.str() + " and " + v.str());
   }
-  return {q.size(0), q.size(1), k.size(1), q.size(2), k.size(2), q.size(3), v.size(3)};
+  return {q.size(0), q.size(1), k.size(1), q.size(2), k.size(2), q.size(3), width_of(v)};
 }
 
 DType attention_compute_type(const Tensor& q) { return q.dtype() == DType::f64 ? DType::f64 : DType::f32; }
@@ -134,6 +142,10 @@ Tensor visible_keys(const AttentionSizes& n, const Tensor& key_mask, const Tenso
     std::fill(row + length, row + n.keys, false);
   }
   return visible;
+}
+
+Tensor widened(const Tensor& stored, DType compute) {
+  return (stored.dtype() == DType::u8 ? from_int8_rows(stored) : stored).to(compute);
 }
 
 double attention_scale(const AttentionOptions& options, const AttentionSizes& n) {

@@ -33,6 +33,9 @@ void check_key_masks(const char* name, const AttentionSizes& n, const Tensor& ke
 /// Both masks as one, bool [B, S]; undefined where no key is hidden.
 Tensor visible_keys(const AttentionSizes& n, const Tensor& key_mask, const Tensor& key_lengths);
 
+/// Keys or values of any stored type as numbers of the type calculated in.
+Tensor widened(const Tensor& stored, DType compute);
+
 /// What products of queries with keys are multiplied by.
 double attention_scale(const AttentionOptions& options, const AttentionSizes& n);
 

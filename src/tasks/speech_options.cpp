@@ -70,6 +70,7 @@ void check_sample_options(const std::string& family, bool decodes, const Transcr
     refuse_unless(!options.timestamps, "timestamps", "always has those of its frames");
     refuse_unless(options.num_beams == 1, "num_beams", "takes the likeliest token of each frame");
     refuse_unless(!options.max_new_tokens, "max_new_tokens", "has a token for each frame");
+    refuse_unless(!options.cache_dtype, "cache_dtype", "remembers no keys and values");
   }
   constexpr double kLongest = 600;
   const double window = options.window_seconds.value_or(kUsualWindowSeconds);

@@ -94,6 +94,7 @@ class Transcription {
         end_(settings.generation.eos_token_id.front()),
         timestamps_(options.timestamps.value_or(true)) {
     context_.stop = options.stop;
+    context_.cache_dtype = options.cache_dtype.value_or(settings.generation.cache_dtype);
     tasks::check_whisper_options(settings, options);
     choose_language();
     if (const std::string_view prompt = trimmed(options.prompt); !prompt.empty())
@@ -229,6 +230,7 @@ class Transcription {
     generation.num_beams = temperature > 0 ? 1 : options_.num_beams;
     generation.num_return_sequences = temperature > 0 ? options_.best_of : 1;
     generation.seed = options_.seed;
+    generation.cache_dtype = context_.cache_dtype;
     SearchHooks hooks{.sample_ids = {windows_ * 1000 + index}, .stop = options_.stop};
     if (timestamps_) {
       const generate::TimestampRules rules{end_, settings_.no_timestamps, settings_.most_initial_timestamp};

@@ -61,6 +61,7 @@ class SampleSearch {
     context_.stop = options.stop;
     search_options_.num_beams = options.num_beams;
     search_options_.do_sample = false;
+    search_options_.cache_dtype = options.cache_dtype.value_or(generation.cache_dtype);
     if (search_options_.eos_token_id.empty()) search_options_.eos_token_id = {model.eos_id()};
   }
 

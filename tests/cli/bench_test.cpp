@@ -111,6 +111,15 @@ TEST(Bench, RunsWholeModels) {
   EXPECT_NEAR(generated.at("gflops").get<double>() * seconds * 1e9, 2 * weights * 2 * (3 + 3), 1);
   EXPECT_NEAR(generated.at("gbps").get<double>() * seconds * 1e9, 3 * 4 * (weights + 2 * 5.5 * 2 * 2 * 48),
               1);
+  // A head's keys and values are of 12 numbers: in int8, of 16 bytes.
+  const Json small = bench({"generate", "--model", HEED_FIXTURES "/decoders/gpt2", "--batch", "2", "--length",
+                            "4", "--new-tokens", "3", "--cache-dtype", "int8"});
+  const auto bytes = [](const Json& report) { return report.at("shape").at("cache_bytes"); };
+  EXPECT_EQ(bytes(generated), 2 * 7 * 2 * 2 * 48 * 4);
+  EXPECT_EQ(bytes(small), 2 * 7 * 2 * 2 * 4 * 16);
+  EXPECT_EQ(small.at("shape").at("cache_dtype"), "int8");
+  EXPECT_NEAR(small.at("gbps").get<double>() * small.at("median_s").get<double>() * 1e9,
+              3 * (4 * weights + 2 * 5.5 * 2 * 2 * 4 * 16), 1);
   const Json trained =
       bench({"train", "--config", marian() + "/config.json", "--batch", "2", "--length", "7"});
   expect_sane(trained);
@@ -135,6 +144,8 @@ TEST(Bench, RefusesWrongUse) {
                                                {"bench", "translate", "--shape", "elephant"},
                                                {"bench", "translate", "--shape", "marian", "--model", "x"},
                                                {"bench", "train", "--dtype", "f64"},
+                                               {"bench", "generate", "--cache-dtype", "f64"},
+                                               {"bench", "encode", "--cache-dtype", "bf16"},
                                                {"bench", "gemm", "--m", "-1"},
                                                {"bench", "gemm", "--seconds", "nan"},
                                                {"bench", "gemm", "--seconds", "0"}}) {

@@ -176,6 +176,8 @@ TEST(Generate, RefusesWhatDoesNotFit) {
   refuses({"--prompt-ids", "5", "--eos-token-id", "512"}, 2, "--eos-token-id");
   refuses({"--prompt-ids", "5", "--temperature", "nan"}, 2, "--temperature");
   refuses({"--prompt-ids", "5", "--sequence-bias", "7"}, 2, "IDS:NUMBER");
+  refuses({"--prompt-ids", "5", "--cache-dtype", "f64"}, 2,
+          "--cache-dtype: expected f32, bf16, f16 or int8, got f64");
   refuses({"--prompt-ids", "5", "--exponential-decay-length-penalty", "7"}, 2, "START,FACTOR");
   refuses({"--prompt-ids", "5", "--stop", ""}, 2, "--stop");
   refuses({"--prompt-ids", "5,6", "--max-length", "2"}, 1, "room for a new token");

@@ -12,15 +12,18 @@
 #include <nlohmann/json.hpp>
 
 #include "generate/runs.h"
+#include "heed/autograd.h"
 #include "heed/canceled.h"
 #include "heed/generate/complete.h"
 #include "heed/generate/perplexity.h"
 #include "heed/generate/search.h"
 #include "heed/models/registry.h"
+#include "heed/ops/shape.h"
 #include "heed/text/tokenizer.h"
 #include "heed/threads.h"
 #include "reference/error.h"
 #include "reference/json.h"
+#include "reference/tensors.h"
 
 namespace heed {
 namespace {
@@ -102,6 +105,7 @@ TEST_P(Continuation, PromptsGiveTheSameTogetherAndAlone) {
       options.num_return_sequences = sample ? 2 : 1;
       options.do_sample = sample;
       options.seed = 3;
+      options.cache_dtype = sample ? CacheDType::int8 : CacheDType::f32;
       const auto together = search_prompts(*model_, prompts, options, 100000),
                  alone = search_prompts(*model_, prompts, options, 1);
       for (std::size_t i = 0; i < prompts.size(); ++i) {
@@ -326,6 +330,42 @@ TEST(Continuation, WithoutALengthTextsKeepToThePositionsOfTraining) {
   }
   const auto bloom = load_decoder(std::filesystem::path(HEED_FIXTURES) / "decoders/bloom");
   EXPECT_EQ(bloom->trained_positions(), std::nullopt);
+}
+
+// tests/fixtures/cache.py made what is expected.
+TEST(Continuation, IsThatOfTransformersWithACacheThatRounds) {
+  const NoGradients guard;
+  for (const char* name : {"gpt2", "llama"}) {
+    const std::filesystem::path folder = std::filesystem::path(HEED_FIXTURES) / "decoders" / name;
+    const auto model = load_decoder(folder);
+    const TensorMap expected = read_tensors(folder / "cache.safetensors");
+    for (const CacheDType dtype : {CacheDType::bf16, CacheDType::f16, CacheDType::int8}) {
+      const std::string of(name_of(dtype));
+      SCOPED_TRACE(name + (" " + of));
+      const auto ids = expected.at(of + ".ids").to_vector<std::int64_t>();
+      const Tensor logits = expected.at(of + ".logits");
+      const std::int64_t steps = logits.size(0), prompt = std::ssize(ids) - steps;
+      Context context{.cache_dtype = dtype};
+      const auto decoding = model->decode(1);
+      for (std::int64_t step = 0; step < steps; ++step) {
+        const std::vector<std::int64_t> fed(ids.begin() + (step == 0 ? 0 : prompt + step - 1),
+                                            ids.begin() + prompt + step);
+        const Tensor got = decoding->step(Tensor::from(fed, {1, std::ssize(fed)}), context);
+        const auto own = slice(got, 1, 0, logits.size(1)).to_vector<float>(),
+                   want = slice(logits, 0, step, step + 1).to_vector<float>();
+        for (std::size_t i = 0; i < want.size(); ++i) ASSERT_NEAR(own[i], want[i], 1e-4) << step << " " << i;
+      }
+      GenerationOptions options;
+      options.max_new_tokens = steps;
+      options.cache_dtype = dtype;
+      const Prompts prompts = {{ids.begin(), ids.begin() + prompt}};
+      const auto found = search_prompts(*model, prompts, options, 100);
+      EXPECT_EQ(found[0][0].ids, std::vector(ids.begin() + prompt, ids.end()));
+      const TextLoss loss = text_loss(*model, ids, 10, 5, {}, dtype), exact = text_loss(*model, ids, 10, 5);
+      EXPECT_NE(loss.nats, exact.nats);
+      EXPECT_NEAR(loss.nats, exact.nats, 0.01 * exact.nats);
+    }
+  }
 }
 
 TEST_P(Gpt2Continuation, RefusesWhatDoesNotFit) {

@@ -97,7 +97,7 @@ TEST_F(OptionsFile, EveryFieldIsReadIntoItsOwnMember) {
     const std::string key = "{\"" + std::string(field.name) + "\": ";
     std::string error;
     GenerationOptions options;
-    for (const char* value : {"3", "0.75", "true", "[[3]]", "[[[3], 0.5]]", "[3, 0.5]"}) {
+    for (const char* value : {"3", "0.75", "true", "[[3]]", "[[[3], 0.5]]", "[3, 0.5]", "\"bf16\""}) {
       error = load_error(key + value + "}");
       if (error != "no error") continue;
       options = load(key + value + "}");
@@ -157,6 +157,8 @@ TEST_F(OptionsFile, ErrorsNameFileAndKey) {
   EXPECT_THAT(load_error(R"({"num_beams": "four"})"), HasSubstr("num_beams"));
   EXPECT_THAT(load_error(R"({"early_stopping": "soon"})"), HasSubstr("true, false or \"never\""));
   EXPECT_THAT(load_error(R"({"early_stopping": 3})"), HasSubstr("true, false or \"never\""));
+  EXPECT_THAT(load_error(R"({"cache_dtype": "f64"})"),
+              HasSubstr("cache_dtype: expected f32, bf16, f16 or int8, got \"f64\""));
   EXPECT_THAT(load_error(R"({"num_beams": 0})"),
               ::testing::AllOf(HasSubstr("generation_config.json"), HasSubstr("num_beams")));
   EXPECT_THAT(load_error(R"({"num_beams": )"), HasSubstr("generation_config.json"));

@@ -8,6 +8,7 @@
 
 #include "heed/dtype.h"
 #include "kernels/attention_cases.h"
+#include "kernels/int8_rows.h"
 #include "kernels/kernel_case.h"
 
 namespace heed {
@@ -193,6 +194,33 @@ void expect_storage() {
 TEST(KernelStorage, AttentionOverCachesOf16Bits) {
   expect_storage<bfloat16>();
   expect_storage<float16>();
+}
+
+TEST(KernelStorage, AttentionOverInt8Rows) {
+  for (const std::int64_t queries : {1, 40}) {
+    AttentionInputs<float> wide(shape(2, 4, 2, queries, 150, 24, 21));
+    const auto store = [](std::vector<float>& x, std::int64_t d) {
+      const std::int64_t rows = std::ssize(x) / d;
+      std::vector<std::uint8_t> stored(static_cast<std::size_t>(rows * (kernels::kInt8RowScale + d)));
+      kernels::to_int8_rows(rows, d, x.data(), stored.data());
+      kernels::from_int8_rows(rows, d, stored.data(), x.data());
+      return stored;
+    };
+    const auto k = store(wide.k, 24), v = store(wide.v, 21);
+    kernels::AttentionShape small = wide.shape;
+    for (auto [strides, d] : {std::pair{&small.k, std::int64_t{24}}, {&small.v, std::int64_t{21}}}) {
+      for (std::int64_t* stride : {&strides->batch, &strides->head, &strides->row})
+        *stride = *stride / d * (kernels::kInt8RowScale + d);
+    }
+    on_every_target([&] {
+      wide.run();
+      kernels::AttentionForward<std::uint8_t> forward;
+      std::vector<float> o(wide.o.size());
+      forward.q = wide.q.data(), forward.k = k.data(), forward.v = v.data(), forward.o = o.data();
+      kernels::attention(small, wide.options, forward);
+      EXPECT_EQ(o, wide.o);
+    });
+  }
 }
 
 TYPED_TEST(Kernel, AttentionReadsStridedLayouts) {

@@ -98,6 +98,9 @@ TEST(TranscribeCtc, RefusesWhatItDoesNotHave) {
   EXPECT_ERROR(fixture.transcriber.check({.temperatures = {0.0}}), "temperature");
   EXPECT_ERROR(fixture.transcriber.check({.num_beams = 2}), "num_beams: expected none");
   EXPECT_ERROR(fixture.transcriber.check({.max_new_tokens = 2}), "max_new_tokens: expected none");
+  EXPECT_ERROR(
+      fixture.transcriber.check({.cache_dtype = CacheDType::int8}),
+      "transcribe: cache_dtype: expected none for a wav2vec2 model, which remembers no keys and values");
   EXPECT_ERROR(fixture.transcriber.check({.no_speech_threshold = 0.5}), "no_speech_threshold: expected none");
   EXPECT_ERROR(fixture.transcriber.check({.window_seconds = 0}), "window_seconds: expected 0.1 to 600 s");
   EXPECT_ERROR(fixture.transcriber.check({.window_seconds = 2, .stride_seconds = 1}),

@@ -52,6 +52,7 @@ TEST(TranscribeSamples, GivesTheTokensOfTransformers) {
   expect_run(fixture(), "whole");
   expect_run(fixture({.num_beams = 3}), "beams");
   expect_run(fixture({.window_seconds = 1.5}), "windows");
+  expect_run(fixture({.cache_dtype = CacheDType::f16}), "whole");
 }
 
 TEST(TranscribeSamples, HasAsManyTokensAsAsked) {

@@ -147,6 +147,26 @@ TEST(Transcribe, BeamsGiveTheTokensOfTransformers) {
   expect_segments(fixture().transcribe(options), expected().at("transformers").at("beams"));
 }
 
+// The language, the first tokens of a window, all temperatures and the times of words read one cache.
+TEST(Transcribe, KeysAndValuesMayBeRounded) {
+  TranscribeOptions options = greedy();
+  options.word_times = true;
+  const Transcript exact = fixture().transcribe(options);
+  for (const CacheDType dtype : {CacheDType::bf16, CacheDType::f16, CacheDType::int8}) {
+    options.cache_dtype = dtype;
+    const Transcript got = fixture().transcribe(options);
+    EXPECT_EQ(got.language, exact.language);
+    ASSERT_FALSE(got.segments.empty());
+    const TranscriptSegment &one = got.segments.front(), &other = exact.segments.front();
+    EXPECT_NE(one.average_log_probability, other.average_log_probability);
+    EXPECT_NEAR(one.average_log_probability, other.average_log_probability, 0.05);
+    EXPECT_EQ(one.words.empty(), other.words.empty());
+  }
+  options.temperatures = {0.0, 0.4};
+  options.log_probability_threshold = 0;
+  EXPECT_NO_THROW(fixture().transcribe(options));
+}
+
 TEST(Transcribe, GivesEverySegmentAtOnceAndProgress) {
   TranscribeOptions options = greedy();
   std::vector<double> ends, progress;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "heed/export.h"
+#include "heed/nn/cache_dtype.h"
 
 namespace HEED_API heed {
 
@@ -72,6 +73,9 @@ struct GenerationOptions {
   double epsilon_cutoff = 0.0;
   double eta_cutoff = 0.0;
   std::uint64_t seed = 0;
+
+  /// Of the keys and values that attention remembers; a model without attention has none. heed's own option.
+  CacheDType cache_dtype = CacheDType::f32;
 };
 
 /// Reads generation_config.json from a model's directory, or, if there is none, the generation options that

@@ -6,6 +6,7 @@
 
 #include "heed/canceled.h"
 #include "heed/export.h"
+#include "heed/nn/cache_dtype.h"
 #include "heed/nn/tap.h"
 #include "heed/random.h"
 
@@ -20,6 +21,10 @@ struct Context {
   /// layer of a stack, only the input is kept until backward(), which computes the layer again. The gradients
   /// have the same bits. Not with taps.
   bool gradient_checkpointing = false;
+  /// How a decoding stores the keys and values of the tokens and of the memory that its steps attend to: the
+  /// same for all its steps. Taps see the numbers that are stored. DecoderModel::loss() goes through such a
+  /// store where this is not f32; other passes have none.
+  CacheDType cache_dtype = CacheDType::f32;
   const std::atomic<bool>* stop = nullptr;  ///< cancels the pass once true; every layer looks
 
   /// Throws Canceled once `stop` is true.

@@ -47,11 +47,12 @@ struct AttentionWeights {
 /// softmax(scale * q k^T + masks) v for q [B, H, T, d], k [B, K, S, d], v [B, K, S, e], giving [B, H, T, e].
 /// K divides H: head h reads key-value head h / (H / K) (grouped-query attention, Ainslie et al.). A query
 /// whose keys are all masked gives zeros. Dtypes: all f64; or q in f32, bf16 or f16, and k and v both in one
-/// of these, which may differ from q's. 16-bit operands are computed in f32; the result has q's dtype.
+/// of these, which may differ from q's, or both u8 [B, K, S, 4 + d] and [B, K, S, 4 + e], int8 rows
+/// (heed/ops/int8_rows.h). 16-bit operands are computed in f32; the result has q's dtype.
 /// Strides are arbitrary as long as the last axis is contiguous: k and v may be views of a cache with spare
-/// capacity. Gradients for q, k, v, an additive mask and the relative bias. Memory grows with T + S, not with
-/// T * S. `weights` have no gradient; requesting them computes the scores of the chosen heads and queries
-/// once more. Throws Error when shapes, dtypes or options do not match.
+/// capacity. Gradients for q, k, v, an additive mask and the relative bias; none with int8 rows. Memory grows
+/// with T + S, not with T * S. `weights` have no gradient; requesting them computes the scores of the chosen
+/// heads and queries once more. Throws Error when shapes, dtypes or options do not match.
 ///
 /// Batch-invariant: a row's result is bit-identical for any batch, any other rows, any number of threads, and
 /// any number of keys after those that key_lengths, or the end of key_mask, allows.

@@ -102,6 +102,7 @@ struct TranscribeOptions {
   std::int64_t best_of = 5;    ///< samples at a temperature above 0, of which the likeliest is taken
   std::int64_t num_beams = 1;  ///< at temperature 0
   std::optional<std::int64_t> max_new_tokens = {};  ///< of a window; by default, the settings' max_length
+  std::optional<CacheDType> cache_dtype = {};       ///< by default, that of the settings
   std::optional<double> compression_ratio_threshold = 2.4;  ///< at most
   std::optional<double> log_probability_threshold = -1.0;   ///< on average at least
   /// A window with a larger probability of no speech, and a log-probability below its threshold, is silence.

@@ -10,6 +10,7 @@
 #define HEED_KERNELS_ATTENTION_INL_H_
 #endif
 
+#include <cstring>
 #include <memory>
 #include <numeric>
 
@@ -19,6 +20,7 @@
 #include "kernels/cpu/math-inl.h"
 #include "kernels/cpu/philox-inl.h"
 #include "kernels/cpu/tile-inl.h"
+#include "kernels/int8_rows.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace heed::kernels::HWY_NAMESPACE {
@@ -271,6 +273,24 @@ HWY_INLINE void widen(const S* x, int64_t n, T* y) {
     }
   }
   for (; i < n; ++i) y[i] = static_cast<T>(x[i]);
+}
+
+/// y[i] = scale * x[i] for the n numbers of a row of int8.
+HWY_INLINE void widen(const std::uint8_t* row, int64_t n, float* y) {
+  float scale;
+  std::memcpy(&scale, row, sizeof(scale));
+  const auto* x = reinterpret_cast<const std::int8_t*>(row + kInt8RowScale);
+  int64_t i = 0;
+#if HWY_TARGET != HWY_SCALAR
+  const hn::Rebind<std::int8_t, Tag<float>> narrow;
+  const hn::Rebind<std::int32_t, Tag<float>> wide;
+  const Vec<float> factor = broadcast(scale);
+  for (; i + lanes<float>() <= n; i += lanes<float>()) {
+    const auto numbers = hn::ConvertTo(Tag<float>(), hn::PromoteTo(wide, hn::LoadU(narrow, x + i)));
+    store<float>(hn::Mul(numbers, factor), y + i);
+  }
+#endif
+  for (; i < n; ++i) y[i] = static_cast<float>(x[i]) * scale;
 }
 
 /// `count` rows of `width` stored numbers to calculate with: where they lie if those are their types and they

@@ -252,6 +252,8 @@ template void attention(const AttentionShape&, const AttentionOptions<float>&,
                         const AttentionForward<bfloat16>&);
 template void attention(const AttentionShape&, const AttentionOptions<float>&,
                         const AttentionForward<float16>&);
+template void attention(const AttentionShape&, const AttentionOptions<float>&,
+                        const AttentionForward<std::uint8_t>&);
 
 }  // namespace heed::kernels
 #endif
