@@ -69,10 +69,7 @@ std::int32_t center_of(const BlockForm& form) {
   return form.minimum || form.zero ? 0 : static_cast<std::int32_t>(form.center);
 }
 /// How many sums of two products with int8 fit in 16 bits; 1: two products do if the codes are signed.
-int room_of(const BlockForm& form) {
-  const int most = largest_code(form);
-  return most <= 15 ? 8 : most <= 31 ? 4 : most <= 63 ? 2 : 1;
-}
+constexpr int room_of(int largest) { return largest <= 15 ? 8 : largest <= 31 ? 4 : largest <= 63 ? 2 : 1; }
 
 }  // namespace
 }  // namespace heed::kernels
@@ -369,7 +366,7 @@ HWY_INLINE void with_room(const Int8Gemm& p, const Fn& fn) {
   if (p.products == ByteProducts::signed_fours) return fn(std::integral_constant<int, kSignedFours>());
   return fn(std::integral_constant<int, kLong>());
 #elif HEED_BYTES
-  switch (room_of(*p.w.form())) {
+  switch (room_of(largest_code(*p.w.form()))) {
     case 8: return fn(std::integral_constant<int, 8>());
     case 4: return fn(std::integral_constant<int, 4>());
     case 2: return fn(std::integral_constant<int, 2>());
@@ -428,7 +425,11 @@ void give_sums(const Int8Gemm& p, int64_t first, int64_t rows, int64_t panel, bo
 #if HEED_BYTES
   with_room(p, [&]<int Room>(std::integral_constant<int, Room>) HWY_ATTR {
     with_codes(*p.w.form(), [&]<class C>(C) HWY_ATTR {
-      run_int8_row<C, Room>(*p.w.form(), p.w.panel(panel), p.args.k, t);
+      // Codes have one room, but those of a table.
+      if constexpr (Room <= 0 || C::kReading == Reading::table ||
+                    Room == room_of((1 << (C::kLow + C::kHigh)) - 1)) {
+        run_int8_row<C, Room>(*p.w.form(), p.w.panel(panel), p.args.k, t);
+      }
     });
   });
 #endif
