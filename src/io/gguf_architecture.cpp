@@ -315,11 +315,11 @@ const GgufArchitecture* gguf_architecture(std::string_view name) {
 
 GgufPlace hugging_face_place(const GgufArchitecture& architecture, const std::string& gguf) {
   const auto [stem, ending] = stem_and_ending(gguf);
-  const auto among = [&](const std::vector<GgufName>& names, std::string_view last,
-                         const std::string& prefix) -> std::optional<GgufPlace> {
+  const auto among = [&, tail = std::string(ending)](const std::vector<GgufName>& names,
+                                                     std::string_view last,
+                                                     const std::string& prefix) -> std::optional<GgufPlace> {
     for (const GgufName& name : names) {
-      if (name.gguf == last)
-        return GgufPlace{prefix + std::string(name.hugging_face) + std::string(ending), name.change};
+      if (name.gguf == last) return GgufPlace{prefix + std::string(name.hugging_face) + tail, name.change};
     }
     return std::nullopt;
   };

@@ -96,10 +96,15 @@ void round_row(const float* x, int64_t k, int64_t steps, int64_t rows, std::int3
       most = hn::Max(most, hn::Abs(v));
       poison = hn::MulAdd(v, hn::Zero(f), poison);  // NaN where v is not finite
     }
-    const float largest = hn::GetLane(hn::MaxOfLanes(f, most)), finite = total<float>(poison);
+    if (const float bad = total<float>(poison); bad != 0) {
+      std::fill(codes, codes + kInt8Group, std::int8_t{0});
+      for (int64_t begin = 0; begin < kInt8Group; begin += steps, groups += rows) *groups = {bad, bad, 0};
+      continue;
+    }
+    const float largest = hn::GetLane(hn::MaxOfLanes(f, most));
     const bool vanishes = largest < 1e-35F;  // else the reciprocal might not be finite
     const auto inverse = broadcast(vanishes ? 0.0F : 127.0F / largest);
-    const float scale = (vanishes ? 0.0F : largest / 127.0F) + finite;
+    const float scale = vanishes ? 0.0F : largest / 127.0F;
     for (int64_t begin = 0; begin < kInt8Group; begin += steps, groups += rows) {
       auto sums = hn::Zero(IntTag());
       for (int64_t i = begin; i < begin + steps; i += N) {
