@@ -98,7 +98,7 @@ class Model {
   /// as at first. Returns the number of weights that this changes.
   virtual std::int64_t use_int8_activations(bool use);
   /// Of each weight that has integers, the error of its products with rounded inputs for the inputs that it
-  /// has while `run` runs the model.
+  /// has while `run` runs the model, which computes with exact ones, and does so from then on.
   virtual std::vector<QuantizedMap> int8_activation_errors(const std::function<void()>& run);
   /// Largest number of positions a sequence may have, where the family has a limit.
   virtual std::optional<std::int64_t> max_positions() const = 0;

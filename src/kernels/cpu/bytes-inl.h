@@ -24,8 +24,8 @@ namespace {
 using IntTag = hn::Rebind<std::int32_t, Tag<float>>;
 using Ints = hn::Vec<IntTag>;
 
-/// How products are added, besides room_of(form) for maddubs: in fours of unsigned by signed bytes, in fours
-/// of signed bytes, or as long products of signed bytes. Codes of w become signed by 128 less.
+/// How products are added, besides the room of the codes for maddubs: in fours of unsigned by signed bytes,
+/// in fours of signed bytes, or as long products of signed bytes. Codes of w become signed by 128 less.
 inline constexpr int kFours = 0, kSignedFours = -1, kLong = -2;
 constexpr bool is_signed(int room) { return room == 1 || room < 0; }
 
