@@ -102,9 +102,10 @@ struct InvariantGemm {
   float* y = nullptr;  // [m, n], rows ldy apart
   std::int64_t ldy = 0;
   bool accumulate = false;  // the sums begin with what y holds instead of 0
-  /// Where w is in blocks of integers, or of numbers of a table of integers: each 32 numbers of a row of x
-  /// are rounded to 127 steps of their largest magnitude, the products of integers are exact within a group
-  /// of w, and the sums of groups are added in the order of k. Else x is taken as it is.
+  /// Where w is in blocks of integers, or of numbers of a table of integers: each 32 numbers of a row of x,
+  /// or up to 128 that share a scale of w, are rounded to 127 steps of their largest magnitude, the products
+  /// of integers are exact within a group of w, and the sums of groups are added in the order of k. Else x is
+  /// taken as it is.
   bool int8 = false;
 };
 /// The formula above for several products, on all threads: those that one x enters wait for each other once.

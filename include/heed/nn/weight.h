@@ -63,9 +63,9 @@ class Weight {
   /// Puts other numbers, of the same shape, in the place of these, of all copies. As with changed numbers, no
   /// other thread may use the weight meanwhile.
   void replace(Tensor tensor) const;
-  /// Has linear() of all copies, while no gradient is recorded, round its input to int8 (32 numbers share a
-  /// scale) where the weight stays quantized to integers, or take it as it is. Returns whether that changes
-  /// products.
+  /// Has linear() of all copies, while no gradient is recorded, round its input to int8 (32 to 128
+  /// numbers share a scale) where the weight stays quantized to integers, or take it as it is. Returns
+  /// whether that changes products.
   bool use_int8_activations(bool use) const;
   /// Has linear() of all copies call `seen` with its input from now on; an empty function ends that.
   void observe(std::function<void(const Tensor& x)> seen) const;

@@ -25,7 +25,7 @@ ByteProducts byte_products();
 /// invariant_gemms, where x is rounded by these products or lesser ones.
 void invariant_gemms(std::span<const InvariantGemm> all, ByteProducts products);
 
-/// What a group of sums, of 16 or 32 steps, needs of a row of x besides its codes.
+/// What a group of sums, of 16 to 128 steps, needs of a row of x besides its codes.
 struct GroupOfRow {
   float scale;
   float total;        // of the rounded numbers
