@@ -57,8 +57,8 @@ struct Int8Gemm {
   std::int64_t steps() const { return std::min(w.form()->group, kInt8Group); }
 };
 
-/// The largest code of a form as an unsigned byte.
-int largest_code(const BlockForm& form) {
+/// The largest code of a form as an unsigned byte, which ARM's products do not ask for.
+[[maybe_unused]] int largest_code(const BlockForm& form) {
   if (form.code == CodeType::e2m1) return 24;
   return form.code == CodeType::integer ? (1 << (form.low + form.high)) - 1 : 255;
 }
