@@ -56,7 +56,7 @@ cmake --build --preset arm64 --parallel "${JOBS:-$(scripts/build-jobs.sh)}" --ta
 qemu=$(command -v qemu-aarch64-static || command -v qemu-aarch64)
 export folder root qemu
 # emulated PROCESSOR PROGRAM ARGUMENTS...
-emulated() { QEMU_CPU=$1 timeout -s KILL 1800 "$qemu" -L "$root" "$folder/heed/$2" "${@:3}"; }
+emulated() { QEMU_CPU=$1 timeout -s KILL 7200 "$qemu" -L "$root" "$folder/heed/$2" "${@:3}"; }
 # run_tests MODULE PROCESSOR [INSTRUCTIONS]: prints how many passed.
 run_tests() {
   local log=$folder/$1-$2.log began=$SECONDS named=Machine.TargetsAreNamedAfterTheirProductsOfBytes
