@@ -39,8 +39,9 @@ struct Int8Product {
     args.epilogue = epilogue;
     args.y = y.data();
     args.accumulate = before != 0;
+    args.int8 = true;
     if (!kernels::detail::takes_int8(*packed)) ADD_FAILURE() << "expected codes that are integers";
-    kernels::detail::int8_gemm(args, bytes_by);
+    kernels::detail::invariant_gemms({&args, 1}, bytes_by);
     return y;
   }
 };

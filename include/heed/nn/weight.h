@@ -14,6 +14,7 @@
 namespace HEED_API heed {
 
 class PackedWeight;
+struct Linear;
 
 /// How a weight is stored: row by row as a tensor, or packed for matrix products.
 enum class WeightForm { plain, packed };
@@ -84,6 +85,7 @@ class Weight {
  private:
   friend struct RecurrentLayer;
   friend class StepLinear;
+  friend std::vector<Tensor> linear_all(const Tensor& x, const std::vector<const Linear*>& maps);
   struct State;
   // What an operation of x [..., in] with this weight [out, in] gets besides tensor(): the packed form; or,
   // where a gradient is recorded or the weight must stay plain, null, and the packed form is freed.

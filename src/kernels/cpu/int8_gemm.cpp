@@ -14,6 +14,8 @@
 
 #include <hwy/foreach_target.h>  // the order of these blocks matters
 
+#include <deque>
+
 #if defined(__x86_64__)
 #include <cpuid.h>
 #elif defined(__aarch64__) && defined(__linux__)
@@ -31,31 +33,10 @@
 namespace heed::kernels {
 namespace {
 
+using detail::GroupOfRow;
+using detail::SharedGemm;
+
 inline constexpr std::int64_t kInt8Depth = 512;  // steps of k that a panel is unpacked for, at most
-
-/// What a group of sums, of 16 or 32 steps, needs of a row of x besides its codes.
-struct GroupOfRow {
-  float scale;
-  float total;        // of the rounded numbers
-  std::int32_t rest;  // what the sum of products with the bytes of w lacks
-};
-
-/// Rows of x rounded to int8, tile by tile.
-struct RoundedRows {
-  std::vector<std::int8_t> codes;  // [k / 32][rows of the tile][32]
-  std::vector<GroupOfRow> groups;  // [groups of sums][rows of the tile]
-};
-
-struct Int8Gemm {
-  const InvariantGemm& args;
-  const PackedMatrix& w;
-  RoundedRows& x;
-  ByteProducts products;
-  std::int64_t tiles;
-  std::int64_t first_row(std::int64_t tile) const { return args.m * tile / tiles; }
-  /// The length of a group of sums.
-  std::int64_t steps() const { return std::min(w.form()->group, kInt8Group); }
-};
 
 /// The largest code of a form as an unsigned byte, which ARM's products do not ask for.
 [[maybe_unused]] int largest_code(const BlockForm& form) {
@@ -363,15 +344,15 @@ HWY_NOINLINE void run_int8_tile(const Int8Tile& t) {
 
 #endif
 
-/// Calls fn with the Room of a product, as an integral constant.
+/// Calls fn with the Room of products with a matrix of this form, as an integral constant.
 template <class Fn>
-HWY_INLINE void with_room(const Int8Gemm& p, const Fn& fn) {
-  if (!HEED_BYTES || p.products == ByteProducts::fours) return fn(std::integral_constant<int, kFours>());
+HWY_INLINE void with_room([[maybe_unused]] const BlockForm& form, ByteProducts products, const Fn& fn) {
+  if (!HEED_BYTES || products == ByteProducts::fours) return fn(std::integral_constant<int, kFours>());
 #if HWY_TARGET == HWY_NEON
-  if (p.products == ByteProducts::signed_fours) return fn(std::integral_constant<int, kSignedFours>());
+  if (products == ByteProducts::signed_fours) return fn(std::integral_constant<int, kSignedFours>());
   return fn(std::integral_constant<int, kLong>());
 #elif HEED_BYTES
-  switch (room_of(largest_code(*p.w.form()))) {
+  switch (room_of(largest_code(form))) {
     case 8: return fn(std::integral_constant<int, 8>());
     case 4: return fn(std::integral_constant<int, 4>());
     case 2: return fn(std::integral_constant<int, 2>());
@@ -394,7 +375,7 @@ HWY_INLINE void copy_columns(const float* from, int64_t count, float* to) {
 
 /// What the sums of a tile with a panel begin with: zeros, or those of y, which are in `sums` where the panel
 /// is not whole.
-HWY_INLINE void take_sums(const Int8Gemm& p, int64_t first, int64_t rows, int64_t panel, bool continues,
+HWY_INLINE void take_sums(const SharedGemm& p, int64_t first, int64_t rows, int64_t panel, bool continues,
                           float* sums, Int8Tile& t) {
   static constexpr float kZeros[kNr] = {};
   const int64_t width = std::min(kNr, p.args.n - panel * kNr);
@@ -410,7 +391,7 @@ HWY_INLINE void take_sums(const Int8Gemm& p, int64_t first, int64_t rows, int64_
   }
 }
 /// Stores the sums after a part of k.
-void give_sums(const Int8Gemm& p, int64_t first, int64_t rows, int64_t panel, bool finishes, float* sums) {
+void give_sums(const SharedGemm& p, int64_t first, int64_t rows, int64_t panel, bool finishes, float* sums) {
   const int64_t column = panel * kNr, width = std::min(kNr, p.args.n - column);
   const Epilogue& epilogue = p.args.epilogue;
   if (finishes && epilogue.bias != nullptr) {
@@ -425,15 +406,15 @@ void give_sums(const Int8Gemm& p, int64_t first, int64_t rows, int64_t panel, bo
 }
 
 /// A single row with a panel.
-[[maybe_unused]] void run_row(const Int8Gemm& p, int64_t panel, Int8Tile& t) {
+[[maybe_unused]] void run_row(const SharedGemm& p, int64_t panel, Int8Tile& t) {
   take_sums(p, 0, 1, panel, p.args.accumulate, t.y, t);
 #if HEED_BYTES
-  with_room(p, [&]<int Room>(std::integral_constant<int, Room>) HWY_ATTR {
-    with_codes(*p.w.form(), [&]<class C>(C) HWY_ATTR {
+  with_room(p.form, p.products, [&]<int Room>(std::integral_constant<int, Room>) HWY_ATTR {
+    with_codes(p.form, [&]<class C>(C) HWY_ATTR {
       // Codes have one room, but those of a table.
       if constexpr (Room <= 0 || C::kReading == Reading::table ||
                     Room == room_of((1 << (C::kLow + C::kHigh)) - 1)) {
-        run_int8_row<C, Room>(*p.w.form(), p.w.panel(panel), p.args.k, t);
+        run_int8_row<C, Room>(p.form, p.panels + panel * p.panel_bytes, p.args.k, t);
       }
     });
   });
@@ -443,24 +424,34 @@ void give_sums(const Int8Gemm& p, int64_t first, int64_t rows, int64_t panel, bo
 
 }  // namespace
 
-/// Rows of tile i rounded.
 template <class T>
-void round_tile(const Int8Gemm& p, int64_t i) {
-  const int64_t first = p.first_row(i), rows = p.first_row(i + 1) - first, k = p.args.k, steps = p.steps();
+std::int32_t factor_of(const BlockForm& form, ByteProducts products) {
+  std::int32_t factor = -center_of(form);
+  with_room(form, products,
+            [&]<int Room>(std::integral_constant<int, Room>) { factor += is_signed(Room) ? 128 : 0; });
+  return factor;
+}
+
+/// The rows of tile i rounded.
+template <class T>
+void round_tile(const SharedGemm& p, int64_t i, std::int8_t* codes, GroupOfRow* groups) {
   const Strided<float> x(p.args.x);
-  std::int32_t factor = -center_of(*p.w.form());
-  with_room(p, [&]<int Room>(std::integral_constant<int, Room>) { factor += is_signed(Room) ? 128 : 0; });
+  const int64_t k = p.args.k, first = p.first_row(i), rows = p.first_row(i + 1) - first;
   for (int64_t r = 0; r < rows; ++r) {
-    round_row(x.data + (first + r) * x.row, k, steps, rows, factor,
-              p.x.codes.data() + first * k + r * kInt8Group, p.x.groups.data() + first * (k / steps) + r);
+    round_row(x.data + (first + r) * x.row, k, p.steps, rows, p.factor, codes + first * k + r * kInt8Group,
+              groups + first * (k / p.steps) + r);
   }
 }
 
 /// Tiles [begin, end) with panels [first, last).
 template <class T>
-void run_int8(const Int8Gemm& p, int64_t begin, int64_t end, int64_t first, int64_t last) {
-  const BlockForm& form = *p.w.form();
-  const int64_t k = p.args.k, steps = p.steps();
+void run_int8(const SharedGemm& p, int64_t begin, int64_t end, int64_t first, int64_t last) {
+  const BlockForm& form = p.form;
+  const int64_t k = p.args.k, steps = p.steps;
+  if (HEED_BYTES && p.args.m == 1) {  // another thread has rounded x: fetch all of it at once
+    for (int64_t at = 0; at < k; at += 64) __builtin_prefetch(p.codes + at);
+    for (int64_t g = 0; g < k / steps; g += 64 / sizeof(GroupOfRow)) __builtin_prefetch(p.groups + g);
+  }
   thread_local BytePanel bytes;
   HWY_ALIGN float sums[kInt8Rows * kNr] = {};
   Int8Tile t{};
@@ -469,8 +460,8 @@ void run_int8(const Int8Gemm& p, int64_t begin, int64_t end, int64_t first, int6
   t.codes = bytes.codes;
   t.scale = bytes.scale;
   t.offset = form.minimum || form.zero ? bytes.offset : nullptr;
-  t.x = p.x.codes.data();
-  t.x_groups = p.x.groups.data();
+  t.x = p.codes;
+  t.x_groups = p.groups;
   t.y = sums;
   if (HEED_BYTES && p.args.m == 1) {
     for (int64_t panel = first; panel < last; ++panel) run_row(p, panel, t);
@@ -483,14 +474,14 @@ void run_int8(const Int8Gemm& p, int64_t begin, int64_t end, int64_t first, int6
       const int64_t from = block * form.numbers;
       const bool continues = p.args.accumulate || part > 0, finishes = part + 1 == parts;
       t.groups = count * form.numbers / steps;
-      const std::byte* data = p.w.panel(panel) + block * form.bytes();
+      const std::byte* data = p.panels + panel * p.panel_bytes + block * form.bytes();
       with_codes(form, [&]<class C>(C) HWY_ATTR { unpack_bytes<C>(form, data, count, bytes); });
       for (int64_t i = begin; i < end; ++i) {
         const int64_t row = p.first_row(i), rows = p.first_row(i + 1) - row;
-        t.x = p.x.codes.data() + row * k + from * rows;
-        t.x_groups = p.x.groups.data() + (row * k + from * rows) / steps;
+        t.x = p.codes + row * k + from * rows;
+        t.x_groups = p.groups + (row * k + from * rows) / steps;
         take_sums(p, row, rows, panel, continues, sums, t);
-        with_room(p, [&]<int Room>(std::integral_constant<int, Room>) HWY_ATTR {
+        with_room(form, p.products, [&]<int Room>(std::integral_constant<int, Room>) HWY_ATTR {
           run_tile_of<Room>(rows, t, std::make_integer_sequence<int, kInt8Rows>());
         });
         give_sums(p, row, rows, panel, finishes, sums);
@@ -517,6 +508,7 @@ HWY_AFTER_NAMESPACE();
 namespace heed::kernels {
 namespace {
 
+HEED_EXPORT(factor_of);
 HEED_EXPORT(round_tile);
 HEED_EXPORT(run_int8);
 HEED_EXPORT(int8_rows);
@@ -524,6 +516,7 @@ HEED_EXPORT(bits_of_vector);
 
 constexpr std::int64_t kThreadMacs = 1 << 19, kUnpacking = 8;  // the latter in rows of x
 constexpr std::int64_t kFewestTiles = 8;                       // that share an unpacked panel
+constexpr std::int64_t kTasksEach = 4;  // for a thread, so that one that is held up delays the others less
 
 std::int64_t parts(std::int64_t count, std::int64_t of) { return (count + of - 1) / of; }
 
@@ -559,30 +552,53 @@ ByteProducts detail::byte_products() {
   return bits == 0 ? ByteProducts::base : std::min(bits == 512 ? kLongest : kShort, allowed_products());
 }
 
-void detail::int8_gemm(const InvariantGemm& args, ByteProducts products) {
+std::int64_t detail::int8_threads(const InvariantGemm& args) {
+  return std::max<std::int64_t>(1, (args.m + kUnpacking) * args.n * args.k / kThreadMacs);
+}
+
+void detail::share_int8(SharedGemm& shared, std::int64_t team, std::size_t place, const SharedGemm* before) {
+  const InvariantGemm& args = shared.args;
   HEED_ASSERT(args.x.column == 1, "rows of numbers side by side");
-  thread_local RoundedRows rounded;
-  const Int8Gemm p{args, *args.w.packed, rounded, products, parts(args.m, HEED_DISPATCH(int8_rows, float)())};
-  rounded.codes.resize(static_cast<std::size_t>(args.m * args.k));
-  rounded.groups.resize(static_cast<std::size_t>(args.m * args.k / p.steps()));
-  const std::int64_t tile = parts(args.m, p.tiles) * args.k;
-  parallel_for(p.tiles, 1 + (1 << 16) / tile, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) HEED_DISPATCH(round_tile, float)(p, i);
-  });
-  const std::int64_t panels = parts(args.n, kNr);
-  const std::int64_t useful =
-      std::max<std::int64_t>(1, (args.m + kUnpacking) * args.n * args.k / kThreadMacs);
-  const std::int64_t team = team_size(useful, 1), wanted = team > 1 ? std::min(4 * team, useful) : 1;
-  const std::int64_t across = std::min(panels, wanted);
-  const std::int64_t down =
-      std::clamp<std::int64_t>(wanted / across, 1, std::max<std::int64_t>(1, p.tiles / kFewestTiles));
-  parallel_for_team(team, across * down, 1, [&](std::int64_t, std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) {
-      const std::int64_t c = i / down, r = i % down;
-      HEED_DISPATCH(run_int8, float)
-      (p, p.tiles * r / down, p.tiles * (r + 1) / down, panels * c / across, panels * (c + 1) / across);
-    }
-  });
+  shared.form = *args.w.packed->form();
+  shared.panels = args.w.packed->panel(0);
+  shared.panel_bytes = args.w.packed->panel_bytes();
+  shared.steps = std::min(shared.form.group, kInt8Group);
+  shared.tiles = parts(args.m, HEED_DISPATCH(int8_rows, float)());
+  shared.factor = HEED_DISPATCH(factor_of, float)(shared.form, shared.products);
+  if (before != nullptr && before->steps == shared.steps && before->factor == shared.factor &&
+      before->args.x.data == args.x.data && before->args.x.row == args.x.row && before->args.m == args.m &&
+      before->args.k == args.k) {
+    shared.codes = before->codes;
+    shared.groups = before->groups;
+  } else {
+    struct Rounded {
+      std::vector<std::int8_t> codes;
+      std::vector<GroupOfRow> groups;
+    };
+    thread_local std::deque<Rounded> kept;
+    while (kept.size() <= place) kept.emplace_back();
+    Rounded& to = kept[place];
+    to.codes.resize(static_cast<std::size_t>(args.m * args.k));
+    to.groups.resize(static_cast<std::size_t>(args.m * args.k / shared.steps));
+    shared.codes = to.codes.data();
+    shared.groups = to.groups.data();
+    parallel_for(shared.tiles, 1 + (1 << 16) / (parts(args.m, shared.tiles) * args.k),
+                 [&](std::int64_t begin, std::int64_t end) {
+                   for (std::int64_t i = begin; i < end; ++i)
+                     HEED_DISPATCH(round_tile, float)(shared, i, to.codes.data(), to.groups.data());
+                 });
+  }
+  const std::int64_t wanted =
+      team > 1 ? team * std::clamp<std::int64_t>(int8_threads(args) / team, 1, kTasksEach) : 1;
+  shared.across = std::min(parts(args.n, kNr), wanted);
+  shared.down = std::clamp<std::int64_t>(wanted / shared.across, 1,
+                                         std::max<std::int64_t>(1, shared.tiles / kFewestTiles));
+}
+
+void detail::run_int8_task(const SharedGemm& p, std::int64_t task) {
+  const std::int64_t panels = parts(p.args.n, kNr), c = task / p.down, r = task % p.down;
+  HEED_DISPATCH(run_int8, float)
+  (p, p.tiles * r / p.down, p.tiles * (r + 1) / p.down, panels * c / p.across, panels * (c + 1) / p.across);
 }
 
 }  // namespace heed::kernels
