@@ -61,7 +61,7 @@ constexpr float kBefore = 7;  // what stands in y before the product
 template <class T>
 std::vector<float> chain(const Case& c, const std::vector<float>& x, const std::vector<T>& w,
                          const std::vector<float>& bias) {
-#ifdef HWY_COMPILE_ONLY_STATIC  // whatever is chosen, there is one target
+#if HWY_TARGETS == HWY_STATIC_TARGET  // whatever is chosen, there is one target
   const bool fused = HWY_STATIC_TARGET != HWY_SCALAR && HWY_STATIC_TARGET != HWY_EMU128;
 #else
   const bool fused = hwy::SupportedTargets() != HWY_SCALAR;

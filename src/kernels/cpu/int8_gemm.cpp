@@ -39,8 +39,8 @@ using detail::SharedGemm;
 inline constexpr std::int64_t kInt8Depth = 512;  // steps of k that a panel is unpacked for, at most
 inline constexpr std::int64_t kMostSteps = 128;  // of a group of sums
 
-/// The largest code of a form as an unsigned byte.
-int largest_code(const BlockForm& form) {
+/// The largest code of a form as an unsigned byte, which ARM's products do not ask for.
+[[maybe_unused]] int largest_code(const BlockForm& form) {
   if (form.code == CodeType::e2m1) return 24;
   return form.code == CodeType::integer ? (1 << (form.low + form.high)) - 1 : 255;
 }
