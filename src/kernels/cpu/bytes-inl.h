@@ -71,7 +71,12 @@ HWY_INLINE Bytes load_bytes(const void* p) { return _mm512_loadu_si512(p); }
 HWY_INLINE void store_bytes(void* p, Bytes v) { _mm512_storeu_si512(p, v); }
 HWY_INLINE Bytes words(std::int32_t v) { return _mm512_set1_epi32(v); }
 HWY_INLINE Bytes pairs(Bytes w, Bytes x) { return _mm512_maddubs_epi16(w, x); }
-HWY_INLINE Bytes add_pairs(Bytes a, Bytes b) { return _mm512_add_epi16(a, b); }
+/// sum + pairs(w, x). The compiler would move the products before the sums, which then leave the registers.
+HWY_INLINE Bytes add_pairs(Bytes sum, Bytes w, Bytes x) {
+  Bytes products;
+  asm("vpmaddubsw %3, %2, %1\n\tvpaddw %1, %0, %0" : "+v"(sum), "=&v"(products) : "v"(w), "v"(x));
+  return sum;
+}
 HWY_INLINE Bytes add_words(Bytes a, Bytes b) { return _mm512_add_epi32(a, b); }
 HWY_INLINE Bytes fours(Bytes pairs) { return _mm512_madd_epi16(pairs, _mm512_set1_epi16(1)); }
 HWY_INLINE Bytes magnitude(Bytes w) { return _mm512_abs_epi8(w); }
@@ -91,7 +96,11 @@ HWY_INLINE Bytes load_bytes(const void* p) { return _mm256_loadu_si256(static_ca
 HWY_INLINE void store_bytes(void* p, Bytes v) { _mm256_storeu_si256(static_cast<__m256i*>(p), v); }
 HWY_INLINE Bytes words(std::int32_t v) { return _mm256_set1_epi32(v); }
 HWY_INLINE Bytes pairs(Bytes w, Bytes x) { return _mm256_maddubs_epi16(w, x); }
-HWY_INLINE Bytes add_pairs(Bytes a, Bytes b) { return _mm256_add_epi16(a, b); }
+HWY_INLINE Bytes add_pairs(Bytes sum, Bytes w, Bytes x) {
+  Bytes products;
+  asm("vpmaddubsw %3, %2, %1\n\tvpaddw %1, %0, %0" : "+x"(sum), "=&x"(products) : "x"(w), "x"(x));
+  return sum;
+}
 HWY_INLINE Bytes add_words(Bytes a, Bytes b) { return _mm256_add_epi32(a, b); }
 HWY_INLINE Bytes fours(Bytes pairs) { return _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)); }
 HWY_INLINE Bytes magnitude(Bytes w) { return _mm256_abs_epi8(w); }
@@ -149,21 +158,18 @@ template <int Rows, int Room>
 HWY_INLINE void sum_pairs(int64_t quads, const std::uint8_t* w, const std::int8_t* x, bool joins,
                           std::int32_t* sums) {
   constexpr int64_t kBytes = lanes<float>() * 4;
-  constexpr bool kSigned = Room == 1;
   for (int64_t from = 0; from < quads; from += Room) {
     Bytes part[Rows][2];
     HWY_UNROLL(16)
     for (int r = 0; r < Rows; ++r) part[r][0] = part[r][1] = words(0);
     const int64_t end = std::min<int64_t>(from + Room, quads);
     for (int64_t q = from; q < end; ++q, w += kNr * 4, x += 4) {
-      Bytes a = load_bytes(w), b = load_bytes(w + kBytes);
-      if constexpr (kSigned) a = flip(a), b = flip(b);
-      const Bytes ua = kSigned ? magnitude(a) : a, ub = kSigned ? magnitude(b) : b;
+      const Bytes a = load_bytes(w), b = load_bytes(w + kBytes);
       HWY_UNROLL(16)
       for (int r = 0; r < Rows; ++r) {
         const Bytes v = words(word_at(x + r * kInt8Chunk));
-        part[r][0] = add_pairs(part[r][0], pairs(ua, kSigned ? with_sign(v, a) : v));
-        part[r][1] = add_pairs(part[r][1], pairs(ub, kSigned ? with_sign(v, b) : v));
+        part[r][0] = add_pairs(part[r][0], a, v);
+        part[r][1] = add_pairs(part[r][1], b, v);
       }
     }
     HWY_UNROLL(16)
@@ -174,6 +180,29 @@ HWY_INLINE void sum_pairs(int64_t quads, const std::uint8_t* w, const std::int8_
         store_bytes(to, from == 0 && !joins ? sum : add_words(load_bytes(to), sum));
       }
     }
+  }
+}
+
+/// The same where 16 bits have no room for more than two products: codes of 8 bits, which are signed first.
+template <int Rows>
+HWY_INLINE void sum_signed(int64_t quads, const std::uint8_t* w, const std::int8_t* x, bool joins,
+                           std::int32_t* sums) {
+  constexpr int64_t kBytes = lanes<float>() * 4;
+  for (int64_t column = 0; column < 2 * lanes<float>(); column += lanes<float>()) {
+    Bytes sum[Rows];
+    HWY_UNROLL(16)
+    for (int r = 0; r < Rows; ++r) sum[r] = joins ? load_bytes(sums + r * kNr + column) : words(0);
+    const std::uint8_t* from = w + (column == 0 ? 0 : kBytes);
+    for (int64_t q = 0; q < quads; ++q, from += kNr * 4) {
+      const Bytes a = flip(load_bytes(from)), size = magnitude(a);
+      HWY_UNROLL(16)
+      for (int r = 0; r < Rows; ++r) {
+        const Bytes v = with_sign(words(word_at(x + r * kInt8Chunk + q * 4)), a);
+        sum[r] = add_words(sum[r], fours(pairs(size, v)));
+      }
+    }
+    HWY_UNROLL(16)
+    for (int r = 0; r < Rows; ++r) store_bytes(sums + r * kNr + column, sum[r]);
   }
 }
 #endif
@@ -192,7 +221,7 @@ class GroupSum {
       const Bytes a = flip(w);
       sum_ = add_words(sum_, fours(pairs(magnitude(a), with_sign(x, a))));
     } else {
-      part_ = Q % Room == 0 ? pairs(w, x) : add_pairs(part_, pairs(w, x));
+      part_ = Q % Room == 0 ? pairs(w, x) : add_pairs(part_, w, x);
       if (Q % Room == Room - 1) sum_ = add_words(sum_, fours(part_)), part_ = words(0);
 #endif
     }

@@ -320,6 +320,8 @@ HWY_NOINLINE void run_int8_tile(const Int8Tile& t) {
         const bool joins = c > g * t.chunks;
         if constexpr (Room <= 0) {
           sum_fours<Rows, Room>(t.quads, w, t.x_of(c, Rows), joins, sums + j);
+        } else if constexpr (Room == 1) {
+          sum_signed<Rows>(t.quads, w, t.x_of(c, Rows), joins, sums + j);
         } else {
           sum_pairs<Rows, Room>(t.quads, w, t.x_of(c, Rows), joins, sums + j);
         }

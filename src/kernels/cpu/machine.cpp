@@ -58,7 +58,7 @@ T byte_chains([[maybe_unused]] int64_t rounds, [[maybe_unused]] ByteProducts pro
   } else {
 #if HEED_X86_BYTES
     // The operand changes, so that no compiler takes the product out of the loop.
-    step([&](Bytes sum) HWY_ATTR { return add_pairs(sum, pairs(a, sum)); });
+    step([&](Bytes sum) HWY_ATTR { return add_pairs(sum, a, sum); });
 #else
     if (products == ByteProducts::signed_fours) {
       step([&](Bytes sum) HWY_ATTR { return add_products<kSignedFours>(sum, a, b); });
