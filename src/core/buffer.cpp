@@ -32,6 +32,7 @@ constexpr std::size_t kLarge = 1 << 20;  // larger blocks are mapped: freeing on
 constexpr std::size_t kPage = 1 << 16;
 constexpr std::size_t kHugePage = 2 << 20;
 constexpr std::size_t kCacheFloor = 64 << 20;
+constexpr std::size_t kRow = 4 * kHugePage;  // of blocks side by side
 
 // Small sizes are powers of two with four steps between them, so that at most a fifth of a block is unused.
 // Large ones are whole pages.
@@ -90,6 +91,12 @@ struct BufferPool {
     const auto fits = free_blocks.lower_bound(size);
     if (fits == free_blocks.end() || fits->first > size + size / 4) return free_blocks.end();
     return std::prev(free_blocks.upper_bound(fits->first));
+  }
+
+  void count(std::size_t bytes) {
+    statistics.bytes_in_use += bytes;
+    statistics.peak_bytes = std::max(statistics.peak_bytes, statistics.bytes_in_use);
+    most_in_use = std::max(most_in_use, statistics.bytes_in_use);
   }
 
   void release(std::multimap<std::size_t, FreeBlock>::iterator block) {
@@ -171,10 +178,47 @@ std::shared_ptr<Buffer> Buffer::allocate(std::size_t bytes) {
   ASAN_POISON_MEMORY_REGION(buffer->data_, size);
   ASAN_UNPOISON_MEMORY_REGION(buffer->data_, bytes);
   buffer->pooled_bytes_ = size;
-  p.statistics.bytes_in_use += size;
-  p.statistics.peak_bytes = std::max(p.statistics.peak_bytes, p.statistics.bytes_in_use);
-  p.most_in_use = std::max(p.most_in_use, p.statistics.bytes_in_use);
+  p.count(size);
   return buffer;
+}
+
+std::shared_ptr<Buffer> Buffer::allocate_side_by_side(std::size_t bytes) {
+  if (bytes > kRow / 2) return allocate(bytes);
+  struct Row {
+    std::byte* const data = ask_system(kRow);
+    std::size_t used = 0;
+    Row() = default;
+    ~Row() {
+      if (data != nullptr) give_back(data, kRow);
+    }
+    Row(const Row&) = delete;
+  };
+  // Of a row, what is used is in use: the rest has no pages yet.
+  struct Place {
+    std::shared_ptr<Row> row;
+    std::size_t bytes;
+    Place(std::shared_ptr<Row> in, std::size_t count) : row(std::move(in)), bytes(count) {}
+    Place(const Place&) = delete;
+    ~Place() {
+      const std::lock_guard lock(buffer_pool().mutex);
+      buffer_pool().statistics.bytes_in_use -= bytes;
+    }
+  };
+  static std::weak_ptr<Row>& last = *new std::weak_ptr<Row>;  // never destroyed, like the pool
+  BufferPool& p = buffer_pool();
+  std::shared_ptr<Row> row;
+  std::byte* data = nullptr;
+  {
+    const std::lock_guard lock(p.mutex);
+    row = last.lock();
+    if (row == nullptr || row->used + bytes > kRow) last = row = std::make_shared<Row>();
+    if (row->data != nullptr) {
+      data = row->data + row->used;
+      row->used += (bytes + kAlignment - 1) / kAlignment * kAlignment;
+      p.count(bytes);
+    }
+  }
+  return data == nullptr ? allocate(bytes) : wrap(data, bytes, std::make_shared<Place>(row, bytes));
 }
 
 std::shared_ptr<Buffer> Buffer::wrap(void* data, std::size_t bytes, std::shared_ptr<void> owner) {

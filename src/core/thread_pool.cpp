@@ -8,9 +8,9 @@
 #include <chrono>
 #include <csignal>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <system_error>
 #include <thread>
@@ -28,35 +28,43 @@ constexpr std::chrono::microseconds kSpin{50};
 
 constexpr int kMaxHelpers = 255;  // per call
 
-/// The phase of a pool thread. Its state consists of this and, in the higher bits, the number of offers made
-/// to it.
-enum Phase : std::uint32_t {
-  awake,     // free, and polling for an offer
-  asleep,    // free
-  reserved,  // a caller is writing an offer
-  offered,   // not started yet; can be withdrawn
-  running,
-  awaited,  // running, and the caller sleeps until it ends
-  ended,
+constexpr int kMostVictims = 16;  // whose pieces a pool thread takes after its own
+
+/// The pieces of a member's part that nobody has taken, in one word: the number of the region of work,
+/// whether the member has begun, the next piece and the end.
+struct Claim {
+  std::uint32_t region = 0;  // 31 bits
+  bool begun = false;
+  std::uint16_t next = 0, end = 0;
+
+  std::uint64_t word() const {
+    return std::uint64_t{region} << 33 | std::uint64_t{begun} << 32 | std::uint64_t{next} << 16 | end;
+  }
+  static Claim of(std::uint64_t word) {
+    return {static_cast<std::uint32_t>(word >> 33), (word >> 32 & 1) != 0,
+            static_cast<std::uint16_t>(word >> 16), static_cast<std::uint16_t>(word)};
+  }
 };
-constexpr std::uint32_t kPhases = 8;
 
-constexpr Phase phase(std::uint32_t state) { return static_cast<Phase>(state % kPhases); }
-constexpr std::uint32_t in_phase(std::uint32_t state, Phase to) { return state / kPhases * kPhases + to; }
-constexpr bool is_free(std::uint32_t state) { return phase(state) == awake || phase(state) == asleep; }
+struct Region;
 
-struct alignas(64) Worker {
-  std::atomic<std::uint32_t> state{awake};
-  int member = 0;
-  const FunctionRef<void(int)>* share = nullptr;
-  std::thread thread;
+/// A thread of the pool. On many processors, a cache line that another core has written takes as long to read
+/// as a small product: what a thread needs to begin lies in one line, which only its holder writes while the
+/// thread waits, and with plain stores; and what only callers use lies in another.
+struct Worker {
+  alignas(64) std::atomic<std::uint64_t> claim{0};
+  std::atomic<std::uint32_t> finished{0};  // twice the last region that it has left, plus 1: awaited
+  std::uint32_t member = 0;
+  SharedWork work{0, 0, kNothing};
+  Region* region = nullptr;
+
+  enum Holding : std::uint32_t { unheld, held, asleep };
+  alignas(64) std::atomic<std::uint32_t> holding{unheld};
+  std::uint32_t regions = 0;  // that it was offered; the holder's
   std::atomic<Worker*> next{nullptr};
-};
+  std::thread thread;
 
-/// An offer. `state` is the worker's state when the offer was made.
-struct Offer {
-  Worker* worker;
-  std::uint32_t state;
+  static constexpr auto kNothing = [](std::int64_t, std::int64_t, std::int64_t) {};
 };
 
 struct Pool {
@@ -74,6 +82,7 @@ struct Pool {
 std::atomic<Pool*> current{nullptr};
 std::atomic<bool> closed{false};
 thread_local const Worker* self = nullptr;
+thread_local bool sharing = false;
 
 void pause() {
 #if defined(__x86_64__) || defined(__i386__)
@@ -99,35 +108,83 @@ bool spin_until(Done done) {
   return false;
 }
 
-/// Waits for an offer and returns the state with it, or the final state if the pool is closing.
-std::uint32_t wait_for_offer(Worker& worker) {
-  std::uint32_t state = awake;
-  const auto called = [&] {
-    state = worker.state.load(std::memory_order_acquire);
-    return phase(state) == offered || phase(state) == ended;
-  };
-  while (!spin_until(called)) {
-    if (phase(state) == reserved) {
-      std::this_thread::yield();
-    } else if (phase(state) == asleep ||
-               worker.state.compare_exchange_strong(state, in_phase(state, asleep))) {
-      worker.state.wait(in_phase(state, asleep));
+/// A caller's work while threads may be running it. What they read of it, they read after they have begun,
+/// and the caller does not leave before they have.
+struct Region {
+  std::atomic<std::uint64_t> own{0};  // the caller's part
+  int members = 1;
+  std::array<Worker*, kMaxHelpers> workers;  // of which there are members - 1
+
+  std::mutex mutex;
+  std::exception_ptr error;  // of the first piece that failed, whichever thread failed first
+  std::int64_t failed = 0;
+
+  std::atomic<std::uint64_t>& part(int member) {
+    return member == 0 ? own : workers[static_cast<std::size_t>(member - 1)]->claim;
+  }
+  void keep(std::int64_t piece) {
+    const std::lock_guard lock(mutex);
+    if (error == nullptr || piece < failed) error = std::current_exception(), failed = piece;
+  }
+};
+
+/// Takes a piece of a part; -1: there is none.
+std::int64_t take(std::atomic<std::uint64_t>& part, bool begins = false) {
+  std::uint64_t word = part.load(std::memory_order_acquire);
+  for (;;) {
+    Claim claim = Claim::of(word);
+    if (claim.next >= claim.end) return -1;
+    const std::int64_t piece = claim.next++;
+    claim.begun |= begins;
+    if (part.compare_exchange_weak(word, claim.word(), std::memory_order_acq_rel)) return piece;
+  }
+}
+
+/// Runs `piece` and what else there is of the member's part, then of the parts of `victims` others.
+void run_pieces(Region& region, const SharedWork& work, int member, std::int64_t piece, int victims) {
+  for (int i = 0;;) {
+    for (; piece >= 0; piece = take(region.part((member + i) % region.members))) {
+      try {
+        work.body(member, work.count * piece / work.pieces, work.count * (piece + 1) / work.pieces);
+      } catch (...) {  // rethrown in the caller, on whichever thread it occurred
+        region.keep(piece);
+      }
+    }
+    if (++i > victims) return;
+    piece = take(region.part((member + i) % region.members));
+  }
+}
+
+/// Waits until there is a piece to begin with, and takes it; -1: the pool is closing.
+std::int64_t wait_for_piece(Worker& worker) {
+  for (;;) {
+    std::int64_t piece = -1;
+    if (spin_until([&] { return (piece = take(worker.claim, true)) >= 0; })) return piece;
+    std::uint32_t holding = Worker::unheld;
+    const bool sleeps = worker.holding.compare_exchange_strong(holding, Worker::asleep);
+    if (closed) return -1;
+    if (sleeps) {
+      worker.holding.wait(Worker::asleep);
+    } else {
+      std::this_thread::sleep_for(kSpin);  // the holder works on what is left
     }
   }
-  return state;
 }
 
 void serve(Worker& worker, int number) {
   pthread_setname_np(pthread_self(), ("heed-" + std::to_string(number)).c_str());
   bind_if_asked(number);
   self = &worker;
+  sharing = true;
   for (;;) {
-    std::uint32_t state = wait_for_offer(worker);
-    if (phase(state) == ended) return;
-    if (!worker.state.compare_exchange_strong(state, in_phase(state, running))) continue;  // withdrawn
-    (*worker.share)(worker.member);
-    const std::uint32_t before = worker.state.exchange(in_phase(state, awake));
-    if (phase(before) == awaited) worker.state.notify_all();
+    const std::int64_t piece = wait_for_piece(worker);
+    if (piece < 0) return;
+    const std::uint32_t number_of_region = Claim::of(worker.claim.load(std::memory_order_relaxed)).region;
+    Region& region = *worker.region;
+    run_pieces(region, worker.work, static_cast<int>(worker.member), piece,
+               std::min(region.members - 1, kMostVictims));
+    if (worker.finished.exchange(2 * number_of_region, std::memory_order_acq_rel) % 2 == 1)
+      worker.finished.notify_all();
   }
 }
 
@@ -168,31 +225,27 @@ void grow(Pool& pool, int count) {
   }
 }
 
-/// Makes an offer to a worker. Returns its new state, or nullopt if the worker is not free.
-std::optional<std::uint32_t> make_offer(Worker& worker, const FunctionRef<void(int)>& share, int member) {
-  std::uint32_t state = worker.state.load(std::memory_order_relaxed);
-  if (!is_free(state) || !worker.state.compare_exchange_strong(state, in_phase(state + kPhases, reserved)))
-    return {};
-  worker.share = &share;
-  worker.member = member;
-  const std::uint32_t offer = in_phase(state + kPhases, offered);
-  worker.state.store(offer);
-  if (phase(state) == asleep) worker.state.notify_one();
-  return offer;
+/// Makes this thread the holder of a worker, if it has none; `was_asleep`: it must be woken.
+bool hold(Worker& worker, bool& was_asleep) {
+  std::uint32_t holding = worker.holding.load(std::memory_order_relaxed);
+  while (holding == Worker::unheld || holding == Worker::asleep) {
+    was_asleep = holding == Worker::asleep;
+    if (worker.holding.compare_exchange_weak(holding, Worker::held, std::memory_order_acquire)) return true;
+  }
+  return false;
 }
 
-/// Withdraws an offer, or waits until its execution has ended.
-void withdraw_or_wait(const Offer& offer) {
-  std::atomic<std::uint32_t>& state = offer.worker->state;
-  std::uint32_t now = offer.state;
-  if (state.compare_exchange_strong(now, in_phase(offer.state, awake))) return;
+/// Waits until the worker has left the region, if it has begun; there is no piece left for it to begin with.
+void wait_for(Worker& worker) {
+  const Claim claim = Claim::of(worker.claim.load(std::memory_order_acquire));
+  if (!claim.begun) return;
+  std::uint32_t now = 0;
   const auto left = [&] {
-    now = state.load(std::memory_order_acquire);
-    return now / kPhases != offer.state / kPhases || (phase(now) != running && phase(now) != awaited);
+    now = worker.finished.load(std::memory_order_acquire);
+    return now / 2 == claim.region;
   };
   while (!spin_until(left)) {
-    if (phase(now) == awaited || state.compare_exchange_strong(now, in_phase(now, awaited)))
-      state.wait(in_phase(now, awaited));
+    if (now % 2 == 1 || worker.finished.compare_exchange_strong(now, now + 1)) worker.finished.wait(now | 1U);
   }
 }
 
@@ -212,11 +265,8 @@ class Closer {
 
  private:
   static void end(Worker& worker) {
-    for (std::uint32_t state = worker.state;; state = worker.state) {
-      if (is_free(state) && worker.state.compare_exchange_strong(state, in_phase(state, ended))) break;
-      std::this_thread::sleep_for(kSpin);
-    }
-    worker.state.notify_one();
+    std::uint32_t holding = Worker::asleep;
+    if (worker.holding.compare_exchange_strong(holding, Worker::held)) worker.holding.notify_one();
     worker.thread.join();
   }
 };
@@ -244,27 +294,56 @@ void forget_threads() {
   current = pool;
 }
 
-void run_shared(int team, int limit, FunctionRef<void(int member)> share) {
-  if (closed) return share(0);
-  Pool& here = pool();
-  const int others = here.computing.fetch_add(1);
-  const int wanted = std::min({team - 1, limit - 1 - others, kMaxHelpers});
-  std::array<Offer, kMaxHelpers> offers;
-  int made = 0, seen = 0;
-  for (std::atomic<Worker*>* place = &here.first; made < wanted; ++seen) {
-    if (place->load(std::memory_order_acquire) == nullptr) {
-      if (seen < limit - 1) grow(here, std::min(limit - 1, seen + wanted - made));
-      if (place->load(std::memory_order_acquire) == nullptr) break;
+bool is_sharing() { return sharing; }
+
+void run_shared(int team, int limit, const SharedWork& work) {
+  Region region;
+  std::array<bool, kMaxHelpers> asleep;
+  int made = 0;
+  Pool* const open = closed ? nullptr : &pool();
+  if (open != nullptr) {
+    Pool& here = *open;
+    const int others = here.computing.fetch_add(1);
+    const int wanted = std::min({team - 1, limit - 1 - others, kMaxHelpers});
+    int seen = 0;
+    for (std::atomic<Worker*>* place = &here.first; made < wanted; ++seen) {
+      if (place->load(std::memory_order_acquire) == nullptr) {
+        if (seen < limit - 1) grow(here, std::min(limit - 1, seen + wanted - made));
+        if (place->load(std::memory_order_acquire) == nullptr) break;
+      }
+      Worker& worker = *place->load(std::memory_order_acquire);
+      if (hold(worker, asleep[static_cast<std::size_t>(made)]))
+        region.workers[static_cast<std::size_t>(made++)] = &worker;
+      place = &worker.next;
     }
-    Worker& worker = *place->load(std::memory_order_acquire);
-    if (const auto state = make_offer(worker, share, made + 1))
-      offers[static_cast<std::size_t>(made++)] = {&worker, *state};
-    place = &worker.next;
+    here.computing += made;
   }
-  here.computing += made;
-  share(0);
-  for (int i = 0; i < made; ++i) withdraw_or_wait(offers[static_cast<std::size_t>(i)]);
-  here.computing -= made + 1;
+  region.members = made + 1;
+  const auto part = [&](int member) {
+    const auto from = [&](int i) { return static_cast<std::uint16_t>(work.pieces * i / region.members); };
+    return Claim{.next = from(member), .end = from(member + 1)};
+  };
+  region.own = part(0).word();
+  for (int i = 0; i < made; ++i) {
+    Worker& worker = *region.workers[static_cast<std::size_t>(i)];
+    worker.work = work;
+    worker.member = static_cast<std::uint32_t>(i + 1);
+    worker.region = &region;
+    Claim claim = part(i + 1);
+    claim.region = worker.regions = (worker.regions + 1) & 0x7FFFFFFFU;
+    worker.claim.store(claim.word(), std::memory_order_release);
+    if (asleep[static_cast<std::size_t>(i)]) worker.holding.notify_one();
+  }
+  sharing = true;
+  run_pieces(region, work, 0, take(region.own), made);
+  sharing = false;
+  for (int i = 0; i < made; ++i) {
+    Worker& worker = *region.workers[static_cast<std::size_t>(i)];
+    wait_for(worker);
+    worker.holding.store(Worker::unheld, std::memory_order_release);
+  }
+  if (open != nullptr) open->computing -= made + 1;
+  if (region.error != nullptr) std::rethrow_exception(region.error);
 }
 
 }  // namespace heed::detail

@@ -1,7 +1,9 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "image/resample_loops.cpp"
-#if defined(__x86_64__) || defined(__i386__)  // as for the kernels: AVX-512, AVX2, portable
+#if defined(__x86_64__) || defined(__i386__)  // as for the kernels: AVX-512, AVX2, portable; NEON
 #define HWY_DISABLED_TARGETS (~(HWY_AVX3 | HWY_AVX2 | HWY_SCALAR | HWY_EMU128))
+#elif defined(__aarch64__)
+#define HWY_DISABLED_TARGETS (~(HWY_NEON | HWY_SCALAR | HWY_EMU128))
 #endif
 #include <hwy/foreach_target.h>  // the order of these blocks matters
 

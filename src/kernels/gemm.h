@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <utility>
 
 #include "heed/dtype.h"
@@ -34,8 +35,10 @@ StridedMatrix row_major(const T* data, std::int64_t stride) {
 /// A matrix rearranged for products and lookups, with memory of its own, about as much as the numbers need.
 /// Only the kernels know its layout.
 class PackedMatrix;
+/// How long a packed matrix is kept: for the uses of one operation, or as a model's.
+enum class Kept { briefly, lastingly };
 /// Packs w [n, k] of f32, bf16 or f16.
-std::shared_ptr<const PackedMatrix> pack(const StridedMatrix& w, std::int64_t n, std::int64_t k);
+std::shared_ptr<const PackedMatrix> pack(const StridedMatrix& w, std::int64_t n, std::int64_t k, Kept kept);
 
 /// A matrix of f32, bf16 or f16 in the form in which it is stored: by strides, or packed if there is such an
 /// address.
@@ -99,13 +102,15 @@ struct InvariantGemm {
   float* y = nullptr;  // [m, n], rows ldy apart
   std::int64_t ldy = 0;
   bool accumulate = false;  // the sums begin with what y holds instead of 0
-  /// Where w is in blocks of integers, or of numbers of a table of integers: each 32 numbers of a row of x
-  /// are rounded to 127 steps of their largest magnitude, the products of integers are exact within a group
-  /// of w, and the sums of groups are added in the order of k. Else x is taken as it is.
+  /// Where w is in blocks of integers, or of numbers of a table of integers: each 32 numbers of a row of x,
+  /// or up to 128 that share a scale of w, are rounded to 127 steps of their largest magnitude, the products
+  /// of integers are exact within a group of w, and the sums of groups are added in the order of k. Else x is
+  /// taken as it is.
   bool int8 = false;
 };
-/// The formula above, on all threads.
-void invariant_gemm(const InvariantGemm& args);
+/// The formula above for several products, on all threads: those that one x enters wait for each other once.
+void invariant_gemms(std::span<const InvariantGemm> all);
+inline void invariant_gemm(const InvariantGemm& args) { invariant_gemms({&args, 1}); }
 
 /// The matrix product of mixed-precision training: operands rounded to bf16, sums in f32 (Micikevicius et al.
 /// 2018, "Mixed precision training"; Kalamkar et al. 2019, "A study of bfloat16 for deep learning training").

@@ -53,7 +53,10 @@ struct KeysAndValues {
 };
 
 KeysAndValues project_memory(const MultiHeadAttention& a, const Tensor& memory) {
-  if (!a.fused) return {split_heads(a.k(memory), a.kv_heads, a.k_norm), split_heads(a.v(memory), a.kv_heads)};
+  if (!a.fused) {
+    const std::vector<Tensor> all = linear_all(memory, {&a.k, &a.v});
+    return {split_heads(all[0], a.kv_heads, a.k_norm), split_heads(all[1], a.kv_heads)};
+  }
   const Tensor all = project_fused(*a.fused, memory);
   return {heads_of_kind(*a.fused, all, 1, a.kv_heads, a.k_norm),
           heads_of_kind(*a.fused, all, 2, a.kv_heads, {})};
@@ -63,8 +66,9 @@ KeysAndValues project_memory(const MultiHeadAttention& a, const Tensor& memory) 
 
 ProjectedHeads project_heads(const MultiHeadAttention& a, const Tensor& x) {
   if (!a.fused) {
-    return {split_heads(a.q(x), a.heads, a.q_norm), split_heads(a.k(x), a.kv_heads, a.k_norm),
-            split_heads(a.v(x), a.kv_heads)};
+    const std::vector<Tensor> all = linear_all(x, {&a.q, &a.k, &a.v});
+    return {split_heads(all[0], a.heads, a.q_norm), split_heads(all[1], a.kv_heads, a.k_norm),
+            split_heads(all[2], a.kv_heads)};
   }
   const Tensor all = project_fused(*a.fused, x);
   return {heads_of_kind(*a.fused, all, 0, a.heads, a.q_norm),

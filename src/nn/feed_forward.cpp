@@ -14,11 +14,16 @@ Tensor gated_halves(const Tensor& both, bool gate_last, Activation activation) {
   return gate_last ? gated(second, first, activation) : gated(first, second, activation);
 }
 
+Tensor gated_maps(const Linear& gate, const Linear& up, const Tensor& x, Activation activation) {
+  const std::vector<Tensor> both = linear_all(x, {&gate, &up});
+  return gated(both[0], both[1], activation);
+}
+
 }  // namespace
 
 Tensor FeedForward::operator()(const Tensor& x, Pass& pass, PartState*) const {
   Tensor inner = fused_gate ? gated_halves(up(x), gate_last, activation)
-                 : gate     ? gated((*gate)(x), up(x), activation)
+                 : gate     ? gated_maps(*gate, up, x, activation)
                             : up(x, activation);  // [..., F]
   pass.tap("inner", inner);
   Tensor y = down(apply_dropout(inner, dropout, pass.context));

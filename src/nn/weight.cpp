@@ -7,6 +7,7 @@
 
 #include "core/fork_safe_mutex.h"
 #include "heed/autograd.h"
+#include "heed/nn/linear.h"
 #include "heed/ops/elementwise.h"
 #include "heed/ops/embedding.h"
 #include "heed/ops/shape.h"
@@ -53,6 +54,11 @@ struct Weight::State {
       buffer().release_pages();
     }
     return packed != nullptr && packed->layout() == wanted ? packed : nullptr;
+  }
+
+  // Whether maps of x read stored numbers alone: without adapters and gradients.
+  bool is_read_by(const Tensor& x, const Tensor& bias) const {
+    return adapters.empty() && x.dtype() == DType::f32 && !needs_gradient({x, tensor, bias});
   }
 
   // The map without adapters.
@@ -112,7 +118,7 @@ Tensor Weight::State::linear(const Tensor& x, const Tensor& bias, Activation act
                              WeightLayout wanted) {
   if (x.dtype() == DType::f32 && !needs_gradient({x, tensor, bias})) {
     const auto form = pack(wanted);
-    return stored_linear(x, matrix(), form.get(), bias, activation, wanted, int8_activations);
+    return stored_linears(x, {{matrix(), form.get(), bias, activation, wanted, int8_activations}}).front();
   }
   if (x.dtype() == DType::f32 && stays_quantized()) {
     if (auto form = pack(wanted))
@@ -120,6 +126,27 @@ Tensor Weight::State::linear(const Tensor& x, const Tensor& bias, Activation act
   }
   unpack();
   return heed::linear(x, matrix(), bias, activation, wanted);
+}
+
+std::vector<Tensor> linear_all(const Tensor& x, const std::vector<const Linear*>& maps) {
+  const auto is_stored = [&](const Linear* map) {
+    return map->weight.defined() && map->weight.state_->is_read_by(x, map->bias);
+  };
+  std::vector<Tensor> results;
+  if (!std::all_of(maps.begin(), maps.end(), is_stored)) {
+    for (const Linear* map : maps) results.push_back((*map)(x));
+    return results;
+  }
+  std::vector<std::shared_ptr<const PackedWeight>> forms;
+  std::vector<StoredLinear> stored;
+  for (const Linear* map : maps) {
+    Weight::State& state = *map->weight.state_;
+    if (state.observer) state.observer(x);
+    forms.push_back(state.pack(map->layout));
+    stored.push_back({state.matrix(), forms.back().get(), map->bias, Activation::none, map->layout,
+                      state.int8_activations});
+  }
+  return stored_linears(x, stored);
 }
 
 void Weight::replace(Tensor tensor) const {

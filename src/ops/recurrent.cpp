@@ -52,7 +52,7 @@ Tensor copy_or_zeros(const Tensor& t, const Shape& shape, DType dtype) {
 Tensor input_sums(const Tensor& x, const RecurrentWeights& weights, const PackedWeight* packed) {
   const NoGradients guard;
   if (packed == nullptr || x.dtype() != DType::f32) return linear(x, weights.weight_ih, weights.bias_ih);
-  return stored_linear(x, weights.weight_ih, packed, weights.bias_ih, Activation::none, WeightLayout::out_in);
+  return stored_linears(x, {{weights.weight_ih, packed, weights.bias_ih}}).front();
 }
 
 // The bias of the states in the dtype of the sums; undefined where there is none.

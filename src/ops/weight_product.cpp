@@ -126,7 +126,8 @@ PackedWeight::PackedWeight(const Tensor& matrix, WeightLayout layout)
   const Buffer& buffer = *TensorImpl::of(source).buffer;
   const std::shared_ptr<const Buffer> held = buffer.read();
   const std::byte* first = held->data() + static_cast<std::size_t>(source.offset()) * size_of(source.dtype());
-  matrix_ = kernels::pack(kernels::dense_matrix(first, source.dtype(), out_, in_, in_first), out_, in_);
+  matrix_ = kernels::pack(kernels::dense_matrix(first, source.dtype(), out_, in_, in_first), out_, in_,
+                          kernels::Kept::lastingly);
   if (narrow.defined()) buffer.release_pages();
 }
 
@@ -159,37 +160,45 @@ Tensor PackedWeight::dequantized() const {
   return own_columns(numbers);
 }
 
-Tensor stored_linear(const Tensor& x, const Tensor& weight, const PackedWeight* packed, const Tensor& bias,
-                     Activation activation, WeightLayout layout, bool int8) {
-  check_linear(x, weight, bias, layout);
-  const bool in_first = layout == WeightLayout::in_out;
-  Shape shape = x.shape();
-  shape[-1] = weight.size(in_first ? 1 : 0);
-  Tensor y = Tensor::empty(shape, DType::f32);
-  const Tensor dense = x.detach().contiguous(),
-               input = packed != nullptr ? packed->packed_columns(dense) : dense;
-  const Tensor b = bias.defined() ? widen(bias.detach(), DType::f32).contiguous() : bias;
-  const std::int64_t n = shape[-1], k = x.size(-1), m = n == 0 ? 0 : y.numel() / n;
-  kernels::InvariantGemm args{.m = m, .n = n, .k = k, .y = y.data<float>(), .ldy = n, .int8 = int8};
-  args.x = kernels::row_major(input.data<float>(), k);
-  Tensor numbers;
-  if (packed != nullptr) {
-    args.w.packed = packed->matrix();
-  } else {
-    const bool narrow = weight.dtype() == DType::bf16 || weight.dtype() == DType::f16;
-    numbers = (narrow ? weight : weight.to(DType::f32)).contiguous();
-    args.w.strided = in_first ? matrix_of(numbers).transposed() : matrix_of(numbers);
+std::vector<Tensor> stored_linears(const Tensor& x, const std::vector<StoredLinear>& maps) {
+  for (const StoredLinear& map : maps) check_linear(x, map.weight, map.bias, map.layout);
+  const Tensor dense = x.detach().contiguous();
+  std::vector<Tensor> results, held;
+  std::vector<kernels::InvariantGemm> products;
+  const auto hold = [&](const Tensor& tensor) { return held.emplace_back(tensor).data<float>(); };
+  for (const StoredLinear& map : maps) {
+    const bool in_first = map.layout == WeightLayout::in_out;
+    Shape shape = x.shape();
+    shape[-1] = map.weight.size(in_first ? 1 : 0);
+    Tensor& y = results.emplace_back(Tensor::empty(shape, DType::f32));
+    const std::int64_t n = shape[-1], k = x.size(-1), m = n == 0 ? 0 : y.numel() / n;
+    kernels::InvariantGemm& args = products.emplace_back();
+    args = {.m = m, .n = n, .k = k, .y = y.data<float>(), .ldy = n, .int8 = map.int8};
+    if (map.packed != nullptr) {
+      args.x = kernels::row_major(static_cast<const float*>(hold(map.packed->packed_columns(dense))), k);
+      args.w.packed = map.packed->matrix();
+    } else {
+      args.x = kernels::row_major(dense.data<float>(), k);
+      const bool narrow = map.weight.dtype() == DType::bf16 || map.weight.dtype() == DType::f16;
+      const Tensor& numbers =
+          held.emplace_back((narrow ? map.weight : map.weight.to(DType::f32)).contiguous());
+      args.w.strided = in_first ? matrix_of(numbers).transposed() : matrix_of(numbers);
+    }
+    const Tensor& bias = map.bias;
+    args.epilogue = {
+        .bias = bias.defined() ? hold(widen(bias.detach(), DType::f32).contiguous()) : nullptr,
+        .activation = map.activation,
+    };
   }
-  args.epilogue = {b.defined() ? b.data<float>() : nullptr, activation};
-  kernels::invariant_gemm(args);
-  return y;
+  kernels::invariant_gemms(products);
+  return results;
 }
 
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation activation,
               WeightLayout layout) {
   const bool recording = needs_gradient({x, weight, bias});
   if (!recording && x.dtype() == DType::f32)
-    return stored_linear(x, weight, nullptr, bias, activation, layout);
+    return stored_linears(x, {{weight, nullptr, bias, activation, layout}}).front();
   check_linear(x, weight, bias, layout);
   const bool in_first = layout == WeightLayout::in_out;
   const Tensor input = x.contiguous(), b = widen(bias, x.dtype());
@@ -238,7 +247,7 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activat
 Tensor frozen_linear(const Tensor& x, const Tensor& weight, std::shared_ptr<const PackedWeight> packed,
                      const Tensor& bias, Activation activation, WeightLayout layout) {
   const Tensor input = x.contiguous(), b = widen(bias, x.dtype());
-  const Tensor pre = stored_linear(input, weight, packed.get(), b, Activation::none, layout);
+  const Tensor pre = stored_linears(input, {{weight, packed.get(), b, Activation::none, layout}}).front();
   Tensor y = pre;
   if (activation != Activation::none) {
     y = Tensor::empty(pre.shape(), DType::f32);
@@ -275,7 +284,7 @@ RepeatedProduct<T>::RepeatedProduct(const Tensor& w, ProductOf kind, std::int64_
   }
   w_.strided = kind == ProductOf::transpose ? matrix_of(w) : matrix_of(w).transposed();
   if (std::is_same_v<T, double> || times < 2) return;
-  own_ = kernels::pack(w_.strided, n_, k_);
+  own_ = kernels::pack(w_.strided, n_, k_, kernels::Kept::briefly);
   w_.packed = own_.get();
 }
 

@@ -50,11 +50,19 @@ class PackedWeight {
   WeightLayout layout_;
 };
 
-/// linear() in f32, without gradient. `packed` holds the numbers of the weight where it is not null; else
-/// they are those of the weight itself. int8: x is rounded where `packed` has integers
-/// (kernels::InvariantGemm). Throws Error as linear() does.
-Tensor stored_linear(const Tensor& x, const Tensor& weight, const PackedWeight* packed, const Tensor& bias,
-                     Activation activation, WeightLayout layout, bool int8 = false);
+/// A linear map of an x in f32, without gradient. `packed` holds the numbers of the weight where it is not
+/// null; else they are those of the weight itself. int8: x is rounded where `packed` has integers
+/// (kernels::InvariantGemm).
+struct StoredLinear {
+  Tensor weight;
+  const PackedWeight* packed = nullptr;
+  Tensor bias = {};
+  Activation activation = Activation::none;
+  WeightLayout layout = WeightLayout::out_in;
+  bool int8 = false;
+};
+/// linear() by each of the maps: the threads share all of them at once. Throws Error as linear() does.
+std::vector<Tensor> stored_linears(const Tensor& x, const std::vector<StoredLinear>& maps);
 
 /// linear() in f32 with a quantized weight, which is not trained and stays packed: gradients go to x and
 /// bias.

@@ -134,8 +134,9 @@ class Walk {
 
 Charsmap::Charsmap(DoubleArray trie, std::string replacements)
     : trie_(std::move(trie)), replacements_(std::move(replacements)) {
-  for (char c = 1; c > 0; ++c) {
-    ascii_changes_[static_cast<std::size_t>(c)] = find(std::string_view(&c, 1)).has_value();
+  for (std::size_t byte = 1; byte < ascii_changes_.size(); ++byte) {
+    const char c = static_cast<char>(byte);
+    ascii_changes_[byte] = find(std::string_view(&c, 1)).has_value();
   }
 }
 

@@ -279,9 +279,8 @@ std::string ImageClassificationTask::fingerprint() const {
     std::error_code error;
     const std::filesystem::path file(image.text);
     hash.add(static_cast<std::uint64_t>(std::filesystem::file_size(file, error)));
-    for (const std::string& text : {file.filename().string(), image.labels.front()}) {
-      for (const char c : text) hash.add(static_cast<std::uint64_t>(c));
-    }
+    hash.add(file.filename().string());
+    hash.add(image.labels.front());
   }
   return hash.text();
 }

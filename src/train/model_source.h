@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "heed/io/json.h"
@@ -69,6 +70,10 @@ class Fingerprint {
   void add(std::span<const std::int32_t> ids) {
     for (const std::int32_t id : ids) add(static_cast<std::uint64_t>(id));
     add(static_cast<std::uint64_t>(ids.size()) << 32);
+  }
+  /// Its bytes as signed numbers, which char is on some processors only.
+  void add(std::string_view text) {
+    for (const char c : text) add(static_cast<std::uint64_t>(static_cast<signed char>(c)));
   }
   std::string text() const;
 

@@ -388,8 +388,7 @@ std::string TranscriptionTask::fingerprint() const {
   for (std::int64_t i = 0; i < train_->size(); ++i) {
     const SpokenText text = (*train_)[i];
     hash.add(static_cast<std::uint64_t>(text.samples));
-    for (const char c : std::filesystem::path(text.file).filename().string())
-      hash.add(static_cast<std::uint64_t>(c));
+    hash.add(std::filesystem::path(text.file).filename().string());
     for (const std::int64_t label : text.labels) hash.add(static_cast<std::uint64_t>(label));
   }
   return hash.text();

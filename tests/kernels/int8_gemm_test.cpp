@@ -10,16 +10,16 @@
 namespace heed {
 namespace {
 
-// x with each 32 numbers rounded to 127 steps of their largest magnitude.
-std::vector<float> rounded_to_int8(std::vector<float> x) {
-  for (std::size_t begin = 0; begin < x.size(); begin += 32) {
+// x with each `group` numbers rounded to 127 steps of their largest magnitude.
+std::vector<float> rounded_to_int8(std::vector<float> x, std::size_t group) {
+  for (std::size_t begin = 0; begin < x.size(); begin += group) {
     float most = 0;
-    for (std::size_t i = begin; i < begin + 32; ++i) most = std::max(most, std::abs(x[i]));
+    for (std::size_t i = begin; i < begin + group; ++i) most = std::max(most, std::abs(x[i]));
     if (most < 1e-35F) {
-      std::fill_n(x.begin() + static_cast<std::ptrdiff_t>(begin), 32, 0.0F);
+      std::fill_n(x.begin() + static_cast<std::ptrdiff_t>(begin), group, 0.0F);
       continue;
     }
-    for (std::size_t i = begin; i < begin + 32; ++i)
+    for (std::size_t i = begin; i < begin + group; ++i)
       x[i] = std::nearbyint(x[i] * (127 / most)) * (most / 127);
   }
   return x;
@@ -39,16 +39,18 @@ struct Int8Product {
     args.epilogue = epilogue;
     args.y = y.data();
     args.accumulate = before != 0;
+    args.int8 = true;
     if (!kernels::detail::takes_int8(*packed)) ADD_FAILURE() << "expected codes that are integers";
-    kernels::detail::int8_gemm(args, bytes_by);
+    kernels::detail::invariant_gemms({&args, 1}, bytes_by);
     return y;
   }
 };
 
-// Expects the products of x [m, k] with `numbers` [n, k], which `packed` stands for.
+// Expects the products of x [m, k] with `numbers` [n, k], which `packed` stands for; `group` numbers of x
+// share a scale.
 void expect_products(const Int8Product& product, const std::vector<float>& numbers,
-                     const std::vector<float>& x) {
-  const std::vector<float> near = rounded_to_int8(x), y = product(x);
+                     const std::vector<float>& x, std::size_t group = 32) {
+  const std::vector<float> near = rounded_to_int8(x, group), y = product(x);
   const auto n = static_cast<std::size_t>(product.n), k = static_cast<std::size_t>(product.k);
   for (std::size_t i = 0; i < x.size() / k; ++i) {
     for (std::size_t j = 0; j < n; ++j) {
@@ -138,6 +140,7 @@ TEST(Int8Gemm, LargestCodesAndGroups) {
   struct Case {
     int bits;
     std::int64_t k, group;
+    std::size_t together;  // numbers of x: the largest power of two that divides the group, at most 128
     DType scale;
     bool zeros;
     float center;
@@ -145,9 +148,9 @@ TEST(Int8Gemm, LargestCodesAndGroups) {
   const std::int64_t n = 40;
   on_int8_targets([&] {
     for (const Case& one :
-         {Case{4, 256, 128, DType::f16, true, 0}, Case{4, 96, 32, DType::f32, true, 0},
-          Case{4, 64, 64, DType::bf16, false, 8}, Case{8, 576, 576, DType::f32, false, 128},
-          Case{8, 1024, 512, DType::f16, true, 0}, Case{8, 256, 256, DType::f32, false, 128}}) {
+         {Case{4, 256, 128, 128, DType::f16, true, 0}, Case{4, 96, 32, 32, DType::f32, true, 0},
+          Case{4, 64, 64, 64, DType::bf16, false, 8}, Case{8, 576, 576, 64, DType::f32, false, 128},
+          Case{8, 1024, 512, 128, DType::f16, true, 0}, Case{8, 256, 256, 128, DType::f32, false, 128}}) {
       SCOPED_TRACE(one.bits);
       SCOPED_TRACE(one.k);
       const auto most = static_cast<std::uint8_t>((1 << one.bits) - 1);
@@ -171,7 +174,7 @@ TEST(Int8Gemm, LargestCodesAndGroups) {
         std::vector<float> x(static_cast<std::size_t>(2 * one.k), sign);
         const auto other = numbers<float>(one.k, 8);
         x.insert(x.end(), other.begin(), other.end());
-        expect_products({packed.get(), n, one.k}, dense, x);
+        expect_products({packed.get(), n, one.k}, dense, x, one.together);
       }
     }
   });

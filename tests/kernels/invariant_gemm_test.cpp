@@ -61,7 +61,7 @@ constexpr float kBefore = 7;  // what stands in y before the product
 template <class T>
 std::vector<float> chain(const Case& c, const std::vector<float>& x, const std::vector<T>& w,
                          const std::vector<float>& bias) {
-#ifdef HWY_COMPILE_ONLY_STATIC  // whatever is chosen, there is one target
+#if HWY_TARGETS == HWY_STATIC_TARGET  // whatever is chosen, there is one target
   const bool fused = HWY_STATIC_TARGET != HWY_SCALAR && HWY_STATIC_TARGET != HWY_EMU128;
 #else
   const bool fused = hwy::SupportedTargets() != HWY_SCALAR;
@@ -88,7 +88,7 @@ void check(const Case& c, bool with_threads = false) {
   const auto w = stored<T>(c.n * c.k, 81);
   const std::vector<T> transposed_w = transposed(w, c.n, c.k);
   const std::vector<float> transposed_x = transposed(x, c.m, c.k);
-  const auto packed = kernels::pack(matrix(w, c.n, c.k), c.n, c.k);
+  const auto packed = kernels::pack(matrix(w, c.n, c.k), c.n, c.k, kernels::Kept::briefly);
   const std::vector<float> want = chain(c, x, w, bias);
   kernels::InvariantGemm args{.m = c.m, .n = c.n, .k = c.k, .ldy = c.n + 3, .accumulate = c.accumulate};
   args.epilogue = {c.bias ? bias.data() : nullptr, c.activation};
@@ -135,7 +135,7 @@ TEST(InvariantGemmStrips, OfAnyLayoutKeepTheBits) {
   const std::int64_t m = 330, n = 3600, k = 600;
   const auto x = numbers<float>(m * k, 84), w = numbers<float>(n * k, 85);
   const std::vector<float> transposed_w = transposed(w, n, k);
-  const auto packed = kernels::pack(matrix(w, n, k), n, k);
+  const auto packed = kernels::pack(matrix(w, n, k), n, k, kernels::Kept::lastingly);
   kernels::InvariantGemm args{.m = m, .n = n, .k = k, .x = matrix(x, m, k), .ldy = n};
   const auto product = [&] {
     std::vector<float> y(static_cast<std::size_t>(m * n));
@@ -160,7 +160,7 @@ TEST(InvariantGemmStrips, OfAnyLayoutKeepTheBits) {
 TYPED_TEST(InvariantGemm, RowsAreThoseOfTheMatrix) {
   const std::int64_t n = 70, k = 21;
   const auto w = stored<TypeParam>(n * k, 83), columns = transposed(w, n, k);
-  const auto packed = kernels::pack(matrix(w, n, k), n, k);
+  const auto packed = kernels::pack(matrix(w, n, k), n, k, kernels::Kept::lastingly);
   const std::vector<std::int64_t> ids = {0, 69, 31, 32, 31};
   const kernels::StoredMatrix forms[] = {
       {{}, packed.get()}, {matrix(w, n, k)}, {matrix(columns, n, k, true)}};

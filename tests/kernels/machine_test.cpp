@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
+#include <string>
 
 #include "kernels/gemm_cases.h"
 #include "kernels/kernel_case.h"
@@ -28,6 +30,18 @@ TEST(Machine, Int8RateIsThatOfSomeProcessor) {
       EXPECT_LT(rate, 1e16);
     }
   });
+}
+
+// scripts/arm64.sh runs this with the name that it expects of a processor: HEED_TARGET holds, or it throws.
+TEST(Machine, TargetsAreNamedAfterTheirProductsOfBytes) {
+  const std::map<std::string, std::string> products = {{"avx512-vnni", "vpdpbusd"}, {"avx512", "vpmaddubsw"},
+                                                       {"avx2-vnni", "vpdpbusd"},   {"avx2", "vpmaddubsw"},
+                                                       {"portable", "none"},        {"neon-i8mm", "usdot"},
+                                                       {"neon-dotprod", "sdot"},    {"neon", "smull"}};
+  const std::string name = kernels::target_name();
+  if (name == "amx") GTEST_SKIP() << "which says nothing of bytes";
+  ASSERT_TRUE(products.contains(name)) << name;
+  EXPECT_EQ(products.at(name), kernels::int8_instruction());
 }
 
 TEST(Machine, ReadRateIsThatOfSomeMemory) {

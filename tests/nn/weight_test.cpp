@@ -10,6 +10,7 @@
 #include "heed/autograd.h"
 #include "heed/nn/linear.h"
 #include "heed/ops.h"
+#include "heed/threads.h"
 #include "reference/blocks.h"
 #include "reference/error.h"
 #include "reference/gradient_check.h"
@@ -125,6 +126,40 @@ TEST(Weight, InBlocksStaysInBlocks) {
     EXPECT_EQ(weight.tensor().to_vector<float>(), numbers.to_vector<float>());
     EXPECT_EQ(weight.form(), WeightForm::packed);
   }
+}
+
+TEST(Weight, MapsOfOneInputAreThoseOfEachAlone) {
+  const std::int64_t in = 256;
+  const Tensor b = random_tensor({96}, 111).to(DType::f32);
+  const Linear blocks{tensor_of_blocks(reference::q8_matrix(96, in), {96, in}), b},
+      rounded{tensor_of_blocks(reference::q8_matrix(33, in), {33, in}), {}},
+      also_rounded{tensor_of_blocks(reference::q8_matrix(1000, in), {1000, in}), {}},
+      packed{loaded(random_tensor({70, in}, 112), DType::bf16), {}},
+      plain{random_tensor({in, 5}, 113).to(DType::f32), {}, WeightLayout::in_out};
+  for (const Linear* map : {&rounded, &also_rounded}) EXPECT_TRUE(map->weight.use_int8_activations(true));
+  const std::vector<const Linear*> maps = {&blocks, &rounded, &also_rounded, &packed, &plain};
+  const auto expect_alone = [&](const Tensor& x) {
+    const std::vector<Tensor> all = linear_all(x, maps);
+    ASSERT_EQ(all.size(), maps.size());
+    for (std::size_t i = 0; i < maps.size(); ++i) {
+      EXPECT_EQ(all[i].shape(), (*maps[i])(x).shape()) << i;
+      EXPECT_EQ(all[i].to_vector<float>(), (*maps[i])(x).to_vector<float>()) << i;
+    }
+  };
+  const int before = threads();
+  for (const int count : {1, 2, 4}) {
+    set_threads(count);
+    for (const std::int64_t rows : {0, 1, 3, 40}) expect_alone(random_tensor({rows, in}, 110).to(DType::f32));
+  }
+  set_threads(before);
+  int seen = 0;
+  rounded.weight.observe([&](const Tensor&) { ++seen; });
+  linear_all(Tensor::zeros({2, in}), maps);
+  EXPECT_EQ(seen, 1);
+  Tensor x = random_tensor({2, in}, 110).to(DType::f32).detach();
+  x.set_requires_grad();
+  sum(linear_all(x, {&packed, &plain})[1]).backward();
+  EXPECT_EQ(x.grad().shape(), x.shape());
 }
 
 // A frozen weight in blocks lets gradients through and stays as it is.

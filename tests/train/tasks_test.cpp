@@ -15,6 +15,7 @@
 #include "heed/train/checkpoint.h"
 #include "heed/train/train.h"
 #include "tasks_fixture.h"
+#include "train/model_source.h"
 
 namespace heed {
 namespace {
@@ -364,6 +365,13 @@ TEST_F(TasksTest, RefusesWhatDoesNotFit) {
   train(causal(4), {.output = folder_ / "decoder"});
   EXPECT_THAT(refusal_of(classification(4), folder_ / "decoder"),
               HasSubstr("expected a family of encoders with heads, got gpt2"));
+}
+
+// Data must have the same fingerprint wherever a run goes on: on some processors char is unsigned.
+TEST(Fingerprint, OfBytesAboveAsciiIsOfSignedNumbers) {
+  Fingerprint hash;
+  hash.add(std::string_view("n\u00e9"));
+  EXPECT_EQ(hash.text(), "21feb719261a7eed");
 }
 
 }  // namespace

@@ -93,9 +93,9 @@ class Model {
   virtual QuantizeReport save_gguf(const std::filesystem::path& file, GgufType type,
                                    const std::filesystem::path& tokenizer) const;
   /// Has products with quantized weights, while no gradient is recorded, round their inputs to int8 where the
-  /// weights are integers: each 32 numbers of a row share a scale, their largest magnitude / 127. That is
-  /// faster, and still independent of batch, threads and processor. False: the inputs are taken as they are,
-  /// as at first. Returns the number of weights that this changes.
+  /// weights are integers: 32 to 128 numbers of a row, as many as share a scale of the weight, share one,
+  /// their largest magnitude / 127. That is faster, and still independent of batch, threads and processor.
+  /// False: the inputs are taken as they are, as at first. Returns the number of weights that this changes.
   virtual std::int64_t use_int8_activations(bool use);
   /// Of each weight that has integers, the error of its products with rounded inputs for the inputs that it
   /// has while `run` runs the model, which computes with exact ones, and does so from then on.

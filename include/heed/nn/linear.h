@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <vector>
 
 #include "heed/export.h"
 #include "heed/nn/context.h"
@@ -24,6 +25,10 @@ struct Linear {
   /// once. x [..., in], targets i64 [...]; the layout must be out_in.
   Tensor cross_entropy(const Tensor& x, const Tensor& targets, const CrossEntropyOptions& options = {}) const;
 };
+
+/// (*map)(x) for each of the maps, with the same bits. Without gradients and adapters, the threads share all
+/// maps at once instead of one after the other.
+std::vector<Tensor> linear_all(const Tensor& x, const std::vector<const Linear*>& maps);
 
 /// scale * table[ids]: ids i64 [B, T], result [B, T, D]. Vaswani et al. 2017, section 3.4, scale by sqrt(D).
 struct Embedding {

@@ -14,6 +14,7 @@
 namespace HEED_API heed {
 
 class PackedWeight;
+struct Linear;
 
 /// How a weight is stored: row by row as a tensor, or packed for matrix products.
 enum class WeightForm { plain, packed };
@@ -62,9 +63,9 @@ class Weight {
   /// Puts other numbers, of the same shape, in the place of these, of all copies. As with changed numbers, no
   /// other thread may use the weight meanwhile.
   void replace(Tensor tensor) const;
-  /// Has linear() of all copies, while no gradient is recorded, round its input to int8 (32 numbers share a
-  /// scale) where the weight stays quantized to integers, or take it as it is. Returns whether that changes
-  /// products.
+  /// Has linear() of all copies, while no gradient is recorded, round its input to int8 (32 to 128
+  /// numbers share a scale) where the weight stays quantized to integers, or take it as it is. Returns
+  /// whether that changes products.
   bool use_int8_activations(bool use) const;
   /// Has linear() of all copies call `seen` with its input from now on; an empty function ends that.
   void observe(std::function<void(const Tensor& x)> seen) const;
@@ -84,6 +85,7 @@ class Weight {
  private:
   friend struct RecurrentLayer;
   friend class StepLinear;
+  friend std::vector<Tensor> linear_all(const Tensor& x, const std::vector<const Linear*>& maps);
   struct State;
   // What an operation of x [..., in] with this weight [out, in] gets besides tensor(): the packed form; or,
   // where a gradient is recorded or the weight must stay plain, null, and the packed form is freed.

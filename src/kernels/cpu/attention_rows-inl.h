@@ -181,7 +181,8 @@ class RowForward {
     const int64_t state = rows_ * (wide_ + 2);  // of a span: o, largest and sum of each row
     const Workspaces<T> states(1, heads * spans_ * state);
     T* const parts = states.data();
-    const int64_t work = rows_ * std::min(kSpan, s_.keys) * (s_.head_dim + s_.value_dim) / 8;
+    // A key and a value come from memory: reading them takes as long as some rows' products with them.
+    const int64_t work = (rows_ + kReading) * std::min(kSpan, s_.keys) * (s_.head_dim + s_.value_dim) / 8;
     const int64_t tasks = heads * spans_, grain = row_grain(work);
     const int64_t team = team_size(tasks, grain);
     const Workspaces<T> workspaces(team,
@@ -284,6 +285,8 @@ class RowForward {
       }
     }
   }
+
+  static constexpr int64_t kReading = 8;
 
   const AttentionShape& s_;
   const AttentionOptions<T>& o_;

@@ -24,7 +24,7 @@
 namespace heed::kernels {
 
 inline constexpr std::int64_t kNr = 32;                              // rows of w in a panel
-inline constexpr std::int64_t kInt8Group = 32;                       // numbers of x that are rounded together
+inline constexpr std::int64_t kInt8Chunk = 32;                       // rounded numbers of a row side by side
 inline constexpr std::int64_t kMostNumbers = 256, kMostGroups = 16;  // in a block
 
 /// How a block's scale is stored: f16, bf16, f32, or the exponent of half a power of two (MXFP4).

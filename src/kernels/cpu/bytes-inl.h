@@ -115,18 +115,23 @@ HWY_INLINE Bytes add_products(Bytes sum, Bytes w, Bytes x) {
 }
 #endif
 
-/// The sums of a group for two vectors of columns.
+/// The sums of a chunk for two vectors of columns, which those of the chunks before join.
 template <int Rows, int Room>
-HWY_INLINE void sum_fours(int64_t quads, const std::uint8_t* w, const std::int8_t* x, std::int32_t* sums) {
+HWY_INLINE void sum_fours(int64_t quads, const std::uint8_t* w, const std::int8_t* x, bool joins,
+                          std::int32_t* sums) {
   constexpr int64_t kBytes = lanes<float>() * 4;
   Bytes sum[Rows][2];
   HWY_UNROLL(16)
-  for (int r = 0; r < Rows; ++r) sum[r][0] = sum[r][1] = words(0);
+  for (int r = 0; r < Rows; ++r) {
+    const std::int32_t* before = sums + r * kNr;
+    sum[r][0] = joins ? load_bytes(before) : words(0);
+    sum[r][1] = joins ? load_bytes(before + lanes<float>()) : words(0);
+  }
   for (int64_t q = 0; q < quads; ++q, w += kNr * 4, x += 4) {
     const Bytes a = prepared<Room>(load_bytes(w)), b = prepared<Room>(load_bytes(w + kBytes));
     HWY_UNROLL(16)
     for (int r = 0; r < Rows; ++r) {
-      const Bytes v = words(word_at(x + r * kInt8Group));
+      const Bytes v = words(word_at(x + r * kInt8Chunk));
       sum[r][0] = add_products<Room>(sum[r][0], a, v);
       sum[r][1] = add_products<Room>(sum[r][1], b, v);
     }
@@ -141,7 +146,8 @@ HWY_INLINE void sum_fours(int64_t quads, const std::uint8_t* w, const std::int8_
 #if HEED_X86_BYTES
 /// The same by sums of two products in 16 bits. Room: that of room_of().
 template <int Rows, int Room>
-HWY_INLINE void sum_pairs(int64_t quads, const std::uint8_t* w, const std::int8_t* x, std::int32_t* sums) {
+HWY_INLINE void sum_pairs(int64_t quads, const std::uint8_t* w, const std::int8_t* x, bool joins,
+                          std::int32_t* sums) {
   constexpr int64_t kBytes = lanes<float>() * 4;
   constexpr bool kSigned = Room == 1;
   for (int64_t from = 0; from < quads; from += Room) {
@@ -155,7 +161,7 @@ HWY_INLINE void sum_pairs(int64_t quads, const std::uint8_t* w, const std::int8_
       const Bytes ua = kSigned ? magnitude(a) : a, ub = kSigned ? magnitude(b) : b;
       HWY_UNROLL(16)
       for (int r = 0; r < Rows; ++r) {
-        const Bytes v = words(word_at(x + r * kInt8Group));
+        const Bytes v = words(word_at(x + r * kInt8Chunk));
         part[r][0] = add_pairs(part[r][0], pairs(ua, kSigned ? with_sign(v, a) : v));
         part[r][1] = add_pairs(part[r][1], pairs(ub, kSigned ? with_sign(v, b) : v));
       }
@@ -165,7 +171,7 @@ HWY_INLINE void sum_pairs(int64_t quads, const std::uint8_t* w, const std::int8_
       for (int j = 0; j < 2; ++j) {
         std::int32_t* to = sums + r * kNr + j * lanes<float>();
         const Bytes sum = fours(part[r][j]);
-        store_bytes(to, from == 0 ? sum : add_words(load_bytes(to), sum));
+        store_bytes(to, from == 0 && !joins ? sum : add_words(load_bytes(to), sum));
       }
     }
   }

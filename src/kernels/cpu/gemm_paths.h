@@ -1,6 +1,9 @@
 // The ways in which this processor may compute a product of f32 matrices.
 #pragma once
 
+#include <span>
+
+#include "kernels/cpu/block_panels.h"
 #include "kernels/cpu/target_choice.h"
 #include "kernels/gemm.h"
 
@@ -19,7 +22,43 @@ bool takes_int8(const PackedMatrix& w);
 std::int64_t vector_bits();
 /// The best products of bytes that the processor has for such vectors and HEED_TARGET allows.
 ByteProducts byte_products();
-/// invariant_gemm with x rounded to int8, by these products or lesser ones.
-void int8_gemm(const InvariantGemm& args, ByteProducts products);
+/// invariant_gemms, where x is rounded by these products or lesser ones.
+void invariant_gemms(std::span<const InvariantGemm> all, ByteProducts products);
+
+/// What a group of sums, of 16 to 128 steps, needs of a row of x besides its codes.
+struct GroupOfRow {
+  float scale;
+  float total;        // of the rounded numbers
+  std::int32_t rest;  // what the sum of products with the bytes of w lacks
+};
+
+/// A product cut into tasks, parts of its columns by parts of its rows, that any thread may do. All that a
+/// thread needs to begin is here, side by side: where processors are far from each other, every cache line
+/// that it must fetch from the caller's takes as long as a part of a small product.
+struct alignas(64) SharedGemm {
+  InvariantGemm args{};
+  std::int64_t across = 1, down = 1;
+  // Of a product whose rows are rounded:
+  ByteProducts products = ByteProducts::base;
+  std::int32_t factor = 0;  // of GroupOfRow::rest: what the bytes of w are below its codes
+  std::int64_t tiles = 0;
+  std::int64_t steps = 0;  // of a group of sums; 0: x is taken as it is
+  BlockForm form{};
+  const std::byte* panels = nullptr;
+  std::int64_t panel_bytes = 0;
+  const std::int8_t* codes = nullptr;  // tile by tile: [k / 32][rows of the tile][32]
+  const GroupOfRow* groups = nullptr;  // [groups of sums][rows of the tile]
+
+  std::int64_t tasks() const { return across * down; }
+  bool is_rounded() const { return steps > 0; }
+  std::int64_t first_row(std::int64_t tile) const { return args.m * tile / tiles; }
+};
+
+/// How many threads a product with rounded rows is worth.
+std::int64_t int8_threads(const InvariantGemm& args);
+/// Rounds the rows of `shared.args`, number `place` of the products that a caller shares at once, or takes
+/// those of `before` where they are the same, and cuts the product for a team.
+void share_int8(SharedGemm& shared, std::int64_t team, std::size_t place, const SharedGemm* before);
+void run_int8_task(const SharedGemm& shared, std::int64_t task);
 
 }  // namespace heed::kernels::detail

@@ -1,7 +1,7 @@
 // Products of rows rounded to int8 with matrices in blocks (kernels/cpu/block_panels.h): sums of integers,
-// which are exact, within a group of w and 32 steps; then one multiplication by both scales for each group,
-// in the order of k. So a row has the same bits whatever its neighbors, the threads, the way the work is cut
-// and the instruction set.
+// which are exact, within a group of w and at most 128 steps; then one multiplication by both scales for each
+// group, in the order of k. So a row has the same bits whatever its neighbors, the threads, the way the work
+// is cut and the instruction set.
 //
 // A panel's codes become bytes once for all rows of x and a part of k, four steps of a row of w side by
 // side, and stay in the first-level cache while the tiles of x pass over them. A single row takes them out of
@@ -13,6 +13,8 @@
 #include "kernels/cpu/targets.h"
 
 #include <hwy/foreach_target.h>  // the order of these blocks matters
+
+#include <deque>
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -31,34 +33,14 @@
 namespace heed::kernels {
 namespace {
 
+using detail::GroupOfRow;
+using detail::SharedGemm;
+
 inline constexpr std::int64_t kInt8Depth = 512;  // steps of k that a panel is unpacked for, at most
+inline constexpr std::int64_t kMostSteps = 128;  // of a group of sums
 
-/// What a group of sums, of 16 or 32 steps, needs of a row of x besides its codes.
-struct GroupOfRow {
-  float scale;
-  float total;        // of the rounded numbers
-  std::int32_t rest;  // what the sum of products with the bytes of w lacks
-};
-
-/// Rows of x rounded to int8, tile by tile.
-struct RoundedRows {
-  std::vector<std::int8_t> codes;  // [k / 32][rows of the tile][32]
-  std::vector<GroupOfRow> groups;  // [groups of sums][rows of the tile]
-};
-
-struct Int8Gemm {
-  const InvariantGemm& args;
-  const PackedMatrix& w;
-  RoundedRows& x;
-  ByteProducts products;
-  std::int64_t tiles;
-  std::int64_t first_row(std::int64_t tile) const { return args.m * tile / tiles; }
-  /// The length of a group of sums.
-  std::int64_t steps() const { return std::min(w.form()->group, kInt8Group); }
-};
-
-/// The largest code of a form as an unsigned byte.
-int largest_code(const BlockForm& form) {
+/// The largest code of a form as an unsigned byte, which ARM's products do not ask for.
+[[maybe_unused]] int largest_code(const BlockForm& form) {
   if (form.code == CodeType::e2m1) return 24;
   return form.code == CodeType::integer ? (1 << (form.low + form.high)) - 1 : 255;
 }
@@ -79,8 +61,10 @@ HWY_BEFORE_NAMESPACE();
 namespace heed::kernels::HWY_NAMESPACE {
 namespace {
 
+/// Whether a panel is two vectors, and there are registers for a tile's sums of integers beside its numbers.
+inline constexpr bool kWide = lanes<float>() == 16;
 /// Rows of a tile: with two vectors of columns their sums fill the registers.
-inline constexpr int kInt8Rows = lanes<float>() >= 16 ? 12 : HWY_ARCH_ARM ? 8 : 4;
+inline constexpr int kInt8Rows = kWide ? 6 : HWY_ARCH_ARM ? 8 : 4;
 
 /// Rounds a row of x. Its groups lie `rows` apart, and have a sum for each `steps`; `factor` is what the
 /// bytes of w are below the codes, which the sums are for.
@@ -89,27 +73,29 @@ void round_row(const float* x, int64_t k, int64_t steps, int64_t rows, std::int3
   constexpr int64_t N = lanes<float>();
   const Tag<float> f;
   const hn::Rebind<std::int8_t, Tag<float>> narrow;
-  for (int64_t g = 0; g < k; g += kInt8Group, x += kInt8Group, codes += rows * kInt8Group) {
+  const int64_t together = std::max(steps, kInt8Chunk);  // with one scale
+  const auto code_at = [&](int64_t i) { return codes + i / kInt8Chunk * rows * kInt8Chunk + i % kInt8Chunk; };
+  for (int64_t g = 0; g < k; g += together, x += together, codes += rows * together) {
     auto most = hn::Zero(f), poison = hn::Zero(f);
-    for (int64_t i = 0; i < kInt8Group; i += N) {
+    for (int64_t i = 0; i < together; i += N) {
       const auto v = load(x + i);
       most = hn::Max(most, hn::Abs(v));
       poison = hn::MulAdd(v, hn::Zero(f), poison);  // NaN where v is not finite
     }
     if (const float bad = total<float>(poison); bad != 0) {
-      std::fill(codes, codes + kInt8Group, std::int8_t{0});
-      for (int64_t begin = 0; begin < kInt8Group; begin += steps, groups += rows) *groups = {bad, bad, 0};
+      for (int64_t i = 0; i < together; i += kInt8Chunk) std::fill_n(code_at(i), kInt8Chunk, std::int8_t{0});
+      for (int64_t begin = 0; begin < together; begin += steps, groups += rows) *groups = {bad, bad, 0};
       continue;
     }
     const float largest = hn::GetLane(hn::MaxOfLanes(f, most));
     const bool vanishes = largest < 1e-35F;  // else the reciprocal might not be finite
     const auto inverse = broadcast(vanishes ? 0.0F : 127.0F / largest);
     const float scale = vanishes ? 0.0F : largest / 127.0F;
-    for (int64_t begin = 0; begin < kInt8Group; begin += steps, groups += rows) {
+    for (int64_t begin = 0; begin < together; begin += steps, groups += rows) {
       auto sums = hn::Zero(IntTag());
       for (int64_t i = begin; i < begin + steps; i += N) {
         const auto code = hn::NearestInt(hn::Mul(load(x + i), inverse));
-        hn::StoreU(hn::DemoteTo(narrow, code), narrow, codes + i);
+        hn::StoreU(hn::DemoteTo(narrow, code), narrow, code_at(i));
         sums = hn::Add(sums, code);
       }
       const std::int32_t sum = hn::GetLane(hn::SumOfLanes(IntTag(), sums));
@@ -196,7 +182,7 @@ HWY_NOINLINE void unpack_bytes(const BlockForm& form, const std::byte* block, in
   for (int64_t i = 0; i < count; ++i, block += size) {
     scales_and_offsets(form, block, to.scale + i * scales, to.offset + i * scales);
     const std::byte *low = block + planes, *high = low + form.plane_bytes(C::kLow);
-    for (int64_t chunk = 0; chunk * kInt8Group < form.numbers; ++chunk) {
+    for (int64_t chunk = 0; chunk * kInt8Chunk < form.numbers; ++chunk) {
       for_quads(
           [&]<int Q>(std::integral_constant<int, Q>) HEED_INLINE_LAMBDA {
             for (int64_t j = 0; j < kNr; j += lanes<float>()) {
@@ -208,7 +194,7 @@ HWY_NOINLINE void unpack_bytes(const BlockForm& form, const std::byte* block, in
           kChunkQuads);
       low += kNr * 4 * C::kLow;
       high += kNr * 4 * C::kHigh;
-      codes += kNr * kInt8Group / 4;
+      codes += kNr * kInt8Chunk / 4;
     }
   }
 }
@@ -216,7 +202,8 @@ HWY_NOINLINE void unpack_bytes(const BlockForm& form, const std::byte* block, in
 /// What of a tile and a panel takes part in a product.
 struct Int8Tile {
   int64_t groups;             // of sums
-  int64_t quads;              // in one: 4 or 8
+  int64_t chunks;             // in one
+  int64_t quads;              // in a chunk: 4 or 8
   int share;                  // 2^share of them have a scale of the panel in common
   const std::uint8_t* codes;  // of the panel
   const float* scale;
@@ -227,9 +214,9 @@ struct Int8Tile {
   int64_t ld_before;
   float* y;  // [rows][32]
 
-  /// Quad 0 of group g of the first row.
-  HWY_INLINE const std::int8_t* x_of(int64_t g, int64_t rows) const {
-    return quads == 8 ? x + g * rows * kInt8Group : x + (g / 2 * rows * kInt8Group + g % 2 * 16);
+  /// Chunk c of the first row, counted from the first group.
+  HWY_INLINE const std::int8_t* x_of(int64_t c, int64_t rows) const {
+    return quads == 8 ? x + c * rows * kInt8Chunk : x + (c / 2 * rows * kInt8Chunk + c % 2 * 16);
   }
 };
 
@@ -273,18 +260,69 @@ HWY_INLINE void add_group(const Int8Tile& t, int64_t rows, int64_t g, const std:
 
 #if HEED_BYTES
 
+/// y += a tile of x times a panel, in fours of bytes; all sums stay in registers.
+template <int Rows, int Room, bool Offset>
+HWY_NOINLINE void run_wide_tile(const Int8Tile& t) {
+  constexpr int64_t N = lanes<float>();
+  Vec<float> y[Rows][2];
+  HWY_UNROLL(16)
+  for (int r = 0; r < Rows; ++r) {
+    y[r][0] = load(t.before + r * t.ld_before);
+    y[r][1] = load(t.before + r * t.ld_before + N);
+  }
+  const std::uint8_t* w = t.codes;
+  const GroupOfRow* group = t.x_groups;
+  for (int64_t g = 0; g < t.groups; ++g, group += Rows) {
+    Bytes sum[Rows][2];
+    HWY_UNROLL(16)
+    for (int r = 0; r < Rows; ++r) sum[r][0] = sum[r][1] = words(group[r].rest);
+    for (int64_t c = 0; c < t.chunks; ++c) {
+      const std::int8_t* x = t.x_of(g * t.chunks + c, Rows);
+      for (int64_t q = 0; q < t.quads; ++q, w += kNr * 4, x += 4) {
+        const Bytes a = prepared<Room>(load_bytes(w)), b = prepared<Room>(load_bytes(w + N * 4));
+        HWY_UNROLL(16)
+        for (int r = 0; r < Rows; ++r) {
+          const Bytes v = words(word_at(x + r * kInt8Chunk));
+          sum[r][0] = add_products<Room>(sum[r][0], a, v);
+          sum[r][1] = add_products<Room>(sum[r][1], b, v);
+        }
+      }
+    }
+    const int64_t place = (g >> t.share) * kNr;
+    for (int j = 0; j < 2; ++j) {
+      const Vec<float> scale = load(t.scale + place + j * N);
+      const Vec<float> offset = Offset ? load(t.offset + place + j * N) : scale;
+      HWY_UNROLL(16)
+      for (int r = 0; r < Rows; ++r) {
+        const auto exact = hn::ConvertTo(Tag<float>(), Ints{sum[r][j]});
+        y[r][j] = hn::MulAdd(exact, hn::Mul(scale, broadcast(group[r].scale)), y[r][j]);
+        if (Offset) y[r][j] = hn::MulAdd(offset, broadcast(group[r].total), y[r][j]);
+      }
+    }
+  }
+  HWY_UNROLL(16)
+  for (int r = 0; r < Rows; ++r) {
+    store<float>(y[r][0], t.y + r * kNr);
+    store<float>(y[r][1], t.y + r * kNr + N);
+  }
+}
+
 /// y += a tile of x times a panel. Room: how products are added (bytes-inl.h).
 template <int Rows, int Room>
 HWY_NOINLINE void run_int8_tile(const Int8Tile& t) {
+  if constexpr (kWide && Room <= 0)
+    return t.offset != nullptr ? run_wide_tile<Rows, Room, true>(t) : run_wide_tile<Rows, Room, false>(t);
   HWY_ALIGN std::int32_t sums[Rows * kNr];
   for (int64_t g = 0; g < t.groups; ++g) {
-    const std::int8_t* x = t.x_of(g, Rows);
     for (int64_t j = 0; j < kNr; j += 2 * lanes<float>()) {
-      const std::uint8_t* w = t.codes + (g * t.quads * kNr + j) * 4;
-      if constexpr (Room <= 0) {
-        sum_fours<Rows, Room>(t.quads, w, x, sums + j);
-      } else {
-        sum_pairs<Rows, Room>(t.quads, w, x, sums + j);
+      for (int64_t c = g * t.chunks; c < (g + 1) * t.chunks; ++c) {
+        const std::uint8_t* w = t.codes + (c * t.quads * kNr + j) * 4;
+        const bool joins = c > g * t.chunks;
+        if constexpr (Room <= 0) {
+          sum_fours<Rows, Room>(t.quads, w, t.x_of(c, Rows), joins, sums + j);
+        } else {
+          sum_pairs<Rows, Room>(t.quads, w, t.x_of(c, Rows), joins, sums + j);
+        }
       }
     }
     add_group(t, Rows, g, sums);
@@ -308,6 +346,7 @@ HWY_NOINLINE void run_int8_row(const BlockForm& form, const std::byte* block, in
     scales_and_offsets(form, block, scales, offsets);
     const std::byte *low = block + planes, *high = low + form.plane_bytes(C::kLow);
     const float *scale = scales, *offset = offsets;
+    int64_t done = 0;  // groups of sums
     GroupSum<Room> sums[V];
     const auto finish = [&]() HEED_INLINE_LAMBDA {
       for (int j = 0; j < V; ++j) {
@@ -317,8 +356,9 @@ HWY_NOINLINE void run_int8_row(const BlockForm& form, const std::byte* block, in
                                    : add_scaled<false>(*group, sum, w, w, y[j]);
       }
       ++group;
+      if ((++done & ((1 << t.share) - 1)) == 0) scale += kNr, offset += kNr;
     };
-    for (int64_t chunk = 0; chunk * kInt8Group < form.numbers; ++chunk) {
+    for (int64_t chunk = 0, left = t.chunks; chunk * kInt8Chunk < form.numbers; ++chunk) {
       for_quads(
           [&]<int Q>(std::integral_constant<int, Q>) HEED_INLINE_LAMBDA {
             const Bytes v = words(word_at(x + Q * 4));
@@ -327,14 +367,13 @@ HWY_NOINLINE void run_int8_row(const BlockForm& form, const std::byte* block, in
               if constexpr (C::kReading == Reading::table) q = table(q);
               sums[j].template add<Q>(hn::BitCast(IntTag(), q).raw, v);
             }
-            if (Q == 3 && t.quads == 4) finish(), scale += kNr, offset += kNr;
+            if (Q == 3 && t.quads == 4) finish();
           },
           kChunkQuads);
-      finish();
-      if (((chunk + 1) & ((1 << t.share) - 1)) == 0) scale += kNr, offset += kNr;
+      if (--left == 0) finish(), left = t.chunks;
       low += kNr * 4 * C::kLow;
       high += kNr * 4 * C::kHigh;
-      x += kInt8Group;
+      x += kInt8Chunk;
     }
   }
   for (int j = 0; j < V; ++j) store<float>(y[j], t.y + j * N);
@@ -346,14 +385,16 @@ template <int Rows, int Room>
 HWY_NOINLINE void run_int8_tile(const Int8Tile& t) {
   std::int32_t sums[Rows * kNr];
   for (int64_t g = 0; g < t.groups; ++g) {
-    const std::uint8_t* w = t.codes + g * t.quads * kNr * 4;
-    const std::int8_t* x = t.x_of(g, Rows);
     std::fill(sums, sums + Rows * kNr, 0);
-    for (int r = 0; r < Rows; ++r) {
-      for (int64_t q = 0; q < t.quads; ++q) {
-        for (int64_t j = 0; j < kNr; ++j) {
-          for (int64_t s = 0; s < 4; ++s)
-            sums[r * kNr + j] += w[(q * kNr + j) * 4 + s] * x[r * kInt8Group + q * 4 + s];
+    for (int64_t c = g * t.chunks; c < (g + 1) * t.chunks; ++c) {
+      const std::uint8_t* w = t.codes + c * t.quads * kNr * 4;
+      const std::int8_t* x = t.x_of(c, Rows);
+      for (int r = 0; r < Rows; ++r) {
+        for (int64_t q = 0; q < t.quads; ++q) {
+          for (int64_t j = 0; j < kNr; ++j) {
+            for (int64_t s = 0; s < 4; ++s)
+              sums[r * kNr + j] += w[(q * kNr + j) * 4 + s] * x[r * kInt8Chunk + q * 4 + s];
+          }
         }
       }
     }
@@ -363,15 +404,15 @@ HWY_NOINLINE void run_int8_tile(const Int8Tile& t) {
 
 #endif
 
-/// Calls fn with the Room of a product, as an integral constant.
+/// Calls fn with the Room of products with a matrix of this form, as an integral constant.
 template <class Fn>
-HWY_INLINE void with_room(const Int8Gemm& p, const Fn& fn) {
-  if (!HEED_BYTES || p.products == ByteProducts::fours) return fn(std::integral_constant<int, kFours>());
+HWY_INLINE void with_room([[maybe_unused]] const BlockForm& form, ByteProducts products, const Fn& fn) {
+  if (!HEED_BYTES || products == ByteProducts::fours) return fn(std::integral_constant<int, kFours>());
 #if HWY_TARGET == HWY_NEON
-  if (p.products == ByteProducts::signed_fours) return fn(std::integral_constant<int, kSignedFours>());
+  if (products == ByteProducts::signed_fours) return fn(std::integral_constant<int, kSignedFours>());
   return fn(std::integral_constant<int, kLong>());
 #elif HEED_BYTES
-  switch (room_of(largest_code(*p.w.form()))) {
+  switch (room_of(largest_code(form))) {
     case 8: return fn(std::integral_constant<int, 8>());
     case 4: return fn(std::integral_constant<int, 4>());
     case 2: return fn(std::integral_constant<int, 2>());
@@ -394,7 +435,7 @@ HWY_INLINE void copy_columns(const float* from, int64_t count, float* to) {
 
 /// What the sums of a tile with a panel begin with: zeros, or those of y, which are in `sums` where the panel
 /// is not whole.
-HWY_INLINE void take_sums(const Int8Gemm& p, int64_t first, int64_t rows, int64_t panel, bool continues,
+HWY_INLINE void take_sums(const SharedGemm& p, int64_t first, int64_t rows, int64_t panel, bool continues,
                           float* sums, Int8Tile& t) {
   static constexpr float kZeros[kNr] = {};
   const int64_t width = std::min(kNr, p.args.n - panel * kNr);
@@ -410,7 +451,7 @@ HWY_INLINE void take_sums(const Int8Gemm& p, int64_t first, int64_t rows, int64_
   }
 }
 /// Stores the sums after a part of k.
-void give_sums(const Int8Gemm& p, int64_t first, int64_t rows, int64_t panel, bool finishes, float* sums) {
+void give_sums(const SharedGemm& p, int64_t first, int64_t rows, int64_t panel, bool finishes, float* sums) {
   const int64_t column = panel * kNr, width = std::min(kNr, p.args.n - column);
   const Epilogue& epilogue = p.args.epilogue;
   if (finishes && epilogue.bias != nullptr) {
@@ -425,15 +466,15 @@ void give_sums(const Int8Gemm& p, int64_t first, int64_t rows, int64_t panel, bo
 }
 
 /// A single row with a panel.
-[[maybe_unused]] void run_row(const Int8Gemm& p, int64_t panel, Int8Tile& t) {
+[[maybe_unused]] void run_row(const SharedGemm& p, int64_t panel, Int8Tile& t) {
   take_sums(p, 0, 1, panel, p.args.accumulate, t.y, t);
 #if HEED_BYTES
-  with_room(p, [&]<int Room>(std::integral_constant<int, Room>) HWY_ATTR {
-    with_codes(*p.w.form(), [&]<class C>(C) HWY_ATTR {
+  with_room(p.form, p.products, [&]<int Room>(std::integral_constant<int, Room>) HWY_ATTR {
+    with_codes(p.form, [&]<class C>(C) HWY_ATTR {
       // Codes have one room, but those of a table.
       if constexpr (Room <= 0 || C::kReading == Reading::table ||
                     Room == room_of((1 << (C::kLow + C::kHigh)) - 1)) {
-        run_int8_row<C, Room>(*p.w.form(), p.w.panel(panel), p.args.k, t);
+        run_int8_row<C, Room>(p.form, p.panels + panel * p.panel_bytes, p.args.k, t);
       }
     });
   });
@@ -443,34 +484,45 @@ void give_sums(const Int8Gemm& p, int64_t first, int64_t rows, int64_t panel, bo
 
 }  // namespace
 
-/// Rows of tile i rounded.
 template <class T>
-void round_tile(const Int8Gemm& p, int64_t i) {
-  const int64_t first = p.first_row(i), rows = p.first_row(i + 1) - first, k = p.args.k, steps = p.steps();
+std::int32_t factor_of(const BlockForm& form, ByteProducts products) {
+  std::int32_t factor = -center_of(form);
+  with_room(form, products,
+            [&]<int Room>(std::integral_constant<int, Room>) { factor += is_signed(Room) ? 128 : 0; });
+  return factor;
+}
+
+/// The rows of tile i rounded.
+template <class T>
+void round_tile(const SharedGemm& p, int64_t i, std::int8_t* codes, GroupOfRow* groups) {
   const Strided<float> x(p.args.x);
-  std::int32_t factor = -center_of(*p.w.form());
-  with_room(p, [&]<int Room>(std::integral_constant<int, Room>) { factor += is_signed(Room) ? 128 : 0; });
+  const int64_t k = p.args.k, first = p.first_row(i), rows = p.first_row(i + 1) - first;
   for (int64_t r = 0; r < rows; ++r) {
-    round_row(x.data + (first + r) * x.row, k, steps, rows, factor,
-              p.x.codes.data() + first * k + r * kInt8Group, p.x.groups.data() + first * (k / steps) + r);
+    round_row(x.data + (first + r) * x.row, k, p.steps, rows, p.factor, codes + first * k + r * kInt8Chunk,
+              groups + first * (k / p.steps) + r);
   }
 }
 
 /// Tiles [begin, end) with panels [first, last).
 template <class T>
-void run_int8(const Int8Gemm& p, int64_t begin, int64_t end, int64_t first, int64_t last) {
-  const BlockForm& form = *p.w.form();
-  const int64_t k = p.args.k, steps = p.steps();
+void run_int8(const SharedGemm& p, int64_t begin, int64_t end, int64_t first, int64_t last) {
+  const BlockForm& form = p.form;
+  const int64_t k = p.args.k, steps = p.steps;
+  if (HEED_BYTES && p.args.m == 1) {  // another thread has rounded x: fetch all of it at once
+    for (int64_t at = 0; at < k; at += 64) __builtin_prefetch(p.codes + at);
+    for (int64_t g = 0; g < k / steps; g += 64 / sizeof(GroupOfRow)) __builtin_prefetch(p.groups + g);
+  }
   thread_local BytePanel bytes;
   HWY_ALIGN float sums[kInt8Rows * kNr] = {};
   Int8Tile t{};
-  t.quads = steps / 4;
-  while (kInt8Group << t.share < form.group) ++t.share;
+  t.chunks = std::max<int64_t>(1, steps / kInt8Chunk);
+  t.quads = std::min<int64_t>(8, steps / 4);
+  while (steps << t.share < form.group) ++t.share;
   t.codes = bytes.codes;
   t.scale = bytes.scale;
   t.offset = form.minimum || form.zero ? bytes.offset : nullptr;
-  t.x = p.x.codes.data();
-  t.x_groups = p.x.groups.data();
+  t.x = p.codes;
+  t.x_groups = p.groups;
   t.y = sums;
   if (HEED_BYTES && p.args.m == 1) {
     for (int64_t panel = first; panel < last; ++panel) run_row(p, panel, t);
@@ -483,14 +535,14 @@ void run_int8(const Int8Gemm& p, int64_t begin, int64_t end, int64_t first, int6
       const int64_t from = block * form.numbers;
       const bool continues = p.args.accumulate || part > 0, finishes = part + 1 == parts;
       t.groups = count * form.numbers / steps;
-      const std::byte* data = p.w.panel(panel) + block * form.bytes();
+      const std::byte* data = p.panels + panel * p.panel_bytes + block * form.bytes();
       with_codes(form, [&]<class C>(C) HWY_ATTR { unpack_bytes<C>(form, data, count, bytes); });
       for (int64_t i = begin; i < end; ++i) {
         const int64_t row = p.first_row(i), rows = p.first_row(i + 1) - row;
-        t.x = p.x.codes.data() + row * k + from * rows;
-        t.x_groups = p.x.groups.data() + (row * k + from * rows) / steps;
+        t.x = p.codes + row * k + from * rows;
+        t.x_groups = p.groups + (row * k + from * rows) / steps;
         take_sums(p, row, rows, panel, continues, sums, t);
-        with_room(p, [&]<int Room>(std::integral_constant<int, Room>) HWY_ATTR {
+        with_room(form, p.products, [&]<int Room>(std::integral_constant<int, Room>) HWY_ATTR {
           run_tile_of<Room>(rows, t, std::make_integer_sequence<int, kInt8Rows>());
         });
         give_sums(p, row, rows, panel, finishes, sums);
@@ -517,6 +569,7 @@ HWY_AFTER_NAMESPACE();
 namespace heed::kernels {
 namespace {
 
+HEED_EXPORT(factor_of);
 HEED_EXPORT(round_tile);
 HEED_EXPORT(run_int8);
 HEED_EXPORT(int8_rows);
@@ -524,6 +577,7 @@ HEED_EXPORT(bits_of_vector);
 
 constexpr std::int64_t kThreadMacs = 1 << 19, kUnpacking = 8;  // the latter in rows of x
 constexpr std::int64_t kFewestTiles = 8;                       // that share an unpacked panel
+constexpr std::int64_t kTasksEach = 4;  // for a thread, so that one that is held up delays the others less
 
 std::int64_t parts(std::int64_t count, std::int64_t of) { return (count + of - 1) / of; }
 
@@ -559,30 +613,53 @@ ByteProducts detail::byte_products() {
   return bits == 0 ? ByteProducts::base : std::min(bits == 512 ? kLongest : kShort, allowed_products());
 }
 
-void detail::int8_gemm(const InvariantGemm& args, ByteProducts products) {
+std::int64_t detail::int8_threads(const InvariantGemm& args) {
+  return std::max<std::int64_t>(1, (args.m + kUnpacking) * args.n * args.k / kThreadMacs);
+}
+
+void detail::share_int8(SharedGemm& shared, std::int64_t team, std::size_t place, const SharedGemm* before) {
+  const InvariantGemm& args = shared.args;
   HEED_ASSERT(args.x.column == 1, "rows of numbers side by side");
-  thread_local RoundedRows rounded;
-  const Int8Gemm p{args, *args.w.packed, rounded, products, parts(args.m, HEED_DISPATCH(int8_rows, float)())};
-  rounded.codes.resize(static_cast<std::size_t>(args.m * args.k));
-  rounded.groups.resize(static_cast<std::size_t>(args.m * args.k / p.steps()));
-  const std::int64_t tile = parts(args.m, p.tiles) * args.k;
-  parallel_for(p.tiles, 1 + (1 << 16) / tile, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) HEED_DISPATCH(round_tile, float)(p, i);
-  });
-  const std::int64_t panels = parts(args.n, kNr);
-  const std::int64_t useful =
-      std::max<std::int64_t>(1, (args.m + kUnpacking) * args.n * args.k / kThreadMacs);
-  const std::int64_t team = team_size(useful, 1), wanted = team > 1 ? std::min(4 * team, useful) : 1;
-  const std::int64_t across = std::min(panels, wanted);
-  const std::int64_t down =
-      std::clamp<std::int64_t>(wanted / across, 1, std::max<std::int64_t>(1, p.tiles / kFewestTiles));
-  parallel_for_team(team, across * down, 1, [&](std::int64_t, std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) {
-      const std::int64_t c = i / down, r = i % down;
-      HEED_DISPATCH(run_int8, float)
-      (p, p.tiles * r / down, p.tiles * (r + 1) / down, panels * c / across, panels * (c + 1) / across);
-    }
-  });
+  shared.form = *args.w.packed->form();
+  shared.panels = args.w.packed->panel(0);
+  shared.panel_bytes = args.w.packed->panel_bytes();
+  shared.steps = std::min(shared.form.group, kMostSteps);
+  shared.tiles = parts(args.m, HEED_DISPATCH(int8_rows, float)());
+  shared.factor = HEED_DISPATCH(factor_of, float)(shared.form, shared.products);
+  if (before != nullptr && before->steps == shared.steps && before->factor == shared.factor &&
+      before->args.x.data == args.x.data && before->args.x.row == args.x.row && before->args.m == args.m &&
+      before->args.k == args.k) {
+    shared.codes = before->codes;
+    shared.groups = before->groups;
+  } else {
+    struct Rounded {
+      std::vector<std::int8_t> codes;
+      std::vector<GroupOfRow> groups;
+    };
+    thread_local std::deque<Rounded> kept;
+    while (kept.size() <= place) kept.emplace_back();
+    Rounded& to = kept[place];
+    to.codes.resize(static_cast<std::size_t>(args.m * args.k));
+    to.groups.resize(static_cast<std::size_t>(args.m * args.k / shared.steps));
+    shared.codes = to.codes.data();
+    shared.groups = to.groups.data();
+    parallel_for(shared.tiles, 1 + (1 << 16) / (parts(args.m, shared.tiles) * args.k),
+                 [&](std::int64_t begin, std::int64_t end) {
+                   for (std::int64_t i = begin; i < end; ++i)
+                     HEED_DISPATCH(round_tile, float)(shared, i, to.codes.data(), to.groups.data());
+                 });
+  }
+  const std::int64_t wanted =
+      team > 1 ? team * std::clamp<std::int64_t>(int8_threads(args) / team, 1, kTasksEach) : 1;
+  shared.across = std::min(parts(args.n, kNr), wanted);
+  shared.down = std::clamp<std::int64_t>(wanted / shared.across, 1,
+                                         std::max<std::int64_t>(1, shared.tiles / kFewestTiles));
+}
+
+void detail::run_int8_task(const SharedGemm& p, std::int64_t task) {
+  const std::int64_t panels = parts(p.args.n, kNr), c = task / p.down, r = task % p.down;
+  HEED_DISPATCH(run_int8, float)
+  (p, p.tiles * r / p.down, p.tiles * (r + 1) / p.down, panels * c / p.across, panels * (c + 1) / p.across);
 }
 
 }  // namespace heed::kernels

@@ -13,7 +13,9 @@
 
 #include <hwy/foreach_target.h>  // the order of these blocks matters
 
+#include <array>
 #include <limits>
+#include <span>
 #include <type_traits>
 
 #include "kernels/cpu/blocks-inl.h"
@@ -338,16 +340,22 @@ HWY_INLINE void run_task(const TypedGemm<T>& p, const GemmTask& task) {
 
 }  // namespace
 
+/// How many threads a product is worth.
 template <class T>
-void run_gemm(const InvariantGemm& args, const Stored<T>& w) {
-  const TypedGemm<T> p{args, Strided<float>(args.x), w};
+int64_t gemm_threads(const InvariantGemm& args) {
+  const int64_t panels = (args.n + kNr - 1) / kNr;
+  return std::max<int64_t>(1, (args.m + kReading) * panels * kNr * args.k / kThreadWork);
+}
+
+/// Cuts a product for a team.
+template <class T>
+void cut_gemm(const Stored<T>& w, int64_t team, detail::SharedGemm& shared) {
+  const InvariantGemm& p = shared.args;
   const int64_t panels = (p.n + kNr - 1) / kNr, tiles = (p.m + kMr - 1) / kMr;
-  const int64_t useful = std::max<int64_t>(1, (p.m + kReading) * panels * kNr * p.k / kThreadWork);
-  const int64_t team = team_size(useful, 1);
   // The cheapest grid of parts. An element of x that is rearranged, or of w that is read or packed, costs
   // about as much as a multiplication by a panel's row; twice that where it must be transposed.
   const int64_t placing = p.x.column == 1 ? 1 : 2;
-  const int64_t packing = is_in_order(p.w) ? 1 : 2;
+  const int64_t packing = is_in_order(w) ? 1 : 2;
   int64_t across = 1, least = std::numeric_limits<int64_t>::max();
   for (int64_t c = 1; c <= std::min(team, panels); ++c) {
     const int64_t wide = (panels + c - 1) / c, down = std::min(team / c, tiles);
@@ -357,30 +365,34 @@ void run_gemm(const InvariantGemm& args, const Stored<T>& w) {
   int64_t down = std::max<int64_t>(1, std::min(team / across, tiles));
   // Every task rearranges its rows, and packs its columns where they are plain: the fewer it has of the
   // others, the dearer.
-  int64_t finer = team > 1 ? std::min(kTasksEach, 2 * useful / team) : 1;
-  const auto cut = [&](int64_t& parts, int64_t length, int64_t least) {
-    const int64_t times = std::clamp<int64_t>(length / (parts * least), 1, finer);
+  int64_t finer = team > 1 ? std::clamp<int64_t>(2 * gemm_threads<T>(p) / team, 1, kTasksEach) : 1;
+  const auto cut = [&](int64_t& parts, int64_t length, int64_t least_length) {
+    const int64_t times = std::clamp<int64_t>(length / (parts * least_length), 1, finer);
     parts *= times;
     finer /= times;
   };
-  if (p.w.is_packed()) {
+  if (w.is_packed()) {
     cut(down, tiles, 8);
     cut(across, panels, tiles > 1 ? 8 : p.m > 1 ? 4 : 1);
   } else {
     cut(across, panels, 12);
     cut(down, tiles, 36);
   }
-  // The first panel of task `c`. A row alone reads four panels side by side, faster than one after the other.
+  shared.across = across;
+  shared.down = down;
+}
+
+template <class T>
+void run_gemm_task(const detail::SharedGemm& shared, const Stored<T>& w, int64_t task) {
+  const TypedGemm<T> p{shared.args, Strided<float>(shared.args.x), w};
+  const int64_t panels = (p.n + kNr - 1) / kNr, across = shared.across, down = shared.down;
+  // The first panel of part `c`. A row alone reads four panels side by side, faster than one after the other.
   const auto panel = [&](int64_t c) {
     const int64_t first = panels * c / across;
     return p.m > 1 || c == across ? first : first / 4 * 4;
   };
-  parallel_for_team(team, across * down, 1, [&, down](int64_t, int64_t begin, int64_t end) HWY_ATTR {
-    for (int64_t i = begin; i < end; ++i) {
-      const int64_t c = i / down, r = i % down;
-      run_task(p, GemmTask{p.m * r / down, p.m * (r + 1) / down, panel(c), panel(c + 1)});
-    }
-  });
+  const int64_t c = task / down, r = task % down;
+  run_task(p, GemmTask{p.m * r / down, p.m * (r + 1) / down, panel(c), panel(c + 1)});
 }
 
 template <class T>
@@ -440,21 +452,82 @@ HWY_AFTER_NAMESPACE();
 namespace heed::kernels {
 
 HEED_EXPORT(has_vectors);
-HEED_EXPORT(run_gemm);
+HEED_EXPORT(gemm_threads);
+HEED_EXPORT(cut_gemm);
+HEED_EXPORT(run_gemm_task);
 HEED_EXPORT(pack_panels);
 HEED_EXPORT(rows_of);
 
 bool detail::invariant_gemm_has_vectors() { return HEED_DISPATCH(has_vectors, float)(); }
 
-void invariant_gemm(const InvariantGemm& args) {
-  if (args.m == 0 || args.n == 0) return;
-  if (args.int8 && args.w.packed != nullptr && detail::takes_int8(*args.w.packed))
-    return detail::int8_gemm(args, detail::byte_products());
-  dispatch_stored(args.w, [&]<class T>(const Stored<T>& w) { HEED_DISPATCH(run_gemm, T)(args, w); });
+namespace {
+
+constexpr std::size_t kMostShared = 4;
+
+/// Products that threads share at once.
+struct SharedGemms {
+  std::array<detail::SharedGemm, kMostShared> products;
+  std::size_t count = 0;
+  std::int64_t tasks = 0;
+
+  /// Tasks [begin, end).
+  void operator()(std::int64_t, std::int64_t begin, std::int64_t end) const {
+    std::int64_t before = 0;
+    for (std::size_t i = 0; i < count && before < end; before += products[i++].tasks()) {
+      const detail::SharedGemm& one = products[i];
+      const std::int64_t last = std::min(end - before, one.tasks());
+      for (std::int64_t task = std::max(begin - before, std::int64_t{0}); task < last; ++task) {
+        if (one.is_rounded()) {
+          detail::run_int8_task(one, task);
+        } else {
+          dispatch_stored(one.args.w, [&]<class T>(const Stored<T>& w) {
+            HEED_DISPATCH(run_gemm_task, T)(one, w, task);
+          });
+        }
+      }
+    }
+  }
+};
+
+}  // namespace
+
+void detail::invariant_gemms(std::span<const InvariantGemm> all, ByteProducts products) {
+  if (all.size() > kMostShared) {
+    invariant_gemms(all.first(kMostShared), products);
+    return invariant_gemms(all.subspan(kMostShared), products);
+  }
+  const auto is_int8 = [](const InvariantGemm& p) {
+    return p.int8 && p.w.packed != nullptr && takes_int8(*p.w.packed);
+  };
+  std::int64_t useful = 0;
+  for (const InvariantGemm& p : all) {
+    if (p.m == 0 || p.n == 0) continue;
+    useful += is_int8(p) ? int8_threads(p) : HEED_DISPATCH(gemm_threads, float)(p);
+  }
+  const std::int64_t team = team_size(useful, 1);
+  SharedGemms shared;
+  for (const InvariantGemm& p : all) {
+    if (p.m == 0 || p.n == 0) continue;
+    SharedGemm& one = shared.products[shared.count];
+    one.args = p;
+    if (is_int8(p)) {
+      one.products = products;
+      share_int8(one, team, shared.count, shared.count == 0 ? nullptr : &one - 1);
+    } else {
+      dispatch_stored(p.w, [&]<class T>(const Stored<T>& w) { HEED_DISPATCH(cut_gemm, T)(w, team, one); });
+    }
+    shared.tasks += one.tasks();
+    ++shared.count;
+  }
+  parallel_for_team(team, shared.tasks, 1, shared);
 }
 
-std::shared_ptr<const PackedMatrix> pack(const StridedMatrix& w, std::int64_t n, std::int64_t k) {
-  auto packed = std::make_shared<PackedMatrix>(w.dtype, n, k);
+void invariant_gemms(std::span<const InvariantGemm> all) {
+  detail::invariant_gemms(all, detail::byte_products());
+}
+
+std::shared_ptr<const PackedMatrix> pack(const StridedMatrix& w, std::int64_t n, std::int64_t k, Kept kept) {
+  auto packed = std::make_shared<PackedMatrix>(w.dtype, n, k, kept);
   dispatch_stored({w}, [&]<class T>(const Stored<T>& stored) {
     if constexpr (!std::is_same_v<T, Blocks>)
       HEED_DISPATCH(pack_panels, T)(stored.strided, n, k, packed->panels<T>());

@@ -13,13 +13,13 @@ namespace heed::kernels {
 
 class PackedMatrix {
  public:
-  PackedMatrix(DType dtype, std::int64_t n, std::int64_t k)
+  PackedMatrix(DType dtype, std::int64_t n, std::int64_t k, Kept kept)
       : dtype_(dtype),
         panel_bytes_(kNr * k * static_cast<std::int64_t>(size_of(dtype))),
-        panels_(memory(n)) {}
+        panels_(memory(n, kept)) {}
   /// In blocks of this form.
   PackedMatrix(const BlockForm& form, std::int64_t n, std::int64_t k)
-      : form_(form), panel_bytes_(k / form.numbers * form.bytes()), panels_(memory(n)) {}
+      : form_(form), panel_bytes_(k / form.numbers * form.bytes()), panels_(memory(n, Kept::lastingly)) {}
   /// The form of its blocks, if it is in blocks; else it has numbers of dtype().
   const std::optional<BlockForm>& form() const { return form_; }
   DType dtype() const { return dtype_; }
@@ -28,11 +28,13 @@ class PackedMatrix {
   T* panels() const {
     return reinterpret_cast<T*>(panels_->data());
   }
+  std::int64_t panel_bytes() const { return panel_bytes_; }
   std::byte* panel(std::int64_t i) const { return panels_->data() + i * panel_bytes_; }
 
  private:
-  std::shared_ptr<Buffer> memory(std::int64_t n) const {
-    return Buffer::allocate(static_cast<std::size_t>((n + kNr - 1) / kNr * panel_bytes_));
+  std::shared_ptr<Buffer> memory(std::int64_t n, Kept kept) const {
+    const auto bytes = static_cast<std::size_t>((n + kNr - 1) / kNr * panel_bytes_);
+    return kept == Kept::lastingly ? Buffer::allocate_side_by_side(bytes) : Buffer::allocate(bytes);
   }
 
   DType dtype_ = DType::f32;

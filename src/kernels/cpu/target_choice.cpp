@@ -49,7 +49,11 @@ const Target* const kChosen = find_target();
 }  // namespace
 
 std::int64_t detail::allowed_targets() {
+#if defined(__aarch64__)
+  return kPortable | HWY_NEON;  // on every processor; Highway wants AES with it, and warns where that lacks
+#else
   return kChosen == nullptr ? hwy::SupportedTargets() : hwy::SupportedTargets() & kChosen->highway;
+#endif
 }
 ByteProducts detail::allowed_products() {
   return kChosen == nullptr ? ByteProducts::fours : kChosen->products;
