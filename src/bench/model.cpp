@@ -12,6 +12,7 @@
 #include "heed/train/adamw.h"
 #include "kernels/machine.h"
 #include "tensor/quantized_matrix.h"
+#include "tensor/unwidened.h"
 
 namespace heed::bench {
 namespace {
@@ -108,7 +109,9 @@ struct ModelCost {
 
 double stored_bytes(const Tensor& weight) {
   if (const auto quantized = quantized_of(weight)) return static_cast<double>(quantized->bytes());
-  return static_cast<double>(weight.numel()) * static_cast<double>(heed::size_of(weight.dtype()));
+  const Tensor narrow = unwidened(weight);
+  const DType stored = narrow.defined() ? narrow.dtype() : weight.dtype();
+  return static_cast<double>(weight.numel()) * static_cast<double>(heed::size_of(stored));
 }
 
 ModelCost cost_of_token(const BenchModel& bench, CacheDType cache_dtype = CacheDType::f32) {

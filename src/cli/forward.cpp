@@ -228,31 +228,40 @@ void add_forward(CLI::App& app, const Globals& globals) {
                        "Safetensors file to write: logits, loss, ... (default: print names and shapes)")
           ->type_name("FILE")
           ->group("Output");
-  command->add_flag("--hidden-states", a->options.hidden_states, "Also write every layer's hidden states")
-      ->group("Output");
-  command->add_flag("--attentions", a->options.attentions, "Also write all attention weights")
-      ->group("Output");
-  command
-      ->add_flag("--gradients", a->gradients,
-                 "Also write the gradient of the loss with respect to every parameter, as grad.NAME")
-      ->group("Output");
-  command
-      ->add_flag("--activation-errors", a->activation_errors,
-                 "Print instead, for each quantized weight, the error of its products with int8 activations")
-      ->group("Output")
-      ->excludes(outputs);
-  command
-      ->add_option("--taps", a->taps,
-                   "Also write these values, separated by commas; * matches any characters: "
-                   "decoder.layers.*.self_attn.weights[heads=3,queries=0:8]")
-      ->allow_extra_args(false)
-      ->type_name("PATTERN")
-      ->group("Output");
-  command
-      ->add_option("--replace", a->replacements,
-                   "Safetensors file, of --taps or with tensors named like taps, whose values they replace")
-      ->type_name("FILE")
-      ->group("Input");
+  CLI::Option* hidden_states =
+      command->add_flag("--hidden-states", a->options.hidden_states, "Also write every layer's hidden states")
+          ->group("Output");
+  CLI::Option* attentions =
+      command->add_flag("--attentions", a->options.attentions, "Also write all attention weights")
+          ->group("Output");
+  CLI::Option* gradients =
+      command
+          ->add_flag("--gradients", a->gradients,
+                     "Also write the gradient of the loss with respect to every parameter, as grad.NAME")
+          ->group("Output");
+  CLI::Option* activation_errors =
+      command
+          ->add_flag(
+              "--activation-errors", a->activation_errors,
+              "Print instead, for each quantized weight, the error of its products with int8 activations")
+          ->group("Output");
+  CLI::Option* taps =
+      command
+          ->add_option("--taps", a->taps,
+                       "Also write these values, separated by commas; * matches any characters: "
+                       "decoder.layers.*.self_attn.weights[heads=3,queries=0:8]")
+          ->allow_extra_args(false)
+          ->type_name("PATTERN")
+          ->group("Output");
+  CLI::Option* replacements =
+      command
+          ->add_option(
+              "--replace", a->replacements,
+              "Safetensors file, of --taps or with tensors named like taps, whose values they replace")
+          ->type_name("FILE")
+          ->group("Input");
+  for (CLI::Option* other : {outputs, hidden_states, attentions, gradients, taps, replacements})
+    activation_errors->excludes(other);  // it prints errors and writes nothing
   command->footer(
       "Examples:\n"
       "  heed forward --model bert-base-uncased --text \"Tea is hot.\" --output out.safetensors\n"

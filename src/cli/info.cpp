@@ -14,6 +14,7 @@
 #include "heed/io/json.h"
 #include "heed/io/safetensors.h"
 #include "tensor/quantized_matrix.h"
+#include "tensor/unwidened.h"
 
 namespace heed::cli {
 namespace {
@@ -62,7 +63,8 @@ struct Summary {
   std::int64_t vocab_size = 0;
   std::optional<std::int64_t> max_positions, trained_positions;
   std::int64_t parameters = 0;
-  std::int64_t matrix_parameters = 0;  // those that --dtype bf16 makes smaller
+  std::int64_t narrow_parameters = 0;  // matrices of the file in 16 bits, which stay so
+  std::int64_t matrix_parameters = 0;  // others, which --dtype bf16 makes smaller
   std::int64_t quantized_parameters = 0, quantized_bytes = 0;
   std::uint64_t bytes = 0;
   std::string dtype;  // of most of the bytes, as named by the format
@@ -159,7 +161,8 @@ Summary summarize(const std::filesystem::path& directory, const Globals& globals
       s.quantized_parameters += parameter.tensor.numel();
       s.quantized_bytes += quantized->bytes();
     } else if (parameter.tensor.rank() > 1) {
-      s.matrix_parameters += parameter.tensor.numel();
+      const bool narrow = unwidened(parameter.tensor).defined();
+      (narrow ? s.narrow_parameters : s.matrix_parameters) += parameter.tensor.numel();
     }
     s.trained.insert(parameter.name);
   }
@@ -168,7 +171,7 @@ Summary summarize(const std::filesystem::path& directory, const Globals& globals
 
 // Quantized weights stay as they are.
 std::int64_t bytes_in_f32(const Summary& s) {
-  return 4 * (s.parameters - s.quantized_parameters) + s.quantized_bytes;
+  return 4 * (s.parameters - s.quantized_parameters) - 2 * s.narrow_parameters + s.quantized_bytes;
 }
 // So do biases and norms, which are f32.
 std::int64_t bytes_in_bf16(const Summary& s) { return bytes_in_f32(s) - 2 * s.matrix_parameters; }

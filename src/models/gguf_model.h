@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "files/gguf_output.h"
+#include "heed/error.h"
 
 namespace heed {
 
@@ -16,6 +17,14 @@ struct GgufModel {
   std::int64_t heads = 0, kv_heads = 0;
   /// Tensors that the model computes from its config: factors of rotary frequencies.
   std::vector<std::pair<std::string, std::vector<float>>> factors = {};
+
+  std::string key(const char* name) const { return architecture + "." + name; }
+  /// Throws Error for a setting of the config.json `where` that the file would lose.
+  void keep(bool kept, const std::string& where, const char* setting, const std::string& expected) const {
+    if (!kept)
+      throw Error(where + ": " + setting + ": expected " + expected + ", as a GGUF file of " + architecture +
+                  " keeps no other (write a directory instead)");
+  }
 };
 
 }  // namespace heed

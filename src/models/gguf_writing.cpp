@@ -6,6 +6,7 @@
 
 #include "heed/autograd.h"
 #include "heed/error.h"
+#include "heed/ops/shape.h"
 #include "io/gguf_architecture.h"
 #include "models/families/llama_gguf.h"
 #include "ops/block_codes.h"
@@ -54,21 +55,28 @@ std::vector<GgufPart> gguf_parts(const Weights& weights, const GgufModel& model,
   return parts;
 }
 
-// As llama.cpp's own programs choose: vectors, norms and what routes to experts stay f32, rows that are no
-// whole blocks f16, and what makes the logits has 8 bits.
+// Axes as the file has them.
+Shape shape_of(const GgufPart& part, const TensorRow& row) {
+  const bool swapped = part.change == io::GgufChange::transposed && row.shape.rank() == 2;
+  return swapped ? Shape{row.shape[1], row.shape[0]} : row.shape;
+}
+
+// As llama.cpp's own programs choose: vectors, norms, positions and what routes to experts stay f32, rows
+// that are no whole blocks f16, and what makes the logits has 8 bits.
 BlockType type_of(const GgufPart& part, BlockType type) {
   const TensorRow& row = *part.rows.front();
   const bool wide = row.shape.rank() < 2 || part.name.ends_with("_norm.weight") ||
-                    part.name.ends_with("ffn_gate_inp.weight");
+                    part.name.ends_with("ffn_gate_inp.weight") || part.name == "position_embd.weight";
   if (wide) return BlockType::f32;
-  if (row.shape[-1] % layout_of(type).numbers != 0) return BlockType::f16;
+  if (shape_of(part, row)[-1] % layout_of(type).numbers != 0) return BlockType::f16;
   const bool output = part.name == "output.weight" || (part.name == "token_embd.weight" && !row.tied.empty());
   return output ? BlockType::q8_0 : type;
 }
 
 // The numbers of one tensor of the model as they lie in the file.
 std::vector<float> changed(const Tensor& numbers, io::GgufChange change, const GgufModel& model) {
-  std::vector<float> values = numbers.to_vector<float>();
+  const bool swapped = change == io::GgufChange::transposed && numbers.rank() == 2;
+  std::vector<float> values = (swapped ? transpose(numbers, 0, 1) : numbers).to_vector<float>();
   if (change == io::GgufChange::plus_one) {
     for (float& value : values) value += 1;
   }
@@ -102,7 +110,7 @@ std::vector<std::byte> blocks_of(const Weights& weights, const GgufPart& part, B
       throw Error(where + ": " + row->name + ": expected finite numbers, got others");
     std::vector<std::byte> blocks = block_codes(numbers, type);
     if (layout_of(type).numbers > 1) {
-      report.maps.push_back(loss_of(row->name, numbers, blocks, type, row->shape[-1]));
+      report.maps.push_back(loss_of(row->name, numbers, blocks, type, shape_of(part, *row)[-1]));
     } else if (type == BlockType::f16) {
       report.kept.push_back(row->name);
     }
@@ -147,7 +155,7 @@ QuantizeReport save_gguf(const ModelFiles& model, const std::filesystem::path& f
                        }});
   for (const GgufPart& part : parts) {
     const BlockType stored = type_of(part, block_type(type));
-    const Shape& shape = part.rows.front()->shape;
+    const Shape shape = shape_of(part, *part.rows.front());
     std::vector<std::int64_t> sizes(shape.begin(), shape.end());
     if (part.change == io::GgufChange::experts) sizes.insert(sizes.begin(), std::ssize(part.rows));
     tensors.push_back({part.name, stored, std::move(sizes), [&, stored] {

@@ -3,11 +3,30 @@
 
 #include "heed/autograd.h"
 #include "heed/ops/dropout.h"
+#include "heed/ops/shape.h"
 
 namespace heed {
+namespace {
+
+// The rows whose target counts.
+Tensor rows_with_target(const Tensor& targets, std::int64_t ignored) {
+  std::vector<std::int64_t> rows;
+  const std::int64_t* t = targets.data<std::int64_t>();
+  for (std::int64_t row = 0; row < targets.numel(); ++row)
+    if (t[row] != ignored) rows.push_back(row);
+  return Tensor::from(rows, {std::ssize(rows)});
+}
+
+}  // namespace
 
 Tensor Linear::cross_entropy(const Tensor& x, const Tensor& targets,
                              const CrossEntropyOptions& options) const {
+  if (const Tensor rows = rows_with_target(targets.contiguous(), options.ignore_index);
+      options.reduction != Reduction::none && rows.numel() > 0 && rows.numel() < targets.numel()) {
+    // The others need no logits.
+    const Tensor counted = gather(reshape(x, {targets.numel(), x.size(-1)}), 0, rows);
+    return cross_entropy(counted, gather(reshape(targets, {targets.numel()}), 0, rows), options);
+  }
   if (weight.defined() && !weight.adapters().empty() && gradients_enabled())
     return heed::cross_entropy((*this)(x), targets, options);
   if (x.dtype() != DType::f32 || needs_gradient({x, weight.tensor(), bias})) {

@@ -10,6 +10,7 @@
 #include "kernels/elementwise.h"
 #include "tensor/impl.h"
 #include "tensor/quantized_matrix.h"
+#include "tensor/unwidened.h"
 
 namespace heed {
 namespace {
@@ -119,10 +120,15 @@ PackedWeight::PackedWeight(const Tensor& matrix, WeightLayout layout)
     quantized->release_pages();
     return;
   }
-  const std::shared_ptr<const Buffer> held = TensorImpl::of(matrix).buffer->read();
-  const std::byte* first = held->data() + static_cast<std::size_t>(matrix.offset()) * size_of(matrix.dtype());
-  matrix_ = kernels::pack(kernels::dense_matrix(first, matrix.dtype(), out_, in_, in_first), out_, in_,
+  // What is stored in 16 bits stays so: products in f32 widen it exactly.
+  const Tensor narrow = unwidened(matrix);
+  const Tensor& source = narrow.defined() ? narrow : matrix;
+  const Buffer& buffer = *TensorImpl::of(source).buffer;
+  const std::shared_ptr<const Buffer> held = buffer.read();
+  const std::byte* first = held->data() + static_cast<std::size_t>(source.offset()) * size_of(source.dtype());
+  matrix_ = kernels::pack(kernels::dense_matrix(first, source.dtype(), out_, in_, in_first), out_, in_,
                           kernels::Kept::lastingly);
+  if (narrow.defined()) buffer.release_pages();
 }
 
 namespace {

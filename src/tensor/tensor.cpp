@@ -11,6 +11,7 @@
 #include "kernels/copy.h"
 #include "tensor/impl.h"
 #include "tensor/leaf.h"
+#include "tensor/unwidened.h"
 
 namespace heed {
 namespace {
@@ -203,6 +204,13 @@ Tensor Tensor::to_lazy(DType target) const {
   source->dtype = target;
   return from_buffer(Buffer::lazy(static_cast<std::size_t>(numel()) * size_of(target), std::move(source)),
                      shape(), target);
+}
+
+Tensor unwidened(const Tensor& tensor) {
+  const auto source = std::dynamic_pointer_cast<const Unconverted>(TensorImpl::of(tensor).buffer->source());
+  const bool widens =
+      source != nullptr && source->dtype == DType::f32 && size_of(source->source.dtype()) == 2;
+  return widens ? source->source : Tensor();
 }
 
 void Tensor::copy_from(const Tensor& source) const {

@@ -33,8 +33,9 @@ inline constexpr GgufRole kGgufRoles[] = {{"bos", SpecialRole::bos},      {"eos"
 /// Adds the metadata of the tokenizer of a model (a directory in Hugging Face layout, or a GGUF file) whose
 /// table has `rows` tokens. `ends`: the tokens that end a text; those that are not the tokenizer's eos are
 /// named as ends of a turn and of a message. Tokenizers of byte pairs are written: of bytes (tokenizer.json),
-/// and SentencePiece's (tokenizer.model). Throws Error naming the file for others, for a way to split texts
-/// or to frame them that llama.cpp does not have, and for more tokens than rows.
+/// and SentencePiece's (tokenizer.model, or a tokenizer.json with bytes for what has no token). Throws Error
+/// naming the file for others, for a way to split texts or to frame them that llama.cpp does not have, and
+/// for more tokens than rows.
 void put_gguf_tokenizer(const std::filesystem::path& model, std::int64_t rows,
                         const std::vector<std::int64_t>& ends, GgufValues& to);
 

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
 #include "core/json.h"
 #include "files/input_file.h"
@@ -74,15 +75,20 @@ std::string merge_text(const Json& merge) {
   return merge.at(0).get<std::string>() + " " + merge.at(1).get<std::string>();
 }
 
-void put_byte_level(const fs::path& model, const Tokenizer& tokenizer, std::int64_t rows, GgufValues& to) {
-  const fs::path file = model / "tokenizer.json";
-  const Json document =
-      parse_json(read_regular_file(file, file_limits::kTokenizer), file.string(), kTokenizerJson);
+void set_added_tokens(const Json& document, const Tokenizer& tokenizer, TokenList& tokens) {
+  for (const Json& added : document.value("added_tokens", Json::array())) {
+    const auto text = added.at("content").get<std::string>();
+    const auto id = tokenizer.token_to_id(text);
+    if (id)
+      tokens.set(*id, text, added.value("special", false) ? GgufToken::control : GgufToken::user_defined);
+  }
+}
+
+void put_byte_level(const fs::path& file, const Json& document, const Tokenizer& tokenizer, std::int64_t rows,
+                    GgufValues& to) {
   const Json& bpe = document.at("model");
   const std::vector<Json> normalizers = steps_of(document, "normalizer", "normalizers");
   const bool composes = normalizers.size() == 1 && normalizers[0].value("type", "") == "NFC";
-  if (bpe.value("type", "BPE") != "BPE" || bpe.value("byte_fallback", false) || !bpe.contains("merges"))
-    refuse_for_gguf(file, "model", "byte pair encoding of bytes, or a tokenizer.model beside it");
   if (!normalizers.empty() && !composes) refuse_for_gguf(file, "normalizer", "none or NFC");
   const std::string_view pre =
       gguf_pre_tokenizer_name(patterns_of(document, file), composes, bpe.value("ignore_merges", false));
@@ -90,12 +96,7 @@ void put_byte_level(const fs::path& model, const Tokenizer& tokenizer, std::int6
   TokenList tokens(rows);
   for (const auto& [text, id] : bpe.at("vocab").items())
     tokens.set(id.get<std::int64_t>(), text, GgufToken::normal);
-  for (const Json& added : document.value("added_tokens", Json::array())) {
-    const auto text = added.at("content").get<std::string>();
-    const auto id = tokenizer.token_to_id(text);
-    if (id)
-      tokens.set(*id, text, added.value("special", false) ? GgufToken::control : GgufToken::user_defined);
-  }
+  set_added_tokens(document, tokenizer, tokens);
   std::vector<std::string> merges;
   for (const Json& merge : bpe.at("merges")) merges.push_back(merge_text(merge));
   to.text("tokenizer.ggml.model", "gpt2");
@@ -114,6 +115,121 @@ std::string with_spaces(std::string_view text) {
     at += blank ? gguf_keys::kBlank.size() : 1;
   }
   return result;
+}
+
+void put_pieces(const TokenList& tokens, const std::vector<float>& scores, bool adds_space,
+                bool removes_spaces, GgufValues& to) {
+  to.text("tokenizer.ggml.model", "llama");
+  to.text("tokenizer.ggml.pre", "default");
+  to.texts(gguf_keys::kTokens, tokens.texts);
+  to.numbers(gguf_keys::kScores, scores);
+  to.integers(gguf_keys::kTypes, tokens.types);
+  to.boolean("tokenizer.ggml.add_space_prefix", adds_space);
+  to.boolean("tokenizer.ggml.remove_extra_whitespaces", removes_spaces);
+}
+
+// Whether a tokenizer.json with bytes for what has no token puts a space before a text. Like SentencePiece,
+// it must have U+2581 for spaces, and split texts nowhere.
+bool adds_space(const Json& document, const fs::path& file) {
+  const auto is = [](const Json& step, const char* type) { return step.value("type", "") == type; };
+  std::vector<Json> normalizers = steps_of(document, "normalizer", "normalizers");
+  const std::vector<Json> splits = steps_of(document, "pre_tokenizer", "pretokenizers");
+  if (normalizers.empty() && splits.size() == 1 && is(splits[0], "Metaspace")) {
+    const bool blank = splits[0].value("replacement", "") == gguf_keys::kBlank;
+    if (!blank || splits[0].value("split", true))
+      refuse_for_gguf(file, "pre_tokenizer", "Metaspace that does not split");
+    const bool prefix = splits[0].value("add_prefix_space", true);
+    return splits[0].value("prepend_scheme", prefix ? "always" : "never") != "never";
+  }
+  const bool prepends = !normalizers.empty() && is(normalizers[0], "Prepend") &&
+                        normalizers[0].value("prepend", "") == gguf_keys::kBlank;
+  if (prepends) normalizers.erase(normalizers.begin());
+  const Json space = {{"String", " "}};
+  const bool replaces = normalizers.size() == 1 && is(normalizers[0], "Replace") &&
+                        normalizers[0].at("pattern") == space &&
+                        normalizers[0].value("content", "") == gguf_keys::kBlank;
+  if (!replaces) refuse_for_gguf(file, "normalizer", "U+2581 for spaces");
+  for (const Json& step : splits) {  // at spaces, of which none are left
+    if (!is(step, "Split") || step.at("pattern") != space)
+      refuse_for_gguf(file, "pre_tokenizer", "none that splits");
+  }
+  return prepends;
+}
+
+// How early byte pairs are merged, as scores of the tokens that they make, by which SentencePiece merges.
+// Throws Error for merges that scores cannot say: SentencePiece makes a token of any two that it consists of.
+class MergeScores {
+ public:
+  MergeScores(const Json& bpe, const fs::path& file) : vocabulary_(bpe.at("vocab")) {
+    const auto refuse = [&] { refuse_for_gguf(file, "merges", "all pairs that make a token, side by side"); };
+    std::string last;
+    for (const Json& merge : bpe.at("merges")) {
+      std::string made = merge_text(merge);
+      made.erase(made.find(' '), 1);
+      const auto [place, is_new] = made_.try_emplace(made, Made{-static_cast<float>(made_.size()), 0});
+      if (!is_new && made != last) refuse();
+      ++place->second.pairs;
+      last = std::move(made);
+    }
+    for (const auto& [token, made] : made_)
+      if (pairs_of(token) != made.pairs) refuse();
+  }
+  /// Of a token that no pair makes: below all others.
+  float of(const std::string& token) const {
+    const auto found = made_.find(token);
+    return found == made_.end() ? -static_cast<float>(made_.size()) : found->second.score;
+  }
+
+ private:
+  struct Made {
+    float score;
+    int pairs;
+  };
+  int pairs_of(const std::string& token) const {
+    int pairs = 0;
+    for (std::size_t cut = 1; cut < token.size(); ++cut)
+      pairs += vocabulary_.contains(token.substr(0, cut)) && vocabulary_.contains(token.substr(cut));
+    return pairs;
+  }
+  const Json& vocabulary_;
+  std::map<std::string, Made, std::less<>> made_;
+};
+
+void put_byte_fallback(const fs::path& file, const Json& document, const Tokenizer& tokenizer,
+                       std::int64_t rows, GgufValues& to) {
+  const Json& bpe = document.at("model");
+  const MergeScores merges(bpe, file);
+  TokenList tokens(rows);
+  std::vector<float> scores(tokens.texts.size(), -10000);
+  const std::string unknown = bpe.at("unk_token").is_string() ? bpe.at("unk_token").get<std::string>() : "";
+  for (const auto& [text, id] : bpe.at("vocab").items()) {
+    tokens.set(id.get<std::int64_t>(), text, GgufToken::normal);
+    scores[id.get<std::size_t>()] = merges.of(text);
+  }
+  set_added_tokens(document, tokenizer, tokens);
+  for (int byte = 0; byte < 256; ++byte) {
+    const auto id = tokenizer.token_to_id(fmt::format("<0x{:02X}>", byte));
+    if (!id) refuse_for_gguf(file, "vocab", "a token for every byte");
+    tokens.types[static_cast<std::size_t>(*id)] = static_cast<std::int32_t>(GgufToken::byte);
+  }
+  for (std::size_t i = 0; i < tokens.texts.size(); ++i) {
+    if (tokens.types[i] == static_cast<std::int32_t>(GgufToken::user_defined))
+      tokens.texts[i] = with_spaces(tokens.texts[i]);
+    if (tokens.texts[i] == unknown) tokens.types[i] = static_cast<std::int32_t>(GgufToken::unknown);
+  }
+  put_pieces(tokens, scores, adds_space(document, file), false, to);
+}
+
+void put_tokenizer_json(const fs::path& model, const Tokenizer& tokenizer, std::int64_t rows,
+                        GgufValues& to) {
+  const fs::path file = model / "tokenizer.json";
+  const Json document =
+      parse_json(read_regular_file(file, file_limits::kTokenizer), file.string(), kTokenizerJson);
+  const Json& bpe = document.at("model");
+  if (bpe.value("type", "BPE") != "BPE" || !bpe.contains("merges"))
+    refuse_for_gguf(file, "model", "byte pair encoding, or a tokenizer.model beside it");
+  const auto put = bpe.value("byte_fallback", false) ? put_byte_fallback : put_byte_level;
+  put(file, document, tokenizer, rows, to);
 }
 
 void put_sentencepiece(const fs::path& model, const Tokenizer& tokenizer, std::int64_t rows, GgufValues& to) {
@@ -142,13 +258,7 @@ void put_sentencepiece(const fs::path& model, const Tokenizer& tokenizer, std::i
     if (id && tokens.types[static_cast<std::size_t>(*id)] != static_cast<std::int32_t>(GgufToken::unknown))
       set(*id, added.content, added_kind(added.special), kAddedScore);
   }
-  to.text("tokenizer.ggml.model", "llama");
-  to.text("tokenizer.ggml.pre", "default");
-  to.texts(gguf_keys::kTokens, tokens.texts);
-  to.numbers(gguf_keys::kScores, scores);
-  to.integers(gguf_keys::kTypes, tokens.types);
-  to.boolean("tokenizer.ggml.add_space_prefix", pieces.add_dummy_prefix);
-  to.boolean("tokenizer.ggml.remove_extra_whitespaces", pieces.remove_extra_whitespaces);
+  put_pieces(tokens, scores, pieces.add_dummy_prefix, pieces.remove_extra_whitespaces, to);
   if (!pieces.charsmap.empty()) to.bytes("tokenizer.ggml.precompiled_charsmap", pieces.charsmap);
 }
 
@@ -218,7 +328,7 @@ void put_gguf_tokenizer(const fs::path& model, std::int64_t rows, const std::vec
   if (has_entry(model / "tokenizer.model")) {
     put_sentencepiece(model, *tokenizer, rows, to);
   } else if (has_entry(model / "tokenizer.json")) {
-    put_byte_level(model, *tokenizer, rows, to);
+    put_tokenizer_json(model, *tokenizer, rows, to);
   } else {
     throw Error(model.string() + ": tokenizer: expected a tokenizer.json or a tokenizer.model, got another");
   }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "core/json.h"
 #include "data/lines.h"
 #include "heed/autograd.h"
 #include "heed/error.h"
@@ -130,10 +131,29 @@ void separate_documents(const TextCorpus& corpus, const First& first, TokenBatch
   }
 }
 
-// `rows` rows of `length` tokens that begin at first(row), and the tokens after each as labels.
+// Ignores the labels outside the answers; row i begins at token first(i) of the corpus.
+template <class First>
+void keep_answers(const std::vector<TextRow>& answers, const First& first, TokenBatch& batch) {
+  const std::int64_t rows = batch.ids.size(0), length = batch.ids.size(1);
+  for (std::int64_t row = 0; row < rows; ++row) {
+    std::int64_t* labels = batch.labels.data<std::int64_t>() + row * length;
+    const std::int64_t begin = first(row) + 1;  // the token that labels[0] is
+    auto answer = std::partition_point(answers.begin(), answers.end(),
+                                       [begin](const TextRow& a) { return a.second <= begin; });
+    for (std::int64_t t = 0; t < length; ++t) {
+      if (answer != answers.end() && answer->second == begin + t) ++answer;
+      if ((answer != answers.end() && answer->first <= begin + t) || labels[t] == kIgnoredLabel) continue;
+      labels[t] = kIgnoredLabel;
+      --batch.targets;
+    }
+  }
+}
+
+// `rows` rows of `length` tokens that begin at first(row), and the tokens after each as labels; of these
+// only the answers, if there are any.
 template <class First>
 TokenBatch rows_of(const TextCorpus& corpus, std::int64_t rows, std::int64_t length, const First& first,
-                   bool cross_documents) {
+                   bool cross_documents, const std::vector<TextRow>& answers) {
   TokenBatch batch{Tensor::empty({rows, length}, DType::i64),
                    {},
                    Tensor::empty({rows, length}, DType::i64),
@@ -144,7 +164,32 @@ TokenBatch rows_of(const TextCorpus& corpus, std::int64_t rows, std::int64_t len
     std::copy_n(from + 1, length, batch.labels.data<std::int64_t>() + row * length);
   }
   if (!cross_documents) separate_documents(corpus, first, batch);
+  if (!answers.empty()) keep_answers(answers, first, batch);
   return batch;
+}
+
+// The tokens that task.answers_after wants learned: those after its text, up to an end token or the end of
+// the document. Throws Error if a corpus has none.
+std::vector<TextRow> answers_in(const TextCorpus& corpus, const Tokenizer& tokenizer, const Recipe& recipe) {
+  std::vector<TextRow> answers;
+  if (recipe.task.answers_after.empty()) return answers;
+  const std::vector<std::int64_t> mark = tokenizer.encode(recipe.task.answers_after, false).ids;
+  const std::int64_t end_token = tokenizer.eos_id().value_or(-1);
+  auto at = corpus.ids().begin();
+  for (const std::int64_t document_end : corpus.ends()) {
+    const auto end = corpus.ids().begin() + document_end;
+    while ((at = std::search(at, end, mark.begin(), mark.end())) != end) {
+      const auto begin = at + std::ssize(mark);
+      at = std::find(begin, end, end_token);
+      if (at != end) ++at;
+      if (begin != at) answers.emplace_back(begin - corpus.ids().begin(), at - corpus.ids().begin());
+    }
+  }
+  if (!answers.empty()) return answers;
+  throw Error(
+      fmt::format("recipe: task.answers_after: expected a text that is in the documents with tokens "
+                  "behind it, got {}, which is in none (`heed tokenize` shows the tokens of both)",
+                  json_quoted(recipe.task.answers_after)));
 }
 
 // Throws Error for a model that cannot keep documents apart.
@@ -191,10 +236,14 @@ CausalLmTask::CausalLmTask(const Recipe& recipe, const TrainOptions& options,
     throw Error(fmt::format("{}: expected at least {} tokens, two rows of task.context, got {}",
                             recipe.data.train.string(), 2 * context, size));
   }
+  auto answers = std::make_shared<const std::vector<TextRow>>(answers_in(*train_, *tokenizer_, recipe));
+  for (const auto& held_out : {dev_, test_})
+    if (held_out != nullptr) answers_in(*held_out, *tokenizer_, recipe);  // throws before the first step
   const auto seed = static_cast<std::uint64_t>(recipe.train.seed);
   begin(BatchPlan(std::vector<ExampleLength>(static_cast<std::size_t>(rows), {context, context}),
                   plan_options(recipe, options)),
-        [corpus = train_, context, seed, cross = recipe.task.cross_documents](const BatchPlan::Rows& batch) {
+        [corpus = train_, answers, context, seed,
+         cross = recipe.task.cross_documents](const BatchPlan::Rows& batch) {
           // The streams of the plan have smaller numbers.
           constexpr std::uint64_t kOffsets = std::uint64_t{1} << 62;
           const RandomStream random{seed, kOffsets};
@@ -203,7 +252,7 @@ CausalLmTask::CausalLmTask(const Recipe& recipe, const TrainOptions& options,
           return rows_of(
               *corpus, static_cast<std::int64_t>(batch.rows.size()), context,
               [&](std::int64_t row) { return offset + batch.rows[static_cast<std::size_t>(row)] * context; },
-              cross);
+              cross, *answers);
         });
 }
 
@@ -223,6 +272,7 @@ Evaluation CausalLmTask::evaluate(const TextCorpus& corpus) const {
   const std::int64_t predicted = static_cast<std::int64_t>(corpus.ids().size()) - 1,
                      length = recipe_.task.context;
   const std::int64_t most_rows = std::max<std::int64_t>(1, recipe_.train.batch_tokens / length);
+  const std::vector<TextRow> answers = answers_in(corpus, *tokenizer_, recipe_);
   Communicator& world = processes_of(options_);
   double sum = 0;
   std::int64_t targets = 0, batch_number = 0, rows = 0, width = 0;
@@ -233,7 +283,8 @@ Evaluation CausalLmTask::evaluate(const TextCorpus& corpus) const {
     if (batch_number++ % world.size() != world.rank()) continue;
     const TokenBatch batch = rows_of(
         corpus, rows, width, [&](std::int64_t row) { return first + row * width; },
-        recipe_.task.cross_documents);
+        recipe_.task.cross_documents, answers);
+    if (batch.targets == 0) continue;
     Context context;
     sum += model_->loss({.ids = batch.ids}, batch.labels, options, context, batch.document_starts).item();
     targets += batch.targets;

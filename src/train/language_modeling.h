@@ -60,6 +60,7 @@ class TextTask : public BatchedTask<TokenBatch> {
 /// Every row is `context` consecutive tokens of the corpus, and its labels are the tokens after each. An
 /// epoch visits nearly every token once, in rows that begin at another offset in every epoch. Without
 /// task.cross_documents, a token attends to its own document only, and a document's first token is no label.
+/// With task.answers_after, only the tokens of answers are labels.
 class CausalLmTask final : public TextTask {
  public:
   CausalLmTask(const Recipe& recipe, const TrainOptions& options, const std::filesystem::path& checkpoint);

@@ -335,7 +335,8 @@ class Loop {
     if (tokens > 0) return;
     throw Error(
         fmt::format("train: expected targets in every step, got none in step {} (raise train.batch_tokens; "
-                    "with task.cross_documents = false, documents of single tokens have none)",
+                    "with task.cross_documents = false, documents of single tokens have none, and with "
+                    "task.answers_after, rows without an answer)",
                     state_.step + 1));
   }
 

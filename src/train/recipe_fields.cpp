@@ -90,6 +90,11 @@ void list_task(FieldList& list, Recipe& r) {
   list.number("context", "tokens of a row; of `denoising`: of the longer side", &r.task.context, 2, 1e7);
   list.used_by({"causal-lm"});
   list.flag("cross_documents", "false keeps the documents of a row apart", r.task.cross_documents);
+  list.text(
+      "answers_after",
+      "learn only the tokens that follow this text in a document, up to an end token: the [answers of a "
+      "chat](training-data.md#chats); empty: all tokens",
+      r.task.answers_after);
   list.used_by({"masked-lm"});
   list.number("mask_probability", "share of the tokens that are predicted", &r.task.mask_probability, 0.01,
               0.9);

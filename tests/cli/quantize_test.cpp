@@ -49,6 +49,11 @@ TEST(Quantize, WritesAModelThatClassifiesAlike) {
   EXPECT_EQ(errors.size(), report.at("maps").size());
   for (const Json& map : errors) EXPECT_LT(map.at("output_error").get<double>(), 0.02) << map.at("name");
   EXPECT_THAT(output_of(with_words(forward, {folder / "small"})), HasSubstr("mean of "));
+  const Words both = with_words(forward, {"reviews"});
+  expect_error(2, with_words(both, {"--gradients"}),
+               "expected one of --gradients and --activation-errors, got both");
+  expect_error(2, with_words(both, {"--taps", "*"}),
+               "expected one of --activation-errors and --taps, got both");
   const std::string told = "expected a model with weights quantized to integers, got none";
   expect_error(1, with_words(forward, {"reviews"}), told);
   expect_error(1, {"classify", "--model", "reviews", "--activations", "int8", "x"}, told);

@@ -85,7 +85,8 @@ TEST_P(WrittenGguf, IsThatOfTheConverter) {
 INSTANTIATE_TEST_SUITE_P(Families, WrittenGguf,
                          ::testing::Values("llama", "llama-biased", "llama3", "llama3-short", "llama-linear",
                                            "llama-yarn", "mixtral", "smollm3", "granite", "qwen2", "qwen3",
-                                           "qwen3-moe", "olmo2", "phi3", "phi3-longrope", "gemma2", "gemma3"),
+                                           "qwen3-moe", "olmo2", "phi3", "phi3-longrope", "gemma2", "gemma3",
+                                           "gpt2"),
                          [](const auto& info) {
                            std::string name = info.param;
                            std::replace(name.begin(), name.end(), '-', '_');
@@ -153,9 +154,13 @@ TEST(GgufWriting, RefusesWhatTheFileWouldLose) {
   EXPECT_THAT(error(R"({"rope_scaling": {"rope_type": "dynamic", "factor": 2.0}})"),
               HasSubstr("rope_scaling: expected none, linear, yarn, llama3 or longrope"));
   EXPECT_THAT(error(R"({"vocab_size": 39})"), HasSubstr("expected at most 39 tokens"));
-  EXPECT_ERROR(
-      load_model(fs::path(HEED_FIXTURES) / "decoders/gpt2")->save_gguf(to, GgufType::q8_0, tokenizer),
-      "model_type: expected one of gemma2, gemma3_text, granite, llama, mistral, mixtral");
+  EXPECT_ERROR(load_model(kConverted / "bloom.gguf")->save_gguf(to, GgufType::q8_0, tokenizer),
+               "model_type: expected one of gemma2, gemma3_text, granite, llama, mistral, mixtral");
+  const Config gpt2 =
+      load_model_config(kConverted / "gpt2.gguf").with(R"({"scale_attn_by_inverse_layer_idx": true})");
+  Generator generator(3);
+  EXPECT_ERROR(make_model(gpt2, generator)->save_gguf(to, GgufType::q8_0, tokenizer),
+               "scale_attn_by_inverse_layer_idx: expected false, as a GGUF file of gpt2 keeps no other");
 }
 
 }  // namespace

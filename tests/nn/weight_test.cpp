@@ -67,6 +67,24 @@ TEST(Weight, IsHeldOnce) {
   EXPECT_LT(held() - before, 2 * bytes);
 }
 
+// Numbers in 16 bits, read as f32, are held in 16 bits.
+TEST(Weight, IsWidenedWhereItIsUsed) {
+  const Tensor x = random_tensor({3, 256}, 89).to(DType::f32);
+  const Tensor ids = Tensor::from(std::vector<std::int64_t>{0, 511, 33}, {3});
+  for (const DType dtype : {DType::bf16, DType::f16}) {
+    SCOPED_TRACE(name_of(dtype));
+    const Tensor stored = random_tensor({512, 256}, 88).to(dtype), wide = stored.to(DType::f32);
+    const std::size_t bytes = std::size_t{2} * 512 * 256, before = held();
+    const Weight weight = loaded(stored, DType::f32);
+    EXPECT_EQ((Embedding{weight, 2.0})(ids).to_vector<float>(), embedding(wide, ids, 2.0).to_vector<float>());
+    EXPECT_EQ((Linear{weight, {}})(x).to_vector<float>(), linear(x, wide).to_vector<float>());
+    EXPECT_EQ(weight.form(), WeightForm::packed);
+    EXPECT_LT(held() - before, bytes + bytes / 4);
+    EXPECT_EQ(weight.dtype(), DType::f32);
+    EXPECT_EQ(weight.tensor().to_vector<float>(), wide.to_vector<float>());
+  }
+}
+
 TEST(Weight, ServesLookupAndProjectionAlike) {
   const Tensor numbers = random_tensor({70, 24}, 94), x = random_tensor({3, 24}, 95).to(DType::f32);
   const Tensor ids = Tensor::from(std::vector<std::int64_t>{0, 69, 33}, {3});
@@ -267,6 +285,24 @@ TEST(Weight, AForkedChildUsesWhatAnotherThreadIsPacking) {
     waitpid(child, &status, 0);
     ASSERT_EQ(status, 0) << "child " << round;
   }
+}
+
+TEST(Weight, LossesTakeTheRowsThatHaveATarget) {
+  const Tensor numbers = random_tensor({50, 12}, 109).to(DType::f32);
+  Tensor x = random_tensor({2, 4, 12}, 110).to(DType::f32), again = x.clone();
+  x.set_requires_grad();
+  again.set_requires_grad();
+  std::vector<std::int64_t> targets(8, -100);
+  targets[2] = 49;
+  targets[7] = 3;
+  const Tensor labels = Tensor::from(targets, {2, 4});
+  const Tensor loss = (Linear{numbers, {}}).cross_entropy(x, labels);
+  const Tensor want = cross_entropy(linear(again, numbers), labels);
+  EXPECT_NEAR(loss.item(), want.item(), 1e-6);
+  loss.backward();
+  want.backward();
+  EXPECT_LT(max_difference(x.grad(), again.grad()), 1e-6);
+  EXPECT_EQ((Linear{numbers, {}}).cross_entropy(x, Tensor::full({2, 4}, -100, DType::i64)).item(), 0);
 }
 
 TEST(Weight, LossesOfInferenceReadThePackedOne) {

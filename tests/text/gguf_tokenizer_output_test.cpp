@@ -1,4 +1,5 @@
 // Tokenizers written into GGUF files, as they are read again.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -92,6 +93,69 @@ TEST_F(WrittenGgufTokenizers, KnowNfcAndIgnoredMerges) {
   spill(folder_ / "tokenizer.json", byte_level_json(qwen));
   EXPECT_EQ(write(10).string("tokenizer.ggml.pre"), "stablelm2");
   EXPECT_ERROR(write(9), "tokenizer: expected at most 9 tokens, as the model's table has, got 10");
+}
+
+// A tokenizer.json with a token for every byte behind <unk>, <s> and U+2581, which stands for a space.
+std::string byte_fallback_json(const std::string& splits, const std::string& merges) {
+  std::string vocab = R"("<unk>": 0, "<s>": 1, "▁": 2, "a": 3, "b": 4, "ab": 5, "▁a": 6, "▁ab": 7, "own": 8)";
+  for (int byte = 0; byte < 256; ++byte) vocab += fmt::format(R"(, "<0x{:02X}>": {})", byte, 9 + byte);
+  const char* added =
+      R"("single_word": false, "lstrip": false, "rstrip": false, "normalized": false, "special":)";
+  return fmt::format(R"({{"version": "1.0", "added_tokens": [{{"id": 1, "content": "<s>", {0} true}},
+      {{"id": 8, "content": "own", {0} false}}], {1}, "model": {{"type": "BPE", "unk_token": "<unk>", "fuse_unk": true,
+      "byte_fallback": true, "vocab": {{{2}}}, "merges": [{3}]}},
+      "decoder": {{"type": "Sequence", "decoders": [{{"type": "Replace", "pattern": {{"String": "▁"}}, "content": " "}},
+      {{"type": "ByteFallback"}}, {{"type": "Fuse"}}]}}}})",
+                     added, splits, vocab, merges);
+}
+
+constexpr const char* kReplaced =
+    R"("pre_tokenizer": null, "normalizer": {"type": "Sequence", "normalizers": [
+    {"type": "Prepend", "prepend": "▁"}, {"type": "Replace", "pattern": {"String": " "}, "content": "▁"}]})";
+constexpr const char* kMerges = R"("a b", "▁ a", "▁a b", "▁ ab")";
+
+TEST_F(WrittenGgufTokenizers, WithBytesForOtherCharactersAreSentencePieceModels) {
+  spill(folder_ / "tokenizer.json", byte_fallback_json(kReplaced, kMerges));
+  spill(folder_ / "tokenizer_config.json", R"({"bos_token": "<s>", "unk_token": "<unk>"})");
+  const GgufFile file = write(266);
+  EXPECT_EQ(file.string("tokenizer.ggml.model"), "llama");
+  const std::vector<double> scores = file.numbers("tokenizer.ggml.scores");
+  EXPECT_THAT(std::vector<double>(scores.begin() + 2, scores.begin() + 8),
+              ElementsAre(-3, -3, -3, 0, -1, -2));
+  const std::vector<std::int64_t> types = file.integers("tokenizer.ggml.token_type");
+  EXPECT_THAT(std::vector<std::int64_t>(types.begin(), types.begin() + 10),
+              ElementsAre(2, 3, 1, 1, 1, 1, 1, 1, 4, 6));
+  EXPECT_EQ(file.boolean("tokenizer.ggml.add_space_prefix"), true);
+  const std::vector<std::string> texts = {"ab ab", "aab  b", "b é", "a<s>own ab"};
+  const auto expect_same_ids = [&](const std::string& text) {
+    EXPECT_EQ(load_tokenizer(folder_ / "x.gguf")->encode(text).ids,
+              load_tokenizer(folder_.path())->encode(text).ids)
+        << text;
+  };
+  for (const std::string& text : texts) expect_same_ids(text);
+
+  spill(folder_ / "tokenizer.json",
+        byte_fallback_json(R"("normalizer": null, "pre_tokenizer": {"type": "Metaspace", "replacement": "▁",
+                              "prepend_scheme": "never", "split": false})",
+                           kMerges));
+  EXPECT_EQ(write(265).boolean("tokenizer.ggml.add_space_prefix"), false);
+  for (const std::string& text : texts) expect_same_ids(text);
+}
+
+TEST_F(WrittenGgufTokenizers, WithBytesRefuseMergesThatScoresCannotSay) {
+  const auto error = [&](const std::string& splits, const std::string& merges) {
+    spill(folder_ / "tokenizer.json", byte_fallback_json(splits, merges));
+    return error_of([&] { write(265); });
+  };
+  const std::string told = "merges: expected all pairs that make a token, side by side";
+  EXPECT_THAT(error(kReplaced, R"("a b", "▁ a", "▁a b")"), HasSubstr(told));
+  EXPECT_THAT(error(kReplaced, R"("▁ ab", "a b", "▁a b", "▁ a")"), HasSubstr(told));
+  EXPECT_THAT(error(R"("normalizer": null, "pre_tokenizer": {"type": "Metaspace", "replacement": "▁",
+                       "prepend_scheme": "always", "split": true})",
+                    kMerges),
+              HasSubstr("pre_tokenizer: expected Metaspace that does not split"));
+  EXPECT_THAT(error(R"("normalizer": {"type": "NFC"}, "pre_tokenizer": null)", kMerges),
+              HasSubstr("normalizer: expected U+2581 for spaces"));
 }
 
 TEST_F(WrittenGgufTokenizers, RefuseWhatLlamaCppDoesNotHave) {

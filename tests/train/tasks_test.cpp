@@ -1,5 +1,6 @@
 // Every training task on tiny data: it learns, a stopped and resumed run equals an unbroken one, what it
 // saves works in the commands' functions, and wrong data are refused.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -20,6 +21,7 @@ namespace heed {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -149,6 +151,29 @@ TEST_F(TasksTest, CausalLmKeepsDocumentsApart) {
   EXPECT_THAT(refusal_of(r),
               HasSubstr("recipe: task.cross_documents: expected true for this heed_transformer "
                         "model, got false (linear attention: expected one document in a row"));
+}
+
+// The question is random and cannot be learned; the answer can, so that its loss alone vanishes.
+TEST_F(TasksTest, CausalLmLearnsAnswersOnly) {
+  Recipe r = causal(200);
+  r.data.documents = "line";
+  r.task.cross_documents = false;
+  std::string text;
+  for (int i = 0; i < 120; ++i) text += fmt::format("{}=abcd\n", 1000 + 7919 * i % 9000);
+  write_file(folder_ / "text.txt", text);
+  const Recipe all = r;
+  r.task.answers_after = "=";
+  const TrainResult answers = train(r, {.output = folder_ / "answers"});
+  // 4 labels of each document of 9 tokens: 12 to 16 in each of 8 rows of 32.
+  EXPECT_THAT(log_lines(folder_ / "answers").at(0),
+              ContainsRegex("\"tokens\": (9[6-9]|1[01][0-9]|12[0-8]),"));
+  EXPECT_LT(answers.evaluation->loss, 0.1);
+  EXPECT_GT(train(all, {.output = folder_ / "all"}).evaluation->loss, 0.5);
+
+  r.task.answers_after = "?";
+  EXPECT_THAT(refusal_of(r),
+              HasSubstr("recipe: task.answers_after: expected a text that is in the documents with "
+                        "tokens behind it, got \"?\", which is in none"));
 }
 
 TEST_F(TasksTest, GradientCheckpointingChangesNoBit) {

@@ -26,6 +26,7 @@ struct Recipe {
     std::int64_t pairs = 20000;      ///< reverse: number of training pairs
     std::int64_t context = 256;      ///< causal-lm, masked-lm: tokens of a row
     bool cross_documents = true;     ///< causal-lm: tokens attend to earlier documents of their row
+    std::string answers_after{};     ///< causal-lm: learn only what follows this text; empty: all
     double mask_probability = 0.15;  ///< masked-lm: share of the tokens that are predicted
     double token_dropout = 0;  ///< classification, tagging: share of a training text's tokens that are hidden
     bool whole_words = false;  ///< masked-lm: mask all tokens of a word or none

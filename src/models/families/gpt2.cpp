@@ -8,6 +8,7 @@
 #include "models/decoder.h"
 #include "models/families.h"
 #include "models/families/halves.h"
+#include "models/gguf_model.h"
 
 namespace heed {
 namespace {
@@ -122,10 +123,27 @@ DecoderParts take_gpt2(const Gpt2Config& c, const std::string& prefix, bool cros
   return parts;
 }
 
+GgufModel gpt2_gguf(const Gpt2Config& c, const std::string& where) {
+  GgufModel to{.architecture = "gpt2", .values = {}, .heads = c.n_head, .kv_heads = c.n_head};
+  to.keep(c.activation_function == "gelu_new", where, "activation_function", "gelu_new");
+  to.keep(c.scale_attn_weights, where, "scale_attn_weights", "true");
+  to.keep(!c.scale_attn_by_inverse_layer_idx, where, "scale_attn_by_inverse_layer_idx", "false");
+  to.keep(!c.headless, where, "architectures", "a model with its output map");
+  to.values.integer(to.key("block_count"), c.n_layer);
+  to.values.integer(to.key("context_length"), c.n_positions);
+  to.values.integer(to.key("embedding_length"), c.n_embd);
+  to.values.integer(to.key("feed_forward_length"), c.n_inner);
+  to.values.integer(to.key("attention.head_count"), c.n_head);
+  to.values.number(to.key("attention.layer_norm_epsilon"), c.layer_norm_epsilon);
+  return to;
+}
+
 std::unique_ptr<Model> build_gpt2(const Gpt2Config& c, WeightBuilder& w) {
   w.set_prefix("transformer.");
   DecoderParts parts = take_gpt2(c, "", false, w);
-  return assemble_decoder(w.finish(), std::move(parts),
+  ModelFiles files = w.finish();
+  files.gguf = [c, where = files.config.where()] { return gpt2_gguf(c, where); };
+  return assemble_decoder(std::move(files), std::move(parts),
                           {.max_positions = c.n_positions, .trained_positions = c.n_positions});
 }
 

@@ -27,14 +27,11 @@ class LlamaGguf {
   GgufModel make();
 
  private:
-  std::string key(const char* name) const { return to.architecture + "." + name; }
+  std::string key(const char* name) const { return to.key(name); }
   void integer(const char* name, std::int64_t value) { to.values.integer(key(name), value); }
   void number(const char* name, double value) { to.values.number(key(name), value); }
-  // Throws for a setting that the file would lose.
   void keep(bool kept, const char* setting, const std::string& expected) const {
-    if (!kept)
-      throw Error(where_ + ": " + setting + ": expected " + expected + ", as a GGUF file of " +
-                  to.architecture + " keeps no other (write a directory instead)");
+    to.keep(kept, where_, setting, expected);
   }
   bool is(const char* architecture) const { return to.architecture == architecture; }
   bool is_gemma() const { return is("gemma2") || is("gemma3"); }
@@ -186,9 +183,8 @@ GgufModel llama_gguf(const LlamaConfig& config, const std::string& family, const
 
 std::string gguf_families() {
   std::string names;
-  for (const GgufFamily& family : kGgufFamilies)
-    names.append(names.empty() ? "" : ", ").append(family.model_type);
-  return names;
+  for (const GgufFamily& family : kGgufFamilies) names.append(family.model_type).append(", ");
+  return names + "gpt2";
 }
 
 }  // namespace heed

@@ -12,7 +12,7 @@ namespace heed {
 /// for a family that GGUF files do not have, and for a setting that they do not keep.
 GgufModel llama_gguf(const LlamaConfig& config, const std::string& family, const std::string& where);
 
-/// The model_types of which llama_gguf() knows, for messages.
+/// The model_types that can be written, for messages: those that llama_gguf() knows, and others.
 std::string gguf_families();
 
 }  // namespace heed
