@@ -419,7 +419,7 @@ void add_why(CLI::App& app, const Globals& globals) {
       "  heed why \"The cat sat on the mat. The cat\" --model gpt2 --head 5.1 --query 8 --key 2 --output "
       "why.svg\n"
       "  heed why photo.jpg --model ./vit --head 3.0 --query 0\n"
-      "  heed why \"I like tea.\" --model en-fr --target \"J'aime le thé.\" --head 2.3 --kind cross --json");
+      "  heed why \"I like tea.\" --model en-fr --target \"J'aime le thé.\" --head 1.3 --kind cross --json");
   command->callback([a, &globals] { run(*a, globals); });
 }
 
