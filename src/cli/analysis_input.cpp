@@ -132,23 +132,41 @@ std::size_t index_of_kind(const std::string& kind, const std::vector<std::string
   throw UsageError("--kind: expected " + names + ", got " + kind);
 }
 
+AttentionKind analyzed_kind(const std::string& kind, const Model& model, const char* where) {
+  const auto* both = dynamic_cast<const EncoderDecoderModel*>(&model);
+  if (both != nullptr && !both->has_self_attention())
+    throw Error(std::string(where) + ": expected a model with heads and residual streams, got " +
+                model.family() + " (heed attend shows its attention)");
+  const std::vector<AttentionKind> kinds = attention_kinds(model);
+  std::vector<std::string> names;
+  for (const AttentionKind& one : kinds) names.push_back(one.name);
+  const bool decodes = both != nullptr || dynamic_cast<const DecoderModel*>(&model) != nullptr;
+  return kinds[index_of_kind(!kind.empty() ? kind : decodes ? "decoder" : "encoder", names)];
+}
+
 void check_svg_file(const std::filesystem::path& file) {
   if (!file.empty() && file.extension() != ".svg")
     throw UsageError("--output: expected a file ending in .svg, got " + file.string());
 }
 
-void show_table(const HeatTable& table, const std::string& json, const std::filesystem::path& file,
-                const Globals& globals) {
+void show_tables(const std::vector<HeatTable>& tables, const HeatTable& figure, const std::string& json,
+                 const std::filesystem::path& file, const Globals& globals) {
   if (!file.empty()) {
-    write_file(file, heat_table_svg(table));
+    write_file(file, heat_table_svg(figure));
     if (!globals.quiet) print_stderr("wrote " + file.string());
   }
   if (globals.json) {
     fmt::print("{}\n", json);
   } else if (file.empty()) {
-    fmt::print("{}", heat_table_text(table, color_stdout()));
+    for (std::size_t i = 0; i < tables.size(); ++i)
+      fmt::print("{}{}", i > 0 ? "\n" : "", heat_table_text(tables[i], color_stdout()));
   }
   flush_results();
+}
+
+void show_table(const HeatTable& table, const std::string& json, const std::filesystem::path& file,
+                const Globals& globals) {
+  show_tables({table}, table, json, file, globals);
 }
 
 }  // namespace heed::cli

@@ -1,5 +1,5 @@
-// What lens, heads and patch share: the model with what makes its inputs, texts and files as inputs, tokens,
-// and tables as results.
+// What lens, heads, patch and why share: the model with what makes its inputs, texts and files as inputs,
+// tokens, and tables as results.
 #pragma once
 
 #include <memory>
@@ -9,6 +9,7 @@
 
 #include "cli/cli.h"
 #include "cli/model_commands.h"
+#include "heed/inspect/record.h"
 #include "heed/plot/heat_table.h"
 #include "tasks/file_input.h"
 
@@ -69,9 +70,16 @@ std::int64_t single_token(const Tokenizer& tokenizer, const std::string& text, c
 /// Returns the index of `kind` in `kinds`, those that the model has. Throws UsageError that names them.
 std::size_t index_of_kind(const std::string& kind, const std::vector<std::string>& kinds);
 
+/// The kind of attention of that name; of an empty one, the self-attention of the stack that predicts. Throws
+/// UsageError for a kind that the model does not have, and Error, as `where`, for a recurrent model.
+AttentionKind analyzed_kind(const std::string& kind, const Model& model, const char* where);
+
 /// Throws UsageError unless the file is empty or ends in .svg.
 void check_svg_file(const std::filesystem::path& file);
-/// Prints the table, or `json` where that is asked for, and writes the figure where there is a file.
+/// Prints the tables, or `json` where that is asked for, and writes the figure where there is a file.
+void show_tables(const std::vector<HeatTable>& tables, const HeatTable& figure, const std::string& json,
+                 const std::filesystem::path& file, const Globals& globals);
+/// The same of a table that is its own figure.
 void show_table(const HeatTable& table, const std::string& json, const std::filesystem::path& file,
                 const Globals& globals);
 

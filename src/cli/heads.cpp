@@ -175,19 +175,6 @@ std::string heads_json(const std::vector<HeadMeasures>& heads, const Measured& m
   return json.end_array().text();
 }
 
-// By default the self-attention of the stack that predicts.
-AttentionKind measured_kind(const HeadsArguments& a, const Model& model) {
-  const auto* both = dynamic_cast<const EncoderDecoderModel*>(&model);
-  if (both != nullptr && !both->has_self_attention())
-    throw Error("heads: expected a model with heads and residual streams, got " + model.family() +
-                " (heed attend shows its attention)");
-  const std::vector<AttentionKind> kinds = attention_kinds(model);
-  std::vector<std::string> names;
-  for (const AttentionKind& kind : kinds) names.push_back(kind.name);
-  const bool decodes = both != nullptr || dynamic_cast<const DecoderModel*>(&model) != nullptr;
-  return kinds[index_of_kind(!a.kind.empty() ? a.kind : decodes ? "decoder" : "encoder", names)];
-}
-
 HeadsOptions heads_options(const HeadsArguments& a, const AttentionKind& kind, const Tokenizer* known) {
   HeadsOptions options{.stack = kind.stack, .part = kind.part, .separators = {}, .ablate = a.ablate};
   if (known == nullptr) return options;  // of files
@@ -207,7 +194,7 @@ void run(const HeadsArguments& a, const Globals& globals) {
   if (a.repeat && (!a.file.empty() || !a.texts.empty()))
     throw UsageError("--repeat: expected texts or --repeat, got both");
   const AnalyzedModel loaded = load_analyzed(a.model, globals);
-  const AttentionKind kind = measured_kind(a, *loaded.model);
+  const AttentionKind kind = analyzed_kind(a.kind, *loaded.model, "heads");
   refuse_text_option(loaded, "--target", a.target.has_value());
   refuse_text_option(loaded, "--repeat", a.repeat.has_value());
   refuse_text_option(loaded, "--separator", !a.separators.empty());

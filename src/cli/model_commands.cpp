@@ -21,6 +21,7 @@ std::vector<std::string> analyses_of(const Model& model, bool has_attention) {
   if (has_self_attention(model)) commands.emplace_back("heads");
   if (has_self_attention(model) && !encoder) commands.emplace_back("lens");
   if (!encoder) commands.emplace_back("patch");
+  if (has_self_attention(model)) commands.emplace_back("why");
   commands.emplace_back("tokenize");
   return commands;
 }
@@ -62,6 +63,7 @@ std::vector<std::string> commands_for(const Model& model) {
     if (model.input().is_image()) commands.emplace_back("attend");
     commands.insert(commands.end(), {"explore", "heads"});
     if (encoder->head() == EncoderHead::sequence) commands.insert(commands.end(), {"lens", "patch"});
+    commands.emplace_back("why");
   }
   if (!tasks.empty() && model.input().kind == InputKind::tokens) {
     const bool has_attention = std::find(tasks.begin(), tasks.end(), Task::attention) != tasks.end();

@@ -11,15 +11,18 @@ namespace heed::inspect {
 /// Row-major numbers of a value.
 inline std::vector<double> numbers(const Tensor& x) { return x.detach().to(DType::f64).to_vector<double>(); }
 
-/// What each head adds to the residual stream, row-major [H, T, D]. Norms and multipliers after the attention
-/// do to the heads' `contributions` [1, H, T, D] what they do to its output: `out` becomes `added` [1, T, D].
-std::vector<double> added_by_heads(const Tensor& contributions, const Tensor& out, const Tensor& added);
+/// Each element of `parts` [..., X], row-major, times the factor by which `after` [X] differs from `before`
+/// [X] there: what norms and multipliers after an attention do to the contributions of its heads, as they do
+/// it to their sum.
+std::vector<double> scaled_as(const Tensor& parts, const Tensor& before, const Tensor& after);
 
 /// The number of a layer's tap, e.g. 3 of decoder.layers.3.out for `decoder.layers.` and `.out`; nothing for
 /// another name.
 std::optional<std::int64_t> layer_of_tap(const std::string& name, const std::string& prefix,
                                          const std::string& suffix);
 
+/// Throws Error as `what` unless 0 <= position < count.
+void check_position(const char* what, std::int64_t position, std::int64_t count);
 /// Throws Error for a model whose logits are not made of a residual stream.
 ReadOut required_read_out(const Model& model, const char* where);
 /// The model, if it has a head of labels; else null.

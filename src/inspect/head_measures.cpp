@@ -131,7 +131,7 @@ struct AttentionValues {
 // What the heads add to the stream against the stream itself.
 void add_sizes(LayerSums& layer, const AttentionValues& values, const Tensor& added) {
   const Tensor& stream = values.stream;
-  const std::vector<double> parts = inspect::added_by_heads(values.contributions, values.out, added),
+  const std::vector<double> parts = inspect::scaled_as(values.contributions, values.out, added),
                             whole = inspect::numbers(stream);
   const auto time = static_cast<std::size_t>(stream.size(1)), d = static_cast<std::size_t>(stream.size(2));
   const auto length = [&](const double* x) {

@@ -6,20 +6,22 @@
 
 #include "heed/autograd.h"
 #include "heed/error.h"
-#include "heed/ops/shape.h"
+#include "heed/ops/elementwise.h"
+#include "heed/ops/reduce.h"
 #include "inspect/analysis_common.h"
+#include "inspect/stream_sum.h"
 
 namespace heed {
 namespace inspect {
 
-std::vector<double> added_by_heads(const Tensor& contributions, const Tensor& out, const Tensor& added) {
-  std::vector<double> heads = numbers(contributions);
-  const std::vector<double> before = numbers(out), after = numbers(added);
-  for (std::size_t i = 0; i < heads.size(); ++i) {
-    const std::size_t j = i % before.size();
-    heads[i] *= before[j] != 0 ? after[j] / before[j] : 0;
+std::vector<double> scaled_as(const Tensor& parts, const Tensor& before, const Tensor& after) {
+  std::vector<double> scaled = numbers(parts);
+  const std::vector<double> from = numbers(before), to = numbers(after);
+  for (std::size_t i = 0; i < scaled.size(); ++i) {
+    const std::size_t j = i % from.size();
+    scaled[i] *= from[j] != 0 ? to[j] / from[j] : 0;
   }
-  return heads;
+  return scaled;
 }
 
 std::optional<std::int64_t> layer_of_tap(const std::string& name, const std::string& prefix,
@@ -30,6 +32,12 @@ std::optional<std::int64_t> layer_of_tap(const std::string& name, const std::str
   if (!std::all_of(number.begin(), number.end(), [](char c) { return c >= '0' && c <= '9'; }))
     return std::nullopt;
   return std::stoll(number);
+}
+
+void check_position(const char* what, std::int64_t position, std::int64_t count) {
+  if (position < 0 || position >= count)
+    throw Error(std::string(what) + ": expected a position below " + std::to_string(count) + ", got " +
+                std::to_string(position));
 }
 
 ReadOut required_read_out(const Model& model, const char* where) {
@@ -73,126 +81,6 @@ std::vector<TokenProbability> most_probable(const double* logits, std::int64_t c
     best.push_back({id, std::exp(logits[id] - largest) / sum});
   }
   return best;
-}
-
-// The values of one pass that attribution adds up, at one position.
-struct Stream {
-  Tensor embed, last;
-  struct Component {
-    std::string name;
-    std::int64_t layer = 0;
-    Tensor contributions, out, added;  // [1, H, T, D] (attention), [1, T, D], [1, T, D]
-  };
-  std::vector<Component> components;
-
-  Component& component(std::int64_t layer, const std::string& name) {
-    for (Component& one : components)
-      if (one.layer == layer && one.name == name) return one;
-    components.push_back({name, layer, {}, {}, {}});
-    return components.back();
-  }
-};
-
-Stream stream_of(const Model& model, const TensorMap& inputs) {
-  Stream stream;
-  Taps taps;
-  taps.listen("decoder.embed", [&](const std::string&, Tensor& value) { stream.embed = value.clone(); });
-  taps.listen("decoder.layers.*", [&](const std::string& name, Tensor& value) {
-    if (inspect::layer_of_tap(name, kLayers, ".out")) stream.last = value.clone();
-    for (const char* part : {"self_attn", "cross_attn", "feed_forward"}) {
-      const auto layer_of = [&](const char* tap) {
-        return inspect::layer_of_tap(name, kLayers, "." + std::string(part) + "." + tap);
-      };
-      if (const auto layer = layer_of("contributions"))
-        stream.component(*layer, part).contributions = value.clone();
-      if (const auto layer = layer_of("out")) stream.component(*layer, part).out = value.clone();
-      if (const auto layer = layer_of("added")) stream.component(*layer, part).added = value.clone();
-    }
-  });
-  Context context{.taps = &taps};
-  model.forward(inputs, {}, context);
-  return stream;
-}
-
-// What position `t` of a value [1, T, D] holds.
-std::vector<double> at_position(const Tensor& value, std::int64_t t) {
-  return inspect::numbers(slice(value, 1, t, t + 1));
-}
-
-// The linear map from parts of the residual stream to one logit: the norm's deviation is that of the whole.
-class LogitDirection {
- public:
-  LogitDirection(const ReadOut& read_out, const std::vector<double>& stream, std::int64_t token)
-      : direction_(inspect::numbers(read_out.output.weight.embedding(
-            Tensor::from(std::vector<std::int64_t>{token}, {1, 1}), 1.0, {}))) {
-    for (double& d : direction_) d *= read_out.scale;
-    if (read_out.output.bias.defined())
-      bias_ = inspect::numbers(read_out.output.bias)[static_cast<std::size_t>(token)];
-    if (!read_out.norm) return;
-    const Norm& norm = *read_out.norm;
-    if (norm.bias.defined()) {
-      const std::vector<double> shift = inspect::numbers(norm.bias);
-      for (std::size_t i = 0; i < shift.size(); ++i) bias_ += shift[i] * direction_[i];
-    }
-    centered_ = norm.kind == NormKind::layer;
-    const double mean = centered_ ? mean_of(stream) : 0;
-    double square = 0;
-    for (const double x : stream) square += (x - mean) * (x - mean) / static_cast<double>(stream.size());
-    const std::vector<double> weight = inspect::numbers(norm.weight);
-    for (std::size_t i = 0; i < direction_.size(); ++i)
-      direction_[i] *= (weight[i] + norm.offset) / std::sqrt(square + norm.eps);
-  }
-
-  double of(const std::vector<double>& part) const {
-    const double mean = centered_ ? mean_of(part) : 0;
-    double sum = 0;
-    for (std::size_t i = 0; i < part.size(); ++i) sum += (part[i] - mean) * direction_[i];
-    return sum;
-  }
-  double bias() const { return bias_; }
-
- private:
-  static double mean_of(const std::vector<double>& x) {
-    return std::accumulate(x.begin(), x.end(), 0.0) / static_cast<double>(x.size());
-  }
-  std::vector<double> direction_;
-  double bias_ = 0;
-  bool centered_ = false;
-};
-
-// Throws Error unless the parts add up to the stream.
-void check_sum(const Model& model, const Stream& stream, std::int64_t position) {
-  const std::vector<double> whole = at_position(stream.last, position);
-  std::vector<double> sum = at_position(stream.embed, position);
-  for (const Stream::Component& part : stream.components) {
-    const std::vector<double> added = at_position(part.added, position);
-    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += added[i];
-  }
-  double largest = 0, difference = 0;
-  for (std::size_t i = 0; i < sum.size(); ++i) {
-    largest = std::max(largest, std::abs(whole[i]));
-    difference = std::max(difference, std::abs(whole[i] - sum[i]));
-  }
-  if (!(difference <= 1e-3 * largest))
-    throw Error(
-        "attribution: expected a residual stream that is a sum of its parts, got a norm of the sum (" +
-        model.family() + " has norms after the sum)");
-}
-
-// The heads of an attention, then its bias.
-void attribute_attention(const Stream::Component& part, std::int64_t position,
-                         const LogitDirection& direction, std::vector<LogitPart>& parts) {
-  const auto here = [&](const Tensor& value, int axis) { return slice(value, axis, position, position + 1); };
-  const std::vector<double> heads =
-      inspect::added_by_heads(here(part.contributions, 2), here(part.out, 1), here(part.added, 1));
-  double rest = direction.of(at_position(part.added, position));
-  const std::int64_t d = part.added.size(2);
-  for (std::int64_t h = 0; h < part.contributions.size(1); ++h) {
-    const std::vector<double> head(heads.begin() + h * d, heads.begin() + (h + 1) * d);
-    parts.push_back({part.name, part.layer, h, direction.of(head)});
-    rest -= parts.back().logit;
-  }
-  parts.push_back({part.name, part.layer, -1, rest});
 }
 
 }  // namespace
@@ -255,22 +143,34 @@ LogitAttribution attribute_logit(const Model& model, const TensorMap& inputs, st
   if (token < 0 || token >= read_out.output.weight.size(0))
     throw Error("attribution: expected a token below " + std::to_string(read_out.output.weight.size(0)) +
                 ", got " + std::to_string(token));
-  const Stream stream = stream_of(model, inputs);
-  if (position < 0 || position >= stream.embed.size(1))
-    throw Error("attribution: expected a position below " + std::to_string(stream.embed.size(1)) + ", got " +
-                std::to_string(position));
-  check_sum(model, stream, position);
-  const LogitDirection direction(read_out, at_position(stream.last, position), token);
+  if (read_out.transform.dense)
+    throw Error("attribution: expected logits that are linear in the normed stream, got an activation (" +
+                model.family() + ")");
+  const Stack& stack = *model.stack_named("decoder");
+  inspect::StreamRecorder recorder(stack, {{"attribution", position}}, inspect::end_of(stack));
+  Taps taps;
+  recorder.listen(taps);
+  Context context{.taps = &taps};
+  model.forward(inputs, {}, context);
+  inspect::StreamSum sum = recorder.sum();
+  if (read_out.norm) sum.apply(*read_out.norm, {.name = "bias"});
+  const Tensor row = read_out.output.weight.embedding(Tensor::from(std::vector<std::int64_t>{token}, {1}),
+                                                      read_out.scale, {});  // [1, D]
+  const std::vector<double> logits = inspect::numbers(heed::sum(sum.values * row.to(DType::f64), 2));
   LogitAttribution result;
-  result.parts.push_back({"embed", -1, -1, direction.of(at_position(stream.embed, position))});
-  for (const Stream::Component& part : stream.components) {
-    if (part.contributions.defined()) {
-      attribute_attention(part, position, direction, result.parts);
+  result.parts.push_back({{.name = "embed"}, 0});
+  double bias = read_out.output.bias.defined()
+                    ? inspect::numbers(read_out.output.bias)[static_cast<std::size_t>(token)]
+                    : 0;
+  for (std::size_t i = 0; i < logits.size(); ++i) {
+    const StreamPart& part = sum.parts[i];
+    if (part.layer >= 0) {
+      result.parts.push_back({part, logits[i]});
     } else {
-      result.parts.push_back({part.name, part.layer, -1, direction.of(at_position(part.added, position))});
+      (part.name == "bias" ? bias : result.parts.front().logit) += logits[i];
     }
   }
-  result.parts.push_back({"bias", -1, -1, direction.bias()});
+  result.parts.push_back({{.name = "bias"}, bias});
   for (const LogitPart& part : result.parts) result.logit += part.logit;
   return result;
 }

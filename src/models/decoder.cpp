@@ -54,6 +54,9 @@ class AssembledDecoder final : public Assembled<DecoderModel> {
   std::optional<ReadOut> read_out() const override {
     return parts_.output.weight.defined() ? std::optional(parts_.read_out()) : std::nullopt;
   }
+  const Stack* stack_named(const std::string& name) const override {
+    return name == parts_.stack.name ? &parts_.stack : nullptr;
+  }
 
   TensorMap forward(const TensorMap& inputs, const ForwardOptions& options, Context& context) const override;
   Tensor loss(const ModelInput& input, const Tensor& labels, const CrossEntropyOptions& options,
@@ -142,6 +145,7 @@ TensorMap AssembledDecoder::forward(const TensorMap& inputs, const ForwardOption
 
 Tensor DecoderParts::operator()(const ModelInput& input, Pass& pass, StackState* state) const {
   pass.self.causal = true;
+  pass.name = stack.name;
   const Tensor x = embeddings(input, pass);
   return apply_dropout(stack(x, pass, state), stack_dropout, pass.context);
 }

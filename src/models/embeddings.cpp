@@ -1,6 +1,9 @@
 // What enters the first layer.
 #include "models/embeddings.h"
 
+#include <utility>
+#include <vector>
+
 #include "heed/ops/elementwise.h"
 #include "heed/ops/embedding.h"
 #include "heed/ops/shape.h"
@@ -27,6 +30,36 @@ PositionIds without(const Tensor& ids, std::int64_t padding, const PositionIds& 
   }
   return PositionIds(positions);
 }
+
+// What listeners hear of the sum of embeddings: the taps `embed.tokens`, `.types` and `.positions`.
+class EmbeddingParts {
+ public:
+  EmbeddingParts(const InputEmbeddings& embeddings, const Pass& pass)
+      : embeddings_(embeddings), context_(pass.context), name_(pass.name + ".embed.") {}
+  /// `make()` gives what this part adds, [B, T, E].
+  template <class Make>
+  void add(const char* what, Make make) {
+    if (context_.wants(name_ + what)) parts_.emplace_back(name_ + what, make());
+  }
+  /// Passes each part on, as the norm of the whole and the projection change it.
+  void offer(const Tensor& whole) {
+    for (auto& [name, part] : parts_) {
+      if (embeddings_.norm) part = embeddings_.norm->of_part(part, whole).to(whole.dtype());
+      if (embeddings_.projection) {
+        Linear no_bias = *embeddings_.projection;
+        no_bias.bias = {};
+        part = no_bias(part);
+      }
+      tap(context_, name, part);
+    }
+  }
+
+ private:
+  const InputEmbeddings& embeddings_;
+  Context& context_;
+  std::string name_;
+  std::vector<std::pair<std::string, Tensor>> parts_;
+};
 
 }  // namespace
 
@@ -62,17 +95,25 @@ Tensor InputEmbeddings::operator()(const ModelInput& given, const Pass& pass) co
     }
     return (*frontend)(given, pass.self.key_mask, context);
   }
+  EmbeddingParts parts(*this, pass);
   const Tensor& ids = given.ids;
   Tensor x = ids.defined() ? tokens(ids) : given.embeddings;  // [B, T, E]
   if (!ids.defined() && given_scale != 1.0) x = x * given_scale;
   if (token_norm) x = (*token_norm)(x);
-  if (token_types.defined())
-    x = x +
+  parts.add("tokens", [&] { return x; });
+  if (token_types.defined()) {
+    const Tensor types =
         embedding(token_types, given.type_ids.defined() ? given.type_ids : Tensor::zeros({1}, DType::i64));
+    parts.add("types", [&] { return types + Tensor::zeros(x.shape(), x.dtype()); });
+    x = x + types;
+  }
   if (positions) {
     const bool skips = unpositioned && ids.defined();
-    x = positions->embed(x, skips ? without(ids, *unpositioned, position_ids) : position_ids);
+    const PositionIds own = skips ? without(ids, *unpositioned, position_ids) : position_ids;
+    parts.add("positions", [&] { return positions->embed(Tensor::zeros(x.shape(), x.dtype()), own); });
+    x = positions->embed(x, own);
   }
+  parts.offer(x);
   x = apply_dropout(norm ? (*norm)(x) : x, dropout, context);
   return projection ? (*projection)(x) : x;  // [B, T, D]
 }

@@ -53,6 +53,9 @@ class AssembledEncoder final : public Assembled<EncoderModel> {
   std::int64_t vocab_size() const override { return config_.vocab_size; }
   EncoderHead head() const override { return config_.head; }
   std::string stack_name() const override { return parts_.stack.name; }
+  const Stack* stack_named(const std::string& name) const override {
+    return name == parts_.stack.name ? &parts_.stack : nullptr;
+  }
   const std::vector<std::string>& labels() const override { return config_.labels; }
   std::optional<LabelProblem> problem() const override { return config_.problem; }
   std::optional<Activation> score_activation() const override { return config_.score_activation; }
@@ -106,6 +109,7 @@ AssembledEncoder::Encoded AssembledEncoder::run(const ModelInput& input, Context
   const Tensor shown = parts_.embeddings.token_mask(input);
   pass.self = visible(shown);
   pass.self.causal = parts_.causal;
+  pass.name = parts_.stack.name;
   Tensor x = parts_.embeddings(input, pass);
   if (parts_.embeddings.frontend) parts_.embeddings.frontend->prepare(input.values, pass);
   if (const Tensor& mask = pass.self.key_mask; parts_.clears_padding && mask.defined())

@@ -25,6 +25,10 @@ class AssembledEncoderDecoder final : public Assembled<EncoderDecoderModel> {
   std::int64_t pad_id() const override { return traits_.pad_id; }
   std::int64_t eos_id() const override { return traits_.eos_id; }
   std::optional<ReadOut> read_out() const override { return parts_.decoder.read_out(); }
+  const Stack* stack_named(const std::string& name) const override {
+    if (name == parts_.encoder.name) return &parts_.encoder;
+    return name == parts_.decoder.stack.name ? &parts_.decoder.stack : nullptr;
+  }
 
   TensorMap forward(const TensorMap& inputs, const ForwardOptions& options, Context& context) const override;
   Tensor decoder_inputs(const Tensor& labels, std::int64_t ignored) const override {
@@ -136,6 +140,7 @@ MaskedStates EncoderDecoderParts::encode(const ModelInput& input, Context& conte
   Pass pass(context);
   const Tensor mask = source.token_mask(input);
   pass.self = see_only(mask);
+  pass.name = encoder.name;
   const Tensor x = source(input, pass);
   if (source.frontend) source.frontend->prepare(input.values, pass);
   return {apply_dropout(encoder(x, pass), encoder_dropout, context), mask};

@@ -48,9 +48,11 @@ Tensor heads_of_kind(const FusedQkv& fused, const Tensor& all, std::size_t kind,
   return heads_first(part, norm);
 }
 
-struct KeysAndValues {
-  Tensor keys, values;  // [B, K, S, d], views
-};
+}  // namespace
+
+Tensor project_queries(const MultiHeadAttention& a, const Tensor& x) {
+  return split_heads(a.q(x), a.heads, a.q_norm);
+}
 
 KeysAndValues project_memory(const MultiHeadAttention& a, const Tensor& memory) {
   if (!a.fused) {
@@ -61,8 +63,6 @@ KeysAndValues project_memory(const MultiHeadAttention& a, const Tensor& memory) 
   return {heads_of_kind(*a.fused, all, 1, a.kv_heads, a.k_norm),
           heads_of_kind(*a.fused, all, 2, a.kv_heads, {})};
 }
-
-}  // namespace
 
 ProjectedHeads project_heads(const MultiHeadAttention& a, const Tensor& x) {
   if (!a.fused) {
@@ -213,7 +213,8 @@ Tensor MultiHeadAttention::attend(Tensor queries, Tensor keys, Tensor values, At
 Tensor SelfAttention::operator()(const Tensor& x, Pass& pass, PartState* state) const {
   auto [queries, keys, values] = project_heads(attention, x);
   if (const bool given = pass.rotation.defined(); given || attention.rotary != nullptr) {
-    const Tensor& cos_sin = given ? pass.rotation : pass.cos_sin(*attention.rotary, queries);
+    Tensor cos_sin = given ? pass.rotation : pass.cos_sin(*attention.rotary, queries);  // [T, r] or [B, T, r]
+    pass.tap("rotation", cos_sin, {-1, cos_sin.rank() - 2, -1});
     const RotaryLayout layout = given ? RotaryLayout::halves : attention.rotary->layout();
     queries = rotary(queries, cos_sin, layout);
     keys = rotary(keys, cos_sin, layout);
@@ -235,7 +236,7 @@ std::unique_ptr<PartState> SelfAttention::make_state(const Tensor&) const {
 }
 
 Tensor CrossAttention::operator()(const Tensor& x, Pass& pass, PartState* state) const {
-  const Tensor queries = split_heads(attention.q(x), attention.heads, attention.q_norm);
+  const Tensor queries = project_queries(attention, x);
   if (state != nullptr) {
     auto& memory = static_cast<MemoryState&>(*state);
     memory.store_as(pass.context.cache_dtype);

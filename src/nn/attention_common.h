@@ -16,6 +16,14 @@ struct ProjectedHeads {
 /// The queries, keys and values of x [B, T, D].
 ProjectedHeads project_heads(const MultiHeadAttention& attention, const Tensor& x);
 
+struct KeysAndValues {
+  Tensor keys, values;  // [B, K, S, d], views
+};
+
+/// The queries of a cross-attention, [B, H, T, d], a view, and the keys and values of its memory [B, S, D'].
+Tensor project_queries(const MultiHeadAttention& attention, const Tensor& x);
+KeysAndValues project_memory(const MultiHeadAttention& attention, const Tensor& memory);
+
 /// Throws Error where rows hold several documents that must not see each other, which `kind` of attention
 /// cannot keep apart.
 void refuse_documents(const char* kind, const AttentionOptions& options);

@@ -141,6 +141,7 @@ TEST(Analysis, TellsThatOutputsAreNotFinite) {
   spill(folder / "model.safetensors", bytes);
   for (const Words& words : std::vector<Words>{{"lens", "a b c", "--target", "c b a"},
                                                {"heads", "a b c", "--target", "c b a"},
+                                               {"why", "a b c", "--target", "c b a", "--head", "1.0"},
                                                {"attend", "a b c", "--target", "c b a"},
                                                {"forward", "--text", "a b c", "--target", "c b a"}}) {
     const auto warning = [&](const std::string& model, bool quiet) {

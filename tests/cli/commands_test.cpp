@@ -359,7 +359,7 @@ TEST(Info, TellsWhatTheModelIs) {
   EXPECT_EQ(
       info.at("commands"),
       Json::parse(
-          R"(["translate","evaluate --source","train --init","embed","attend","explore","heads","lens","patch",
+          R"(["translate","evaluate --source","train --init","embed","attend","explore","heads","lens","patch","why",
                           "tokenize","forward","doctor"])"));
   EXPECT_EQ(info.at("bytes"), 460596);
   std::int64_t elements = 0;

@@ -31,6 +31,7 @@ const std::vector<Words>& all_commands() {
                                        {"lens"},
                                        {"heads"},
                                        {"patch"},
+                                       {"why"},
                                        {"doctor"},
                                        {"tokenize"},
                                        {"forward"},

@@ -76,6 +76,8 @@ TEST(Recurrent, IsMeasuredAndPatchedWhereItCan) {
               HasSubstr("--site: expected heads of a recurrent model, got attention"));
   expect_error(1, {"heads", "--model", model, "a b c"},
                "expected a model with heads and residual streams, got heed_recurrent");
+  expect_error(1, {"why", "--model", model, "a b c", "--target", "c", "--head", "0.0"},
+               "why: expected a model with heads and residual streams, got heed_recurrent");
 }
 
 TEST(Recurrent, WithoutAttentionThereIsNothingToShow) {

@@ -121,6 +121,44 @@ TEST_P(FamilyTaps, NamesAndShapesAreThoseOfTheDocs) {
   EXPECT_GT(layers, 0);
 }
 
+// Embeddings of tokens, types and positions leave the bias of a norm or a projection, which all tokens share.
+TEST_P(FamilyTaps, EmbeddingsAddUpToTheFirstStream) {
+  for (const std::string stack : {"encoder", "decoder", "text_encoder"}) {
+    const TensorMap heard = values("*");
+    if (!heard.contains(stack + ".embed.tokens")) continue;
+    Tensor rest = heard.at(stack + ".embed");
+    for (const char* part : {"tokens", "types", "positions"}) {
+      const auto found = heard.find(stack + ".embed." + part);
+      if (found == heard.end()) continue;
+      ASSERT_EQ(found->second.shape(), rest.shape()) << part;
+      rest = rest - found->second;
+    }
+    const Tensor first = slice(slice(rest, 0, 0, 1), 1, 0, 1);
+    const Tensor embed = heard.at(stack + ".embed");
+    const Tensor unpadded = slice(rest, 0, 0, 1);  // padding may be cleared
+    EXPECT_LE(largest_difference(unpadded, broadcast_to(first, unpadded.shape())),
+              1e-5 * std::max(1.0, largest_difference(embed, embed * 0.0)))
+        << stack;
+  }
+}
+
+// One rotation of each pair of dims, whose length is that of all pairs.
+TEST_P(FamilyTaps, RotationsTurnQueriesAndKeys) {
+  TensorMap heard;
+  Taps taps;
+  taps.listen("*.rotation", [&](const std::string& name, Tensor& value) { heard[name] = value.clone(); });
+  run(&taps);
+  for (const auto& [name, table] : heard) {
+    const std::vector<double> row = doubles(table);
+    const auto half = static_cast<std::size_t>(table.size(table.rank() - 1) / 2);
+    for (std::size_t i = 0; i < row.size(); i += 2 * half) {
+      for (std::size_t pair = 0; pair < half; ++pair)
+        EXPECT_NEAR(std::hypot(row[i + pair], row[i + half + pair]), std::hypot(row[i], row[i + half]), 1e-5)
+            << name;
+    }
+  }
+}
+
 TEST_P(FamilyTaps, PartsAreThoseOfTheWhole) {
   for (const char* kind : {"weights", "scores"}) {
     const std::string pattern = std::string("*_attn.") + kind;

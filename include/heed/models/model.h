@@ -25,6 +25,8 @@
 
 namespace HEED_API heed {
 
+struct Stack;
+
 /// A trained tensor under its name in model.safetensors.
 struct Parameter {
   std::string name;
@@ -111,6 +113,9 @@ class Model {
   /// What makes logits of the residual stream of the layers that predict the next token; nothing for other
   /// models.
   virtual std::optional<ReadOut> read_out() const { return std::nullopt; }
+  /// The layers whose taps begin with `name`: `encoder`, `decoder` or EncoderModel::stack_name(). Null where
+  /// there are none, and for recurrent models, whose layers are no sublayers.
+  virtual const Stack* stack_named(const std::string&) const { return nullptr; }
   /// Settings of config.json that are unknown and ignored, as "key" or "outer.key". transformers ignores
   /// unknown settings too.
   virtual std::vector<std::string> unknown_settings() const { return {}; }

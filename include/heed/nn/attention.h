@@ -1,11 +1,13 @@
 // Multi-head attention (Vaswani et al. 2017, section 3.2.2) as parts of a layer: self-attention and
 // cross-attention, and the keys and values that they remember while decoding.
 //
-// Taps below the part's name: `q` [B, H, T, d], `k` and `v` [B, K, S, d] before the scores; `scores`
-// [B, H, T, S], scaled, capped, with biases and masks (-inf); `weights` [B, H, T, S] after the softmax;
-// `heads` [B, H, T, d], what each head reads; `contributions` [B, H, T, D], each head's part of the output
-// projection, without bias; `out` [B, T, D] after the output projection. Scores and weights are computed for
-// the heads and queries that listeners select, and never without one; replacing them changes the result.
+// Taps below the part's name: `rotation` [T, r], or [B, T, r] where rows have their own positions, the
+// cosines and sines that rotate queries and keys; `q` [B, H, T, d], `k` and `v` [B, K, S, d] before the
+// scores; `scores` [B, H, T, S], scaled, capped, with biases and masks (-inf); `weights` [B, H, T, S] after
+// the softmax; `heads` [B, H, T, d], what each head reads; `contributions` [B, H, T, D], each head's part of
+// the output projection, without bias; `out` [B, T, D] after the output projection. Scores and weights are
+// computed for the heads and queries that listeners select, and never without one; replacing them changes the
+// result.
 #pragma once
 
 #include <array>

@@ -51,6 +51,12 @@ class Part {
   }
   /// An empty state; null for a part that remembers nothing. `memory` [B, S, D'] is that of cross-attention.
   std::unique_ptr<PartState> make_state(const Tensor& memory) const { return held_->make_state(memory); }
+  /// The part, if it is of this kind; else null.
+  template <class Kind>
+  const Kind* as() const {
+    const auto* holder = dynamic_cast<const Holder<Kind>*>(held_.get());
+    return holder != nullptr ? &holder->kind : nullptr;
+  }
 
  private:
   struct Held {

@@ -1,0 +1,426 @@
+// heed why: what of two residual streams makes a head attend from a query to a key.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <numeric>
+
+#include "cli/analysis_input.h"
+#include "cli/cli.h"
+#include "cli/input.h"
+#include "cli/option_values.h"
+#include "cli/task_arguments.h"
+#include "files/input_file.h"
+#include "heed/inspect/analysis.h"
+#include "heed/io/json.h"
+#include "inspect/token_input.h"
+#include "plot/labels.h"
+
+namespace heed::cli {
+namespace {
+
+constexpr std::size_t kFigureParts = 14;  // rows and columns of the figure, the rest is summed
+
+struct WhyArguments {
+  std::string text, kind, head;
+  std::optional<std::string> target;
+  std::optional<std::int64_t> query, key;
+  ModelChoice model;
+  std::int64_t top_k = 10;
+  std::filesystem::path output;
+};
+
+struct HeadName {
+  std::int64_t layer = 0, head = 0;
+};
+
+HeadName head_named(const std::string& text) {
+  HeadName name;
+  const char *begin = text.data(), *end = begin + text.size();
+  const auto layer = std::from_chars(begin, end, name.layer);
+  const bool split = layer.ec == std::errc() && layer.ptr != end && *layer.ptr == '.';
+  const auto head = std::from_chars(split ? layer.ptr + 1 : end, end, name.head);
+  if (head.ec != std::errc() || head.ptr != end || name.layer < 0 || name.head < 0)
+    throw UsageError("--head: expected LAYER.HEAD, as 5.1, got " + text);
+  return name;
+}
+
+// "head 5.1", "ff 3", "attn bias 3", "token"
+std::string part_label(const StreamPart& part) {
+  if (part.layer < 0) return part.name == "embed_bias" ? "embed bias" : part.name;
+  const auto named = [&](const char* sublayer, const char* label) {
+    return part.name.starts_with(sublayer) ? std::optional<std::string>(label) : std::nullopt;
+  };
+  std::string sublayer =
+      named("self_attn", "attn")
+          .value_or(named("cross_attn", "cross").value_or(named("feed_forward", "ff").value_or(part.name)));
+  if (part.head >= 0)
+    return fmt::format("{} {}.{}", sublayer == "attn" ? "head" : sublayer, part.layer, part.head);
+  if (part.name.ends_with("_norm")) {
+    sublayer += " norm";
+  } else if (part.name.ends_with("_attn")) {
+    sublayer += " bias";
+  }
+  return fmt::format("{} {}", sublayer, part.layer);
+}
+
+// A score with the names of what it is of.
+struct Explained {
+  ScoreAttribution score;
+  AttentionKind kind;
+  HeadName head;
+  std::int64_t query = 0;
+  std::vector<std::string> query_tokens, key_tokens;  // as the tokenizer has them
+
+  std::size_t queries() const { return score.query_parts.size(); }
+  std::size_t keys() const { return score.key_parts.size(); }
+};
+
+// The sum over one side, for each part of the other.
+struct Sides {
+  std::vector<double> query, key;
+  double magnitude = 0;  // sum of the pairs' absolute values, and of the position bias
+};
+
+Sides sides_of(const ScoreAttribution& score) {
+  Sides sides{std::vector<double>(score.query_parts.size()), std::vector<double>(score.key_parts.size()),
+              std::abs(score.position_bias)};
+  for (std::size_t i = 0; i < sides.query.size(); ++i) {
+    for (std::size_t j = 0; j < sides.key.size(); ++j) {
+      sides.query[i] += score.pairs[i][j];
+      sides.key[j] += score.pairs[i][j];
+      sides.magnitude += std::abs(score.pairs[i][j]);
+    }
+  }
+  return sides;
+}
+
+// The indices of the largest values, the largest first.
+std::vector<std::size_t> largest(const std::vector<double>& values, std::size_t count) {
+  std::vector<std::size_t> order(values.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return std::abs(values[a]) > std::abs(values[b]); });
+  order.resize(std::min(count, order.size()));
+  return order;
+}
+
+std::string signed_number(double x, int digits = 3) {
+  const std::string text = fmt::format("{:+.{}f}", x, digits);
+  return std::strtod(text.c_str(), nullptr) == 0 ? text.substr(1) : text;  // no sign for what rounds to 0
+}
+
+// A cell of a column of contributions, shaded by its part of the largest.
+HeatCell contribution(double x, double largest) { return {signed_number(x), largest > 0 ? x / largest : 0}; }
+
+std::string place_of(const std::vector<std::string>& shown, std::int64_t position) {
+  return fmt::format("{} ({})", plot::visible(shown[static_cast<std::size_t>(position)]), position);
+}
+
+HeatTable pairs_table(const Explained& e, const Sides& sides, std::int64_t top_k, const std::string& title) {
+  std::vector<double> all;
+  for (const auto& row : e.score.pairs) all.insert(all.end(), row.begin(), row.end());
+  const std::vector<std::size_t> order = largest(all, static_cast<std::size_t>(top_k));
+  const double most = std::abs(all[order.front()]);
+  const auto share = [&](double x) {
+    return fmt::format("{:.1f} %", sides.magnitude > 0 ? 100 * std::abs(x) / sides.magnitude : 0);
+  };
+  HeatTable table{.title = title,
+                  .rows_title = "query part",
+                  .legend = fmt::format("score {:.3f} = the sum, weight {:.3f}; share: of the sum of "
+                                        "absolute values",
+                                        e.score.score, e.score.weight),
+                  .rows = {},
+                  .columns = {"key part", "adds", "share"},
+                  .cells = {}};
+  double rest = e.score.score - e.score.position_bias, rest_magnitude = sides.magnitude;
+  for (const std::size_t i : order) {
+    const StreamPart &query = e.score.query_parts[i / e.keys()], &key = e.score.key_parts[i % e.keys()];
+    table.rows.push_back(part_label(query));
+    table.cells.push_back({{part_label(key), 0}, contribution(all[i], most), {share(all[i]), 0}});
+    rest -= all[i];
+    rest_magnitude -= std::abs(all[i]);
+  }
+  if (order.size() < all.size()) {
+    table.rows.emplace_back("others");
+    table.cells.push_back({{fmt::format("{} pairs", all.size() - order.size()), 0},
+                           contribution(rest, most),
+                           {share(rest_magnitude - std::abs(e.score.position_bias)), 0}});
+  }
+  if (e.score.position_bias != 0) {
+    table.rows.emplace_back("positions");
+    table.cells.push_back(
+        {{"", 0}, contribution(e.score.position_bias, most), {share(e.score.position_bias), 0}});
+  }
+  return table;
+}
+
+// The sums over the other side, of the strongest parts of each.
+HeatTable sides_table(const Explained& e, const Sides& sides, std::int64_t top_k) {
+  HeatTable table{.title = "Summed over the other side",
+                  .rows_title = "",
+                  .legend = "",
+                  .rows = {},
+                  .columns = {"query part", "adds", "key part", "adds"},
+                  .cells = {}};
+  const auto most = [](const std::vector<double>& values) {
+    double magnitude = 0;
+    for (const double x : values) magnitude = std::max(magnitude, std::abs(x));
+    return magnitude;
+  };
+  const auto count = static_cast<std::size_t>(top_k);
+  const std::vector<std::size_t> queries = largest(sides.query, count), keys = largest(sides.key, count);
+  const auto add = [&](std::size_t line, const std::vector<StreamPart>& parts,
+                       const std::vector<double>& sums, const std::vector<std::size_t>& order) {
+    std::vector<HeatCell>& row = table.cells[line];
+    if (line < order.size()) {
+      row.push_back({part_label(parts[order[line]]), 0});
+      row.push_back(contribution(sums[order[line]], most(sums)));
+    } else if (line == order.size() && order.size() < sums.size()) {
+      double rest = std::accumulate(sums.begin(), sums.end(), 0.0);
+      for (const std::size_t i : order) rest -= sums[i];
+      row.push_back({fmt::format("{} others", sums.size() - order.size()), 0});
+      row.push_back(contribution(rest, most(sums)));
+    } else {
+      row.insert(row.end(), 2, HeatCell{"", 0});
+    }
+  };
+  const auto lines = [&](const std::vector<std::size_t>& order, const std::vector<double>& sums) {
+    return order.size() + (order.size() < sums.size() ? 1 : 0);
+  };
+  for (std::size_t line = 0; line < std::max(lines(queries, sides.query), lines(keys, sides.key)); ++line) {
+    table.rows.emplace_back("");
+    table.cells.emplace_back();
+    add(line, e.score.query_parts, sides.query, queries);
+    add(line, e.score.key_parts, sides.key, keys);
+  }
+  return table;
+}
+
+// Rows or columns of the figure: groups of parts, the strongest alone in the order of the layers, the others
+// together.
+struct FigureParts {
+  std::vector<std::string> labels;
+  std::vector<std::vector<std::size_t>> groups;
+};
+
+FigureParts figure_parts(const std::vector<StreamPart>& parts, const std::vector<double>& magnitudes) {
+  std::vector<std::size_t> chosen = largest(magnitudes, kFigureParts);
+  std::sort(chosen.begin(), chosen.end());
+  FigureParts result;
+  std::vector<std::size_t> others;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    if (std::binary_search(chosen.begin(), chosen.end(), i)) {
+      result.labels.push_back(part_label(parts[i]));
+      result.groups.push_back({i});
+    } else {
+      others.push_back(i);
+    }
+  }
+  if (!others.empty()) {
+    result.labels.push_back(fmt::format("{} others", others.size()));
+    result.groups.push_back(others);
+  }
+  return result;
+}
+
+HeatTable figure_of(const Explained& e, const std::string& title) {
+  std::vector<double> query_mass(e.queries()), key_mass(e.keys());
+  for (std::size_t i = 0; i < e.queries(); ++i) {
+    for (std::size_t j = 0; j < e.keys(); ++j) {
+      query_mass[i] += std::abs(e.score.pairs[i][j]);
+      key_mass[j] += std::abs(e.score.pairs[i][j]);
+    }
+  }
+  const FigureParts rows = figure_parts(e.score.query_parts, query_mass),
+                    columns = figure_parts(e.score.key_parts, key_mass);
+  HeatTable table{.title = title,
+                  .rows_title = "query part",
+                  .legend = fmt::format("score {:.3f}, weight {:.3f}; rows: parts of the query, columns: of "
+                                        "the key",
+                                        e.score.score, e.score.weight),
+                  .shade_legend = "shade: what a pair adds",
+                  .rows = rows.labels,
+                  .columns = columns.labels,
+                  .cells = {}};
+  if (e.score.position_bias != 0)
+    table.legend += fmt::format("; positions add {}", signed_number(e.score.position_bias));
+  double most = 0;  // of the pairs that have a cell, which alone are shaded
+  std::vector<std::vector<double>> sums;
+  for (const auto& row : rows.groups) {
+    sums.emplace_back();
+    for (const auto& column : columns.groups) {
+      double sum = 0;
+      for (const std::size_t i : row) {
+        for (const std::size_t j : column) sum += e.score.pairs[i][j];
+      }
+      sums.back().push_back(sum);
+      if (row.size() == 1 && column.size() == 1) most = std::max(most, std::abs(sum));
+    }
+  }
+  const auto cell = [&](double x, const std::string& row, const std::string& column, bool pair = false) {
+    return HeatCell{signed_number(x, 2), pair && most > 0 ? x / most : 0,
+                    fmt::format("{} × {}: {}", row, column, signed_number(x, 4))};
+  };
+  table.columns.emplace_back("sum");
+  table.rows.emplace_back("sum");
+  std::vector<double> down(columns.groups.size());
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    std::vector<HeatCell>& row = table.cells.emplace_back();
+    double across = 0;
+    for (std::size_t j = 0; j < sums[i].size(); ++j) {
+      const bool pair = rows.groups[i].size() == 1 && columns.groups[j].size() == 1;
+      row.push_back(cell(sums[i][j], rows.labels[i], columns.labels[j], pair));
+      across += sums[i][j];
+      down[j] += sums[i][j];
+    }
+    row.push_back(cell(across, rows.labels[i], "all"));
+  }
+  std::vector<HeatCell>& last = table.cells.emplace_back();
+  for (std::size_t j = 0; j < down.size(); ++j) last.push_back(cell(down[j], "all", columns.labels[j]));
+  last.push_back(cell(std::accumulate(down.begin(), down.end(), 0.0), "all", "all"));
+  return table;
+}
+
+std::string why_json(const Explained& e, const Sides& sides) {
+  JsonWriter json;
+  json.begin_object().field("kind", e.kind.name).field("layer", e.head.layer).field("head", e.head.head);
+  const auto position = [&](const char* side, std::int64_t at, const std::vector<std::string>& tokens) {
+    json.key(side).begin_object().field("position", at);
+    json.field("token", tokens[static_cast<std::size_t>(at)]).end_object();
+  };
+  position("query", e.query, e.query_tokens);
+  position("key", e.score.key, e.key_tokens);
+  json.field("score", e.score.score).field("weight", e.score.weight);
+  json.field("position_bias", e.score.position_bias);
+  const auto number = [](std::int64_t n) { return n < 0 ? std::optional<std::int64_t>() : n; };
+  const auto parts = [&](const char* side, const std::vector<StreamPart>& of,
+                         const std::vector<double>& sums) {
+    json.key(side).begin_array();
+    for (std::size_t i = 0; i < of.size(); ++i)
+      json.begin_object()
+          .field("name", of[i].name)
+          .field("layer", number(of[i].layer))
+          .field("head", number(of[i].head))
+          .field("sum", sums[i])
+          .end_object();
+    json.end_array();
+  };
+  parts("query_parts", e.score.query_parts, sides.query);
+  parts("key_parts", e.score.key_parts, sides.key);
+  return json.field("pairs", e.score.pairs).end_object().text();
+}
+
+// What is read: its inputs, and the tokens or parts that heads of a kind attend from and to.
+struct WhyInput {
+  TensorMap inputs;
+  std::vector<std::string> queries, keys;
+  std::string subtitle;
+};
+
+WhyInput why_input(const WhyArguments& a, const AnalyzedModel& loaded, const AttentionKind& kind,
+                   const Globals& globals) {
+  if (loaded.reads_files()) {
+    refuse_text_option(loaded, "--target", a.target.has_value());
+    const std::string file = file_arguments({a.text}).front();
+    const AnalyzedFile read = analyzed_file(loaded, file);
+    return {read.inputs, read.parts, read.parts, subtitle_of(a.model, shown_name(file))};
+  }
+  std::optional<std::string> target;
+  if (a.target) target = valid_text(*a.target, "--target", globals.quiet);
+  const AnalyzedText text = analyzed_text(loaded, valid_text(a.text, "why", globals.quiet), target);
+  const bool encoder = kind.stack == std::string("encoder");
+  return {text.inputs, tokens_of(encoder ? text.source_ids : text.ids, *loaded.tokenizer),
+          tokens_of(encoder || !kind.is_self() ? text.source_ids : text.ids, *loaded.tokenizer),
+          subtitle_of(a.model, a.target ? a.text + " → " + *a.target : a.text)};
+}
+
+void check_place(const char* option, std::int64_t position, const std::vector<std::string>& tokens) {
+  if (position >= std::ssize(tokens))
+    throw UsageError(
+        fmt::format("{}: expected a position below {}, got {}", option, tokens.size(), position));
+}
+
+void run(const WhyArguments& a, const Globals& globals) {
+  check_svg_file(a.output);
+  const HeadName head = head_named(a.head);
+  const AnalyzedModel loaded = load_analyzed(a.model, globals);
+  const AttentionKind kind = analyzed_kind(a.kind, *loaded.model, "why");
+  const WhyInput input = why_input(a, loaded, kind, globals);
+  const std::int64_t query = a.query.value_or(std::ssize(input.queries) - 1);
+  check_place("--query", query, input.queries);
+  if (a.key) check_place("--key", *a.key, input.keys);
+  const Explained e{.score = attribute_score(*loaded.model, input.inputs,
+                                             {.stack = kind.stack,
+                                              .part = kind.part,
+                                              .layer = head.layer,
+                                              .head = head.head,
+                                              .query = query,
+                                              .key = a.key}),
+                    .kind = kind,
+                    .head = head,
+                    .query = query,
+                    .query_tokens = input.queries,
+                    .key_tokens = input.keys};
+  warn_of_non_finite(*loaded.model, std::isfinite(e.score.score), globals);
+  const auto shown = [&](const std::vector<std::string>& tokens) {
+    return loaded.reads_files() ? tokens : inspect::shown_tokens(tokens, loaded.tokenizer.get());
+  };
+  const std::string title = fmt::format(
+      "Why {}head {}.{} attends from {} to {}", kind.is_self() ? "" : "cross-attention's ", head.layer,
+      head.head, place_of(shown(e.query_tokens), query), place_of(shown(e.key_tokens), e.score.key));
+  const Sides sides = sides_of(e.score);
+  HeatTable figure = figure_of(e, title);
+  figure.subtitle = input.subtitle;
+  show_tables({pairs_table(e, sides, a.top_k, title), sides_table(e, sides, a.top_k)}, figure,
+              why_json(e, sides), a.output, globals);
+}
+
+}  // namespace
+
+void add_why(CLI::App& app, const Globals& globals) {
+  CLI::App* command = app.add_subcommand("why", "Show what makes a head attend from one token to another");
+  auto a = std::make_shared<WhyArguments>();
+  command->add_option("text", a->text, "The text; for an encoder of images or sounds, a file, or - for stdin")
+      ->required();
+  command->add_option("--target", a->target, "Target text, for the decoder of an encoder-decoder")
+      ->type_name("TEXT")
+      ->group("Input");
+  add_model_option(*command, a->model)->required();
+  command->add_option("--head", a->head, "The head: its layer and its number, counted from 0")
+      ->required()
+      ->type_name("LAYER.HEAD")
+      ->group("Output");
+  command->add_option("--query", a->query, "The position that attends (default: the last)")
+      ->transform(whole_number(0))
+      ->type_name("N")
+      ->group("Output");
+  command
+      ->add_option("--key", a->key,
+                   "The position that it attends to (default: the one with the largest weight)")
+      ->transform(whole_number(0))
+      ->type_name("N")
+      ->group("Output");
+  command
+      ->add_option("--kind", a->kind,
+                   "Whose self-attention, or cross-attention (default: that of the stack that predicts)")
+      ->type_name("encoder|decoder|cross")
+      ->group("Output");
+  command->add_option("--top-k", a->top_k, "Pairs and parts to list")
+      ->transform(whole_number(1))
+      ->capture_default_str()
+      ->type_name("N")
+      ->group("Output");
+  command->add_option("--output,-o", a->output, "Write a figure")->type_name("FILE.svg")->group("Output");
+  command->footer(
+      "Examples:\n"
+      "  heed why \"The cat sat on the mat. The cat\" --model gpt2 --head 5.1\n"
+      "  heed why \"The cat sat on the mat. The cat\" --model gpt2 --head 5.1 --query 8 --key 2 --output "
+      "why.svg\n"
+      "  heed why photo.jpg --model ./vit --head 3.0 --query 0\n"
+      "  heed why \"I like tea.\" --model en-fr --target \"J'aime le thé.\" --head 1.3 --kind cross --json");
+  command->callback([a, &globals] { run(*a, globals); });
+}
+
+}  // namespace heed::cli

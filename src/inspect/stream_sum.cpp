@@ -1,0 +1,145 @@
+// The residual stream as a sum of its parts.
+#include "inspect/stream_sum.h"
+
+#include <algorithm>
+#include <cmath>
+#include <span>
+
+#include "heed/error.h"
+#include "heed/ops/elementwise.h"
+#include "heed/ops/reduce.h"
+#include "heed/ops/shape.h"
+#include "inspect/analysis_common.h"
+
+namespace heed::inspect {
+namespace {
+
+constexpr std::pair<const char*, const char*> kEmbeddings[] = {
+    {"tokens", "token"}, {"types", "type"}, {"positions", "position"}};  // taps and parts
+
+double largest_magnitude(const Tensor& x) {
+  double largest = 0;
+  for (const double value : numbers(x)) largest = std::max(largest, std::abs(value));
+  return largest;
+}
+
+// [1, P, D]
+Tensor one_part(const Tensor& values) { return unsqueeze(values, 0); }
+
+std::string layer_name(const Stack& stack, std::int64_t layer) {
+  return stack.name + ".layers." + std::to_string(layer);
+}
+
+// The tap of the stream at the point.
+std::string tap_of(const Stack& stack, const StreamPoint& point) {
+  if (point.layer == std::ssize(stack.layers))
+    return point.layer == 0 ? stack.name + ".embed" : layer_name(stack, point.layer - 1) + ".out";
+  constexpr const char* kSteps[] = {".in", ".mid", ".mid2"};
+  return layer_name(stack, point.layer) + kSteps[point.step];
+}
+
+}  // namespace
+
+Tensor StreamSum::whole() const { return heed::sum(values, 0); }
+
+void StreamSum::add(const std::vector<StreamPart>& names, const Tensor& added) {
+  parts.insert(parts.end(), names.begin(), names.end());
+  values = values.defined() ? concat({values, added}, 0) : added;
+}
+
+void StreamSum::apply(const Norm& norm, const StreamPart& bias) {
+  const Tensor sum = whole();
+  values = norm.of_part(values, sum);
+  if (norm.bias.defined()) add({bias}, one_part(broadcast_to(norm.bias.to(DType::f64), sum.shape())));
+}
+
+StreamPoint end_of(const Stack& stack) { return {.layer = std::ssize(stack.layers), .step = 0}; }
+
+template <class Visit>
+void StreamRecorder::each_step(Visit visit) const {
+  for (std::int64_t layer = 0; layer < std::ssize(stack_.layers) && layer <= point_.layer; ++layer) {
+    const std::vector<ResidualStep>& steps = stack_.layers[static_cast<std::size_t>(layer)].steps;
+    const std::size_t end = layer < point_.layer ? steps.size() : point_.step;
+    for (std::size_t step = 0; step < end; ++step) visit(layer, steps[step]);
+  }
+}
+
+Tensor StreamRecorder::at_positions(const Tensor& value, int axis) const {
+  const Shape shape(std::span<const std::int64_t>(value.shape().begin() + 1, value.shape().end()));
+  const Tensor row = reshape(value, shape);
+  std::vector<Tensor> chosen;
+  for (const auto& [what, position] : positions_) {
+    check_position(what, position, value.size(axis));
+    chosen.push_back(slice(row, axis - 1, position, position + 1));
+  }
+  return concat(chosen, axis - 1).clone();
+}
+
+void StreamRecorder::listen(Taps& taps) {
+  const auto keep = [&](const std::string& tap, Tensor& place, int axis) {
+    taps.listen(
+        tap, [this, &place, axis](const std::string&, Tensor& value) { place = at_positions(value, axis); });
+  };
+  keep(stack_.name + ".embed", embeddings_[""], 1);
+  for (const auto& [tap, name] : kEmbeddings) keep(stack_.name + ".embed." + tap, embeddings_[name], 1);
+  each_step([&](std::int64_t layer, const ResidualStep& step) {
+    for (const Sublayer& sublayer : step.sublayers) {
+      const std::string name = layer_name(stack_, layer) + "." + sublayer.name;
+      Added& added = added_[name];
+      keep(name + ".contributions", added.contributions, 2);
+      keep(name + ".out", added.out, 1);
+      keep(name + ".added", added.added, 1);
+    }
+  });
+  keep(tap_of(stack_, point_), stream_, 1);
+}
+
+void StreamRecorder::add_embeddings(StreamSum& sum) const {
+  const Tensor whole = embeddings_.at("").to(DType::f64);
+  Tensor rest = whole;
+  for (const auto& [tap, name] : kEmbeddings) {
+    const Tensor& part = embeddings_.at(name);
+    if (!part.defined()) continue;
+    const Tensor exact = part.to(DType::f64);
+    sum.add({{.name = name}}, one_part(exact));
+    rest = rest - exact;
+  }
+  if (sum.parts.empty()) return sum.add({{.name = "embed"}}, one_part(whole));
+  if (largest_magnitude(rest) > 1e-6 * largest_magnitude(whole))
+    sum.add({{.name = "embed_bias"}}, one_part(rest));
+}
+
+void StreamRecorder::add_sublayer(StreamSum& sum, std::int64_t layer, const std::string& name) const {
+  const Added& recorded = added_.at(layer_name(stack_, layer) + "." + name);
+  const Tensor added = recorded.added.to(DType::f64);
+  if (!recorded.contributions.defined()) return sum.add({{.name = name, .layer = layer}}, one_part(added));
+  const Tensor heads = Tensor::from(scaled_as(recorded.contributions, recorded.out, recorded.added),
+                                    recorded.contributions.shape());
+  std::vector<StreamPart> names;
+  for (std::int64_t head = 0; head < heads.size(0); ++head) names.push_back({name, layer, head});
+  sum.add(names, heads);
+  sum.add({{.name = name, .layer = layer}}, one_part(added - heed::sum(heads, 0)));
+}
+
+StreamSum StreamRecorder::sum() const {
+  StreamSum sum;
+  add_embeddings(sum);
+  const auto apply = [&](const std::optional<Norm>& norm, const Sublayer& sublayer, std::int64_t layer) {
+    if (norm) sum.apply(*norm, {.name = sublayer.name + "_norm", .layer = layer});
+  };
+  each_step([&](std::int64_t layer, const ResidualStep& step) {
+    apply(step.norm_input, step.sublayers.front(), layer);
+    for (const Sublayer& sublayer : step.sublayers) add_sublayer(sum, layer, sublayer.name);
+    apply(step.norm_sum, step.sublayers.back(), layer);
+  });
+  const Tensor stream = stream_.to(DType::f64);
+  HEED_ASSERT(!(largest_magnitude(stream - sum.whole()) > 1e-3 * largest_magnitude(stream)),
+              "the parts of a stream add up to it");
+  if (point_.layer < std::ssize(stack_.layers)) {
+    const ResidualStep& next = stack_.layers[static_cast<std::size_t>(point_.layer)].steps[point_.step];
+    apply(next.norm_input, next.sublayers.front(), point_.layer);
+  }
+  return sum;
+}
+
+}  // namespace heed::inspect

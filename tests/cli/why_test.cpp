@@ -1,0 +1,99 @@
+// heed why: its tables, JSON and figure, and what it refuses.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "command.h"
+
+namespace heed::cli_test {
+namespace {
+
+using testing::HasSubstr;
+
+// Of the tiny encoder-decoder.
+Words why(const Words& more) {
+  Words words{"why", "a b c", "--model", tiny_model(), "--target", "c b a"};
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+TEST(Why, TermsAddUpToTheScore) {
+  for (const std::string kind : {"encoder", "decoder", "cross"}) {
+    const Json value =
+        json_lines(output_of(why({"--head", "1.1", "--query", "2", "--kind", kind, "--json"}))).front();
+    EXPECT_EQ(value["kind"], kind);
+    EXPECT_EQ(value["layer"], 1);
+    EXPECT_EQ(value["head"], 1);
+    EXPECT_EQ(value["query"]["position"], 2);
+    const bool of_target = kind != "encoder";
+    EXPECT_EQ(value["query"]["token"], of_target ? "▁b" : "▁c") << kind;
+    double sum = value["position_bias"];
+    std::size_t row = 0;
+    for (const Json& part : value["query_parts"]) {
+      double across = 0;
+      ASSERT_EQ(value["pairs"][row].size(), value["key_parts"].size());
+      for (const double pair : value["pairs"][row++]) across += pair;
+      EXPECT_NEAR(across, part["sum"].get<double>(), 1e-9) << part;
+      sum += across;
+    }
+    EXPECT_EQ(row, value["pairs"].size());
+    EXPECT_NEAR(sum, value["score"].get<double>(), 1e-4) << kind;
+    EXPECT_GT(value["weight"].get<double>(), 0);
+  }
+}
+
+TEST(Why, TablesEndWithTheRest) {
+  const Result table = run(why({"--head", "1.0", "--top-k", "3"}));
+  ASSERT_EQ(table.status, 0) << table.err;
+  const std::vector<std::string> all = lines(table.out);
+  EXPECT_THAT(all[0], testing::StartsWith("Why head 1.0 attends from ·a (3) to "));
+  EXPECT_THAT(all[1], HasSubstr("query part"));
+  EXPECT_THAT(all[5], testing::ContainsRegex(" others +[0-9]+ pairs +"));
+  EXPECT_THAT(table.out, HasSubstr("Summed over the other side\n"));
+  EXPECT_THAT(table.out, testing::Not(HasSubstr("▁")));
+  for (const std::string& line : all)
+    EXPECT_LE(line.size(), 82u) << line;  // some have characters of two bytes
+  EXPECT_THAT(run(why({"--head", "0.0", "--top-k", "1000"})).out, testing::Not(HasSubstr("others")));
+  EXPECT_THAT(run(why({"--head", "0.0", "--kind", "cross"})).out,
+              HasSubstr("Why cross-attention's head 0.0"));
+}
+
+TEST(Why, FigureHasTheSums) {
+  const Folder folder;
+  ASSERT_EQ(run(why({"--head", "1.0", "--key", "1", "--output", folder / "why.svg"})).status, 0);
+  const std::string figure = slurp(folder / "why.svg");
+  EXPECT_THAT(figure, testing::StartsWith("<svg"));
+  EXPECT_THAT(figure, HasSubstr("Why head 1.0 attends from ·a (3) to ·c (1)"));
+  EXPECT_THAT(figure, HasSubstr("<title>all × all: "));
+  EXPECT_THAT(figure, HasSubstr(": a b c → c b a</text>"));
+}
+
+TEST(Why, ReadsImages) {
+  const std::string fixtures = HEED_FIXTURES;
+  const Result result = run({"why", fixtures + "/image/pictures/photo.jpg", "--model", fixtures + "/vit",
+                             "--head", "1.2", "--query", "0", "--json"});
+  ASSERT_EQ(result.status, 0) << result.err;
+  const Json value = Json::parse(result.out);
+  EXPECT_EQ(value["kind"], "encoder");
+  EXPECT_EQ(value["query_parts"][0]["name"], "embed");
+}
+
+TEST(Why, RefusesWhatDoesNotFit) {
+  for (const char* head : {"1", "1.", ".1", "a.b", "1.2.3", "-1.0", ""})
+    expect_error(2, why({"--head", head}), std::string("--head: expected LAYER.HEAD, as 5.1, got ") + head);
+  expect_error(2, why({"--head", "1.0", "--query", "4"}), "--query: expected a position below 4, got 4");
+  expect_error(2, why({"--head", "1.0", "--kind", "cross", "--key", "4"}),
+               "--key: expected a position below 4, got 4");
+  expect_error(2, why({"--head", "1.0", "--output", "x.png"}), "ending in .svg");
+  expect_error(2, why({"--head", "1.0", "--kind", "mine"}),
+               "--kind: expected cross, encoder or decoder, got mine");
+  expect_error(2, why({}), "--head");
+  expect_error(1, why({"--head", "9.0"}), "why: expected a layer below ");
+  expect_error(1, why({"--head", "1.99"}), "why: expected a head below ");
+  expect_error(1, why({"--head", "1.0", "--query", "0", "--key", "2"}), "(masked)");
+}
+
+}  // namespace
+}  // namespace heed::cli_test
