@@ -43,9 +43,9 @@ CLI::Option* add_cache_dtype_option(CLI::App& command, std::optional<CacheDType>
 }
 
 void add_weight_options(CLI::App& command, WeightArguments& weights) {
-  accept_words(
-      command.add_option("--dtype", weights.dtype, "Type of the weights in memory; bf16 halves them"),
-      {"f32", "bf16"})
+  accept_words(command.add_option("--dtype", weights.dtype,
+                                  "Type of the weights in memory; bf16 halves those of f32 files"),
+               {"f32", "bf16"})
       ->capture_default_str()
       ->group("Model");
   add_activations_option(command, weights);

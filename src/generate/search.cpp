@@ -183,6 +183,8 @@ std::vector<std::vector<Hypothesis>> search(Decoding& decoding,
   const std::vector<generate::Processors> processors = processors_for(prompts, options, hooks);
   Context watched = context;
   watched.cache_dtype = options.cache_dtype;
+  for (const generate::Processors& one : processors)
+    watched.cache_length = std::max(watched.cache_length, one.max_length());
   if (hooks.stop != nullptr) watched.stop = hooks.stop;
   generate::AttentionRecorder recorder(hooks.capture, watched);
   const generate::SearchState state{decoding, prompts, options, processors, sample_ids, hooks, recorder};

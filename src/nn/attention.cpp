@@ -221,7 +221,7 @@ Tensor SelfAttention::operator()(const Tensor& x, Pass& pass, PartState* state) 
   }
   if (state != nullptr) {
     auto& past = static_cast<KeyValueState&>(*state);
-    past.append(keys, values, pass.past, pass.context.cache_dtype);
+    past.append(keys, values, pass.past, pass.context.cache_dtype, pass.context.cache_length);
     const std::int64_t length = pass.past.longest + x.size(1);
     keys = past.keys(length);
     values = past.values(length);

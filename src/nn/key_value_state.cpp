@@ -37,16 +37,18 @@ Tensor index_of(const RowReorder& rows) {
 
 }  // namespace
 
-void KeyValueState::reserve(const Tensor& k, const Tensor& v, std::int64_t filled, std::int64_t length) {
+void KeyValueState::reserve(const Tensor& k, const Tensor& v, std::int64_t filled, std::int64_t length,
+                            std::int64_t most) {
   if (keys_.defined() && keys_.size(2) >= length) return;
-  constexpr std::int64_t kStep = 16;
-  const std::int64_t capacity = std::max(2 * filled, (length + kStep - 1) / kStep * kStep);
+  constexpr std::int64_t kStep = 16, kAtOnce = 512;  // positions; the latter where the end is known
+  const std::int64_t grown = most > 0 ? std::min(most, std::max(4 * filled, kAtOnce)) : 2 * filled;
+  const std::int64_t capacity = std::max(grown, (length + kStep - 1) / kStep * kStep);
   keys_ = with_capacity(keys_, k, filled, capacity);
   values_ = with_capacity(values_, v, filled, capacity);
 }
 
 void KeyValueState::append(const Tensor& keys, const Tensor& values, const SequenceLengths& past,
-                           CacheDType dtype) {
+                           CacheDType dtype, std::int64_t most) {
   refuse_gradient("key-value cache", {keys, values});
   if (dtype != dtype_) {
     if (past.longest > 0) refuse_dtype(dtype, dtype_);
@@ -55,7 +57,7 @@ void KeyValueState::append(const Tensor& keys, const Tensor& values, const Seque
   }
   const Tensor k = to_cache(keys, dtype), v = to_cache(values, dtype);
   const std::int64_t time = k.size(2);
-  reserve(k, v, past.longest, past.longest + time);
+  reserve(k, v, past.longest, past.longest + time, most);
   if (past.each.empty()) {
     slice(keys_, 2, past.longest, past.longest + time).copy_from(k);
     slice(values_, 2, past.longest, past.longest + time).copy_from(v);

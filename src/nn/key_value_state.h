@@ -9,9 +9,10 @@ namespace heed {
 /// Keys and values of the tokens so far, as their dtype stores them. Rows may have different lengths.
 class KeyValueState final : public PartState {
  public:
-  /// Writes k and v [R, K, T, d] after the first past.of(row) positions of each row. Throws Error where
-  /// earlier positions are stored in another dtype.
-  void append(const Tensor& k, const Tensor& v, const SequenceLengths& past, CacheDType dtype);
+  /// Writes k and v [R, K, T, d] after the first past.of(row) positions of each row, of which there will be
+  /// `most`, if that is not 0. Throws Error where earlier positions are stored in another dtype.
+  void append(const Tensor& k, const Tensor& v, const SequenceLengths& past, CacheDType dtype,
+              std::int64_t most = 0);
   // Views of the first `length` positions, [R, K, length, d], stored as to_cache() does.
   Tensor keys(std::int64_t length) const;
   Tensor values(std::int64_t length) const;
@@ -23,7 +24,7 @@ class KeyValueState final : public PartState {
   std::size_t bytes() const override;
 
  private:
-  void reserve(const Tensor& k, const Tensor& v, std::int64_t filled, std::int64_t length);
+  void reserve(const Tensor& k, const Tensor& v, std::int64_t filled, std::int64_t length, std::int64_t most);
   void reorder_in_place(const RowReorder& rows);
 
   CacheDType dtype_ = CacheDType::f32;

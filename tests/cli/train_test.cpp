@@ -222,8 +222,9 @@ TEST(Train, FindsTheRecipesOfHeedByName) {
               HasSubstr("revers: not found (did you mean the recipe reverse?)"));
   EXPECT_THAT(
       run({"train", "nothing-like-it", "--output", folder / "none"}).err,
-      HasSubstr("not found (give the path of a TOML file, or a recipe of heed: answers, cifar10, classifier, "
-                "en-fr, "));
+      HasSubstr(
+          "not found (give the path of a TOML file, or a recipe of heed: answers, chat, cifar10, classifier, "
+          "en-fr, "));
 }
 
 TEST(Train, TellsWhatARecipeLacks) {

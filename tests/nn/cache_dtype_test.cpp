@@ -158,5 +158,20 @@ TEST(CacheDType, HasNames) {
   EXPECT_EQ(cache_dtype_from_name("f64"), std::nullopt);
 }
 
+TEST(CacheDType, WhoseLengthIsKnownGrowsNoLarger) {
+  const auto bytes_after = [](std::int64_t steps, std::int64_t most) {
+    KeyValueState state;
+    const Tensor one = Tensor::zeros({1, 2, 1, 8});
+    for (std::int64_t step = 0; step < steps; ++step) state.append(one, one, {step}, CacheDType::f32, most);
+    return static_cast<std::int64_t>(state.bytes()) / (2 * 2 * 8 * 4);  // positions
+  };
+  EXPECT_EQ(bytes_after(1, 300), 300);
+  EXPECT_EQ(bytes_after(300, 300), 300);
+  EXPECT_EQ(bytes_after(301, 300), 304);  // more than was said
+  EXPECT_EQ(bytes_after(1, 8192), 512);
+  EXPECT_EQ(bytes_after(513, 8192), 2048);
+  EXPECT_EQ(bytes_after(17, 0), 32);
+}
+
 }  // namespace
 }  // namespace heed

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <string>
 
 #include "heed/canceled.h"
@@ -25,6 +26,9 @@ struct Context {
   /// same for all its steps. Taps see the numbers that are stored. DecoderModel::loss() goes through such a
   /// store where this is not f32; other passes have none.
   CacheDType cache_dtype = CacheDType::f32;
+  /// How many positions such a decoding will have at most, if that is known (else 0): its store need not grow
+  /// by doubling, which leaves as much behind for reuse.
+  std::int64_t cache_length = 0;
   const std::atomic<bool>* stop = nullptr;  ///< cancels the pass once true; every layer looks
 
   /// Throws Canceled once `stop` is true.
