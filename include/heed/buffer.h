@@ -31,7 +31,7 @@ class Buffer {
   static std::shared_ptr<Buffer> allocate(std::size_t bytes);
   /// The same for what is kept for long and read as a stream, such as weights: small ones lie side by side,
   /// so that they are on huge pages, which a processor reads faster. Their memory is free again with the last
-  /// of some 8 MB of neighbors.
+  /// of some 64 MB of neighbors.
   static std::shared_ptr<Buffer> allocate_side_by_side(std::size_t bytes);
   /// Memory owned by `owner` (a mapped file), which is released with the buffer.
   static std::shared_ptr<Buffer> wrap(void* data, std::size_t bytes, std::shared_ptr<void> owner);

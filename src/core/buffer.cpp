@@ -32,7 +32,7 @@ constexpr std::size_t kLarge = 1 << 20;  // larger blocks are mapped: freeing on
 constexpr std::size_t kPage = 1 << 16;
 constexpr std::size_t kHugePage = 2 << 20;
 constexpr std::size_t kCacheFloor = 64 << 20;
-constexpr std::size_t kRow = 4 * kHugePage;  // of blocks side by side
+constexpr std::size_t kRow = 32 * kHugePage;  // of blocks side by side; what is not used yet has no pages
 
 // Small sizes are powers of two with four steps between them, so that at most a fifth of a block is unused.
 // Large ones are whole pages.
@@ -183,7 +183,7 @@ std::shared_ptr<Buffer> Buffer::allocate(std::size_t bytes) {
 }
 
 std::shared_ptr<Buffer> Buffer::allocate_side_by_side(std::size_t bytes) {
-  if (bytes > kRow / 2) return allocate(bytes);
+  if (bytes > kRow / 8) return allocate(bytes);
   struct Row {
     std::byte* const data = ask_system(kRow);
     std::size_t used = 0;
@@ -193,7 +193,7 @@ std::shared_ptr<Buffer> Buffer::allocate_side_by_side(std::size_t bytes) {
     }
     Row(const Row&) = delete;
   };
-  // Of a row, what is used is in use: the rest has no pages yet.
+  // Of a row, what is used is in use.
   struct Place {
     std::shared_ptr<Row> row;
     std::size_t bytes;

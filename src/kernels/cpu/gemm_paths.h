@@ -13,6 +13,8 @@ namespace heed::kernels::detail {
 void bf16_gemm_amx(const Bf16Gemm& args);
 /// bf16_gemm by rounding the operands and invariant_gemm, on any processor.
 void bf16_gemm_rounded(const Bf16Gemm& args);
+/// Bytes of a core's second-level cache, 1 MB where the system does not tell; blocks fit in it.
+std::int64_t second_level_cache();
 /// Whether this processor has vectors for invariant_gemm; without them it is slow.
 bool invariant_gemm_has_vectors();
 

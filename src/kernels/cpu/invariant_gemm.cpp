@@ -13,6 +13,8 @@
 
 #include <hwy/foreach_target.h>  // the order of these blocks matters
 
+#include <unistd.h>
+
 #include <array>
 #include <limits>
 #include <span>
@@ -29,10 +31,8 @@ HWY_BEFORE_NAMESPACE();
 namespace heed::kernels::HWY_NAMESPACE {
 namespace {
 
-inline constexpr int64_t kMcBytes = 768 << 10;  // of the mc rearranged rows: part of the second-level cache
-inline constexpr int64_t kKc = 1024;            // steps along k that a panel and a block share that cache for
-inline constexpr int64_t kBlockDepth = 512;     // the same of a panel in blocks: a multiple of every block
-inline constexpr int64_t kNcBytes = 8 << 20;    // of the nc columns that are packed on the way
+inline constexpr int64_t kBlockDepth = 512;   // kc of a panel in blocks: a multiple of every block
+inline constexpr int64_t kNcBytes = 8 << 20;  // of the nc columns that are packed on the way
 /// Multiplications a thread should have at least, reading a weight counted as eight of them.
 inline constexpr int64_t kThreadWork = 1 << 18, kReading = 8;
 
@@ -49,6 +49,13 @@ struct TypedGemm : InvariantGemm {
 struct GemmTask {
   int64_t first_row, last_row, first, last;
 };
+
+/// Bytes of the mc rearranged rows: three quarters of the second-level cache.
+HWY_INLINE int64_t bytes_of_rows() { return detail::second_level_cache() / 4 * 3; }
+/// kc, steps along k for which a panel takes an eighth of that cache.
+HWY_INLINE int64_t most_steps() {
+  return std::clamp<int64_t>(detail::second_level_cache() / 8 / (kNr * 4), 256, 1024);
+}
 
 /// The length of equal parts of k, none above `most`, in whole runs.
 HWY_INLINE int64_t even_part(int64_t k, int64_t most) {
@@ -262,7 +269,7 @@ template <class T>
 HWY_INLINE int64_t part_of_depth(int64_t k, int64_t rows) {
   if (std::is_same_v<T, Blocks>) return rows == 1 ? k : std::min(k, kBlockDepth);
   // Few rows stay in the cache whatever k is, and are not worth the sums' way through memory.
-  return rows <= kMr ? padded_depth(k) : even_part(k, kKc);
+  return rows <= kMr ? padded_depth(k) : even_part(k, most_steps());
 }
 
 /// Whether panels are read, or packed, in the order of memory.
@@ -306,7 +313,7 @@ template <class T>
 HWY_INLINE void run_task(const TypedGemm<T>& p, const GemmTask& task) {
   const int64_t all = task.last_row - task.first_row;
   const int64_t kc = part_of_depth<T>(p.k, all);
-  const int64_t mc = std::max<int64_t>(kMr, kMcBytes / 4 / std::max<int64_t>(kc, 1));
+  const int64_t mc = std::max<int64_t>(kMr, bytes_of_rows() / 4 / std::max<int64_t>(kc, 1));
   const int64_t blocks = (all + mc - 1) / mc;
   const bool plain = !p.w.is_packed(), keeps = plain && blocks > 1;
   const int64_t panel_bytes = std::max<int64_t>(kc * kNr * static_cast<int64_t>(sizeof(T)), 1);
@@ -457,6 +464,16 @@ HEED_EXPORT(cut_gemm);
 HEED_EXPORT(run_gemm_task);
 HEED_EXPORT(pack_panels);
 HEED_EXPORT(rows_of);
+
+std::int64_t detail::second_level_cache() {
+  constexpr std::int64_t kUsual = 1 << 20, kLeast = 128 << 10,
+                         kMost = 4 << 20;  // the last is shared by cores
+#ifdef _SC_LEVEL2_CACHE_SIZE
+  static const long told = sysconf(_SC_LEVEL2_CACHE_SIZE);
+  if (told > 0) return std::clamp<std::int64_t>(told, kLeast, kMost);
+#endif
+  return kUsual;
+}
 
 bool detail::invariant_gemm_has_vectors() { return HEED_DISPATCH(has_vectors, float)(); }
 
