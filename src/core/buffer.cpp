@@ -78,8 +78,20 @@ struct FreeBlock {
   std::uint64_t released = 0;  // time of release, counted in releases
 };
 
+// Memory for blocks side by side.
+struct Row {
+  std::byte* const data = ask_system(kRow);
+  std::size_t used = 0;
+  Row() = default;
+  ~Row() {
+    if (data != nullptr) give_back(data, kRow);
+  }
+  Row(const Row&) = delete;
+};
+
 struct BufferPool {
   ForkSafeMutex mutex;
+  std::weak_ptr<Row> last_row;
   std::multimap<std::size_t, FreeBlock> free_blocks;  // by size
   MemoryStatistics statistics;
   std::size_t most_in_use = 0;
@@ -184,15 +196,6 @@ std::shared_ptr<Buffer> Buffer::allocate(std::size_t bytes) {
 
 std::shared_ptr<Buffer> Buffer::allocate_side_by_side(std::size_t bytes) {
   if (bytes > kRow / 8) return allocate(bytes);
-  struct Row {
-    std::byte* const data = ask_system(kRow);
-    std::size_t used = 0;
-    Row() = default;
-    ~Row() {
-      if (data != nullptr) give_back(data, kRow);
-    }
-    Row(const Row&) = delete;
-  };
   // Of a row, what is used is in use.
   struct Place {
     std::shared_ptr<Row> row;
@@ -204,14 +207,13 @@ std::shared_ptr<Buffer> Buffer::allocate_side_by_side(std::size_t bytes) {
       buffer_pool().statistics.bytes_in_use -= bytes;
     }
   };
-  static std::weak_ptr<Row>& last = *new std::weak_ptr<Row>;  // never destroyed, like the pool
   BufferPool& p = buffer_pool();
   std::shared_ptr<Row> row;
   std::byte* data = nullptr;
   {
     const std::lock_guard lock(p.mutex);
-    row = last.lock();
-    if (row == nullptr || row->used + bytes > kRow) last = row = std::make_shared<Row>();
+    row = p.last_row.lock();
+    if (row == nullptr || row->used + bytes > kRow) p.last_row = row = std::make_shared<Row>();
     if (row->data != nullptr) {
       data = row->data + row->used;
       row->used += (bytes + kAlignment - 1) / kAlignment * kAlignment;

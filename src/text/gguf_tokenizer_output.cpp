@@ -201,7 +201,8 @@ void put_byte_fallback(const fs::path& file, const Json& document, const Tokeniz
   const MergeScores merges(bpe, file);
   TokenList tokens(rows);
   std::vector<float> scores(tokens.texts.size(), -10000);
-  const std::string unknown = bpe.at("unk_token").is_string() ? bpe.at("unk_token").get<std::string>() : "";
+  const Json unk_token = bpe.value("unk_token", Json());
+  const std::string unknown = unk_token.is_string() ? unk_token.get<std::string>() : "";
   for (const auto& [text, id] : bpe.at("vocab").items()) {
     tokens.set(id.get<std::int64_t>(), text, GgufToken::normal);
     scores[id.get<std::size_t>()] = merges.of(text);

@@ -34,6 +34,9 @@ struct GroupOfRow {
   std::int32_t rest;  // what the sum of products with the bytes of w lacks
 };
 
+/// Tasks of a product for each thread, so that one that is held up delays the others less.
+inline constexpr std::int64_t kTasksEach = 4;
+
 /// A product cut into tasks, parts of its columns by parts of its rows, that any thread may do. All that a
 /// thread needs to begin is here, side by side: where processors are far from each other, every cache line
 /// that it must fetch from the caller's takes as long as a part of a small product.

@@ -579,7 +579,6 @@ HEED_EXPORT(bits_of_vector);
 
 constexpr std::int64_t kThreadMacs = 1 << 19, kUnpacking = 8;  // the latter in rows of x
 constexpr std::int64_t kFewestTiles = 8;                       // that share an unpacked panel
-constexpr std::int64_t kTasksEach = 4;  // for a thread, so that one that is held up delays the others less
 
 std::int64_t parts(std::int64_t count, std::int64_t of) { return (count + of - 1) / of; }
 
@@ -652,7 +651,7 @@ void detail::share_int8(SharedGemm& shared, std::int64_t team, std::size_t place
                  });
   }
   const std::int64_t wanted =
-      team > 1 ? team * std::clamp<std::int64_t>(int8_threads(args) / team, 1, kTasksEach) : 1;
+      team > 1 ? team * std::clamp<std::int64_t>(int8_threads(args) / team, 1, detail::kTasksEach) : 1;
   shared.across = std::min(parts(args.n, kNr), wanted);
   shared.down = std::clamp<std::int64_t>(wanted / shared.across, 1,
                                          std::max<std::int64_t>(1, shared.tiles / kFewestTiles));

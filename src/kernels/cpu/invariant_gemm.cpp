@@ -36,8 +36,6 @@ inline constexpr int64_t kNcBytes = 8 << 20;  // of the nc columns that are pack
 /// Multiplications a thread should have at least, reading a weight counted as eight of them.
 inline constexpr int64_t kThreadWork = 1 << 18, kReading = 8;
 
-inline constexpr int64_t kTasksEach = 4;  // for a thread, so that one that is held up delays the others less
-
 /// InvariantGemm with the type and form of w.
 template <class T>
 struct TypedGemm : InvariantGemm {
@@ -372,7 +370,7 @@ void cut_gemm(const Stored<T>& w, int64_t team, detail::SharedGemm& shared) {
   int64_t down = std::max<int64_t>(1, std::min(team / across, tiles));
   // Every task rearranges its rows, and packs its columns where they are plain: the fewer it has of the
   // others, the dearer.
-  int64_t finer = team > 1 ? std::clamp<int64_t>(2 * gemm_threads<T>(p) / team, 1, kTasksEach) : 1;
+  int64_t finer = team > 1 ? std::clamp<int64_t>(2 * gemm_threads<T>(p) / team, 1, detail::kTasksEach) : 1;
   const auto cut = [&](int64_t& parts, int64_t length, int64_t least_length) {
     const int64_t times = std::clamp<int64_t>(length / (parts * least_length), 1, finer);
     parts *= times;
@@ -465,15 +463,22 @@ HEED_EXPORT(run_gemm_task);
 HEED_EXPORT(pack_panels);
 HEED_EXPORT(rows_of);
 
-std::int64_t detail::second_level_cache() {
-  constexpr std::int64_t kUsual = 1 << 20, kLeast = 128 << 10,
-                         kMost = 4 << 20;  // the last is shared by cores
+namespace {
+
+std::int64_t told_cache() {
+  constexpr std::int64_t kUsual = 1 << 20, kLeast = 128 << 10, kMost = 4 << 20;  // more is several cores'
 #ifdef _SC_LEVEL2_CACHE_SIZE
-  static const long told = sysconf(_SC_LEVEL2_CACHE_SIZE);
-  if (told > 0) return std::clamp<std::int64_t>(told, kLeast, kMost);
+  if (const long told = sysconf(_SC_LEVEL2_CACHE_SIZE); told > 0)
+    return std::clamp<std::int64_t>(told, kLeast, kMost);
 #endif
   return kUsual;
 }
+// Asked for once, when the library is loaded.
+const std::int64_t kSecondLevelCache = told_cache();
+
+}  // namespace
+
+std::int64_t detail::second_level_cache() { return kSecondLevelCache; }
 
 bool detail::invariant_gemm_has_vectors() { return HEED_DISPATCH(has_vectors, float)(); }
 
