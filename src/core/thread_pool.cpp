@@ -21,10 +21,10 @@
 namespace heed::detail {
 namespace {
 
-/// How long a thread spins before it sleeps. The steps of a model follow each other within microseconds, but for the
-/// parts that one thread computes alone, so they find their threads awake. A thread that sleeps on a processor where
-/// another program runs, whatever its priority, may get it back only when that program's time slice ends, milliseconds
-/// later; so it is awake for longer than a slice.
+/// How long a thread spins before it sleeps. The steps of a model follow each other within microseconds, but
+/// for the parts that one thread computes alone, so they find their threads awake. A thread that sleeps on a
+/// processor where another program runs, whatever its priority, may get it back only when that program's time
+/// slice ends, milliseconds later; so it is awake for longer than a slice.
 constexpr std::chrono::microseconds kSpin{5000};
 constexpr std::chrono::microseconds kNap{50};  // between looks at a caller that works for longer than that
 
