@@ -124,7 +124,6 @@ function drawTabs(box, entries, chosen, choose) {
     };
     return tab;
   }));
-  box.hidden = entries.length < 2;
   markTab(box, chosen);
   if (focused) { const now = box.querySelector("[aria-selected=true]"); if (now) now.focus(); }
 }
@@ -144,13 +143,13 @@ function fill(select, entries) {
 function bar(value, most, signs) {
   const box = element("span", null, { class: signs ? "bar signs" : "bar" }), part = element("span", null, { class: value < 0 ? "below" : "above" }), share = Math.min(1, Math.abs(value) / (most || 1));
   part.style.width = (signs ? 50 : 100) * share + "%";
-  if (signs) part.style[value < 0 ? "right" : "left"] = "50%";
+  if (signs) Object.assign(part.style, value < 0 ? { left: "auto", right: "50%" } : { left: "50%" });
   box.append(part);
   return box;
 }
-/// Rows of [name, value, marked] with bars whose full length is `most`; `show` writes a value.
-function barTable(title, rows, most, show) {
-  const table = element("table", null, { class: "bars" }), signs = rows.some(([, value]) => value < 0);
+/// Rows of [name, value, marked] with bars whose full length is `most`, from a zero axis where numbers may have `signs`; `show` writes a value.
+function barTable(title, rows, most, show, signs) {
+  const table = element("table", null, { class: "bars" });
   table.append(element("caption", title));
   for (const [name, value, marked] of rows) {
     const row = element("tr", null), cell = element("td", null), token = element("th", name, { scope: "row" });

@@ -63,6 +63,6 @@ class Neurons {
 
 registerView({
   name: "neurons", title: () => "Query · key", help: "The numbers whose products add up to the score of one cell.", fits: viewer => !!viewer.kind.vectors || !!viewer.options.vectors, legend: false,
-  lead: () => "A score is the sum of the products of the query's numbers and the key's: blue ones raise it, orange ones lower it.",
+  lead: () => "A score is a sum of products, query × key: blue ones raise it, orange ones lower it.",
   make: (box, panel) => new Neurons(box, panel),
 });

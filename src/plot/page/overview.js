@@ -25,9 +25,12 @@ class Overview {
       while (this.waiting.size) {
         let drawn;
         do await (drawn = this.viewer.drawn); while (drawn !== this.viewer.drawn);
-        const next = [...this.waiting].slice(0, 3);
-        for (const canvas of next) this.waiting.delete(canvas);
-        await Promise.all(next.filter(canvas => canvas.isConnected).map(canvas => this.drawOne(canvas).catch(() => {})));  // the large map says what is wrong
+        const begin = performance.now();
+        do {  // several a frame: the browser paints all of them after each
+          const next = [];
+          for (const canvas of this.waiting) if (next.length < 16) { next.push(canvas); this.waiting.delete(canvas); } else break;
+          await Promise.all(next.filter(canvas => canvas.isConnected).map(canvas => this.drawOne(canvas).catch(() => {})));  // the large map says what is wrong
+        } while (this.waiting.size && performance.now() - begin < 50);
         await new Promise(next => setTimeout(next, 0));
       }
     } finally { this.working = false; }
