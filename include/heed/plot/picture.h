@@ -150,6 +150,7 @@ struct FigureStyle {
 struct TerminalStyle {
   int width = 100;  // columns
   bool color = false;
+  bool light = false;  // a light terminal: large weights are dark, not bright
 };
 
 // Each renderer throws Error if there is no map, if a map's kind has no tokens, or if sizes differ. Shades

@@ -88,7 +88,7 @@ class Overview {
     const pictures = viewer.state.view === "picture" && !!data.image, size = this.sizes(kind, pictures), wrapped = size.across < kind.columns.length;
     const strongest = pattern ? Math.max(...kind.maps.map(m => m.scores && m.scores[pattern] || 0)) : 0, grid = element("div", null, { class: "grid" + (wrapped ? " wrapped" : "") });
     grid.style.setProperty("--thumb", size.width + "px");
-    const short = head => head === "rollout" ? "roll" : head, line = (name, heads) => {
+    const short = head => head === "rollout" && size.width < 44 ? "roll" : head, line = (name, heads) => {
       const row = element("div", null, { class: "layer" }), thumbs = element("div", null, { class: "thumbs" });
       thumbs.style.gridTemplateColumns = "repeat(" + size.across + ", " + (size.width + 2) + "px)";
       thumbs.append(...heads);
