@@ -220,6 +220,12 @@ for scheme in dark light; do
   done
 done
 
+page_size 1280 900
+page_run "views.filter(view => view.fits(viewer)).map(view => view.name).join(' ')"
+for view in ${page_result//\"/}; do
+  check "the view $view" "await act(() => viewer.show({ view: '$view' })); viewer.hold(0, 0, true);"
+  accessible "the view $view"
+done
 page_scheme dark
 check "paper is light" '
   await act(() => viewer.show({ view: "matrix", measure: viewer.kind.measures[0] }));

@@ -33,7 +33,8 @@ plot::Rgb cell_color(double shade) {
 
 // A number with a minus sign, as figures have it; other texts as they are.
 std::string with_minus(const std::string& text) {
-  const bool negative = text.size() > 1 && text[0] == '-' && (std::isdigit(static_cast<unsigned char>(text[1])) != 0 || text[1] == '.');
+  const bool negative = text.size() > 1 && text[0] == '-' &&
+                        (std::isdigit(static_cast<unsigned char>(text[1])) != 0 || text[1] == '.');
   return negative ? "−" + text.substr(1) : text;
 }
 
@@ -138,7 +139,8 @@ class HeatTableWriter {
         cell_ - 1, kRowHeight - 1, plot::hex(cell_color(cell.shade)));
     put("<text x=\"{:.1f}\" y=\"{:.1f}\" font-size=\"{}\" text-anchor=\"middle\" fill=\"{}\">{}</text>",
         x + cell_ / 2 - 0.5, y + kRowHeight / 2 + 4, kFont,
-        takes_dark_text(cell_color(cell.shade)) ? "#222" : "#fff", plot::escape_markup(label_of(with_minus(cell.text))));
+        takes_dark_text(cell_color(cell.shade)) ? "#222" : "#fff",
+        plot::escape_markup(label_of(with_minus(cell.text))));
     put("<title>{}</title></g>\n", markup(cell.tooltip.empty() ? cell.text : cell.tooltip));
   }
 

@@ -45,7 +45,11 @@ class Shades {
     return color.map((c, j) => Math.round(this.paper[j] + (c - this.paper[j]) * level / 40));  // zero is the page itself
   }
   css(share) { return "rgb(" + this.at(share).join(",") + ")"; }
-  ink(share) { return (Math.abs(share) > 0.45) !== this.onDark ? "#fff" : "#1d2127"; }
+  /// Black or white, whichever has more contrast on a color (the relative luminance of WCAG).
+  ink(share) {
+    const [r, g, b] = this.at(share).map(value => { const c = value / 255; return c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4; });
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.179 ? "#000" : "#fff";
+  }
 }
 
 function element(name, text, attributes) {

@@ -11,7 +11,7 @@ class Neurons {
       this.pickers.append(label);
       select.onchange = () => panel.viewer.hold(+this.query.value, +this.key.value, true);
     }
-    this.table = element("div", null);
+    this.table = element("div", null, { tabindex: 0, role: "group", "aria-label": "Products" });
     box.append(this.pickers, this.table);
     describe(box);
   }
