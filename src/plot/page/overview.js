@@ -44,7 +44,8 @@ class Overview {
       paint(canvas, parts, image.rows, image.columns, 1, 64, viewer.shades);
     } else {
       const time = viewer.alongTime(kind), rows = kind.queries.length, shown = time ? narrowed(values, rows, kind.keys.length, time.image.columns, 64) : values;
-      paint(canvas, shown, rows, time ? 64 : kind.keys.length, full, 128, viewer.shades, time ? null : blocked);
+      const pixels = Math.max(16, Math.floor(Math.max(parseFloat(canvas.style.width), parseFloat(canvas.style.height)) * (window.devicePixelRatio || 1)));  // no more than are shown
+      paint(canvas, shown, rows, time ? 64 : kind.keys.length, full, pixels, viewer.shades, time ? null : blocked);
     }
     canvas.drawn = true;
   }

@@ -162,7 +162,7 @@ class Viewer {
   }
 
   async draw() {
-    document.documentElement.style.setProperty("--stage", this.height + "px");
+    document.documentElement.style.setProperty("--stage", Math.min(this.height, this.panels[0].room.width) + "px");
     await Promise.all(this.panels.map(panel => panel.draw()));
     document.documentElement.dataset.drawn = performance.now().toFixed(0);
   }
