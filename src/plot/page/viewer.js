@@ -185,8 +185,8 @@ class Viewer {
     for (const tab of $("views").children) tab.dataset.help = viewNamed(tab.dataset.value).help;
     describe($("views"));
     this.overviewPictures = state.view === "picture";
-    this.overview.build();
     this.show({});
+    this.overview.build();  // while the map's numbers come
     this.options.chosen();
   }
 
