@@ -96,7 +96,7 @@ class Overview {
       row.append(element("span", name, { class: "number" }), thumbs);
       return row;
     };
-    if (!wrapped && size.width >= 16) grid.append(line("", kind.columns.map(head => element("span", size.width < 26 && typeof head === "string" ? head.slice(0, size.width < 20 ? 1 : 2) : short(head), { class: "over-column", title: headName(head, kind) }))));
+    if (!wrapped && size.width >= 16) grid.append(line("", kind.columns.map(head => element("span", size.width < 20 && typeof head === "string" ? head[0] : short(head), { class: "over-column" + (size.width < 30 && typeof head === "string" ? " tiny" : ""), title: headName(head, kind) }))));
     for (const layer of kind.layers) {
       grid.append(line(layer, kind.columns.map(head => {
         const cell = element("div", null, { class: head === "mean" ? "apart" : "" });

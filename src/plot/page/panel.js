@@ -63,7 +63,7 @@ class MapPanel {
     this.part("caption").textContent = this.caption || "";
     for (const part of ["stage", "text"]) this.part(part).hidden = !shown && !(view.whole && kind);
     this.part("legend").hidden = !shown || !view.legend;
-    if (!shown && !view.whole) { this.part("readout").textContent = this.data.missing || "There is no such map here."; return; }
+    if (!shown && !view.whole) { this.part("save").hidden = true; this.part("readout").textContent = this.data.missing || "There is no such map here."; return; }
     if (shown) {
       this.full = viewer.fullColor(kind, values, this.query);
       this.drawLegend();
