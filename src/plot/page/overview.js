@@ -36,7 +36,7 @@ class Overview {
     } finally { this.working = false; }
   }
   async drawOne(canvas) {
-    const { viewer } = this, { layer, head, kind, data } = canvas.of, values = await data.values(kind, viewer.state.measure, layer, head), blocked = await data.blocked(kind, layer);
+    const { viewer } = this, { layer, head, kind, data } = canvas.of, values = await data.values(kind, viewer.state.measure, layer, head), blocked = data.blocked(kind, layer);
     const { state } = viewer, { image } = data, pictures = state.view === "picture" && image, query = this.panel.kind ? this.panel.query : -1;
     const full = state.scale !== "all" ? viewer.fullColor(kind, values, query) : pictures ? data.largestOver(kind, state.measure, head) : data.largest(kind, state.measure, head);
     if (pictures) {  // as densely as the large picture has them
