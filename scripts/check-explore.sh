@@ -40,13 +40,19 @@ const page = document.documentElement, until = async (what, test) => { for (let 
 const expect = (what, holds) => { if (!holds) throw new Error("expected: " + what); };
 const settled = async act => { const before = page.dataset.run; delete page.dataset.drawn; await act(); await until(act, () => page.dataset.run !== before && page.dataset.drawn); };
 const type = (field, text) => { $(field).value = text; $(field).dispatchEvent(new Event("input")); };
-const rows = () => [...document.querySelectorAll("#predictions tr")].length, tokens = () => document.querySelectorAll("#tokens .strip:last-child button").length;
+const rows = () => [...document.querySelectorAll("#predictions tr")].length, tokens = () => document.querySelectorAll("#tokens .strip:last-child button").length, at = () => positionOf(results[0].answer), pinned = () => !$("unpin").classList.contains("away"), panel = () => viewer.panels[0];
 const pick = value => { $("versus").value = value; $("versus").onchange(); };
 '
 ready='document.documentElement.dataset.run && document.documentElement.dataset.drawn'
 step() {
   page_run "(async () => { $steps; $2; return [...document.querySelectorAll('*')].filter(e => e.id && document.querySelectorAll('#' + CSS.escape(e.id)).length > 1).length; })()" || { echo "check-explore: error: $model: $1" >&2; exit 1; }
   if [ "$page_result" != 0 ]; then echo "check-explore: error: $model: $1: an id is there twice" >&2; exit 1; fi
+}
+
+# accessible WHAT: what axe-core finds is an error.
+accessible() {
+  page_axe
+  if [ "$page_result" != '""' ]; then echo "check-explore: error: $model: $1: axe-core: $page_result" >&2; exit 1; fi
 }
 
 browser_open "$folder"
@@ -59,20 +65,25 @@ page_open "$address" "$ready"
 page_run "Number(document.documentElement.dataset.drawn)"
 echo "check-explore: first map after $page_result ms"
 step "typing" 'await settled(() => type("text", "The dog lay on the rug.")); expect("candidates", rows() > 5); expect("tokens", tokens() > 5)'
-step "the candidates follow the end of the text" 'expect("the end", chosen.position === tokens() - 1 && !chosen.pinned && !$("unpin")); window.early = chosen.position; await settled(() => type("text", "The dog lay on the rug. The cat lay beside it.")); expect("the new end", chosen.position === tokens() - 1 && chosen.position > early && +$("step").value === chosen.position && $("predictions").textContent.includes("(" + chosen.position + ")"))'
-step "a click pins a token" 'document.querySelectorAll("#tokens button")[2].click(); await until("pinned", () => $("unpin") && $("predictions").textContent.includes("(2)") && +$("step").value === 2); await settled(() => type("text", "The dog lay on the rug. The cat lay beside it again.")); expect("it stays", chosen.position === 2 && $("unpin")); $("unpin").click(); await until("the end again", () => !$("unpin") && chosen.position === tokens() - 1 && +$("step").value === chosen.position)'
-step "what is continued stands in the text" 'window.textBefore = $("text").value; $("count").value = 2; await settled(() => $("continue").click()); await until("done", () => !going && page.dataset.drawn); expect("in the box", $("text").value !== textBefore && $("text").value === results[0].answer.text); window.length = tokens(); await settled(() => type("text", $("text").value + " and")); expect("typing goes on from it", tokens() > length && chosen.position === tokens() - 1)'
+step "the page says what it shows" 'expect("the task", $("about-model").textContent.startsWith("predicts the next token")); expect("what one sees", $("lead").textContent.includes("looks back")); expect("later tokens cannot be attended to", panel().blocked[1] && !panel().part("masked").hidden); expect("examples", document.querySelectorAll("#examples button").length > 1)'
+accessible "an explored decoder"
+step "the candidates follow the end of the text" 'expect("the end", at() === tokens() - 1 && !pinned()); window.early = at(); await settled(() => type("text", "The dog lay on the rug. The cat lay beside it.")); expect("the new end", at() === tokens() - 1 && at() > early && +$("step").value === at() && $("predictions").textContent.includes("(" + at() + ")")); expect("the token is marked", document.querySelector("#tokens .chosen") === document.querySelectorAll("#tokens button")[at()])'
+step "hovering moves all" 'document.querySelectorAll("#tokens button")[3].onmouseenter(); await until("slider, row and candidates", () => +$("step").value === 3 && panel().query === 3 && $("predictions").textContent.includes("(3)") && panel().part("readout").textContent.startsWith(viewer.kind.queries[3])); document.querySelectorAll("#tokens button")[3].onmouseleave(); await until("the end again", () => at() === tokens() - 1 && $("predictions").textContent.includes("(" + at() + ")"))'
+step "a click pins a token" 'document.querySelectorAll("#tokens button")[2].click(); await until("pinned", () => pinned() && $("predictions").textContent.includes("(2)") && +$("step").value === 2 && document.querySelectorAll("#tokens button")[2].getAttribute("aria-pressed") === "true"); await settled(() => type("text", "The dog lay on the rug. The cat lay beside it again.")); expect("it stays", at() === 2 && pinned()); $("unpin").click(); await until("the end again", () => !pinned() && at() === tokens() - 1 && +$("step").value === at() && $("predictions").textContent.includes("(" + at() + ")"))'
+step "what is continued stands in the text" 'window.textBefore = $("text").value; window.runBefore = page.dataset.run; window.draws = 0; const show = showAnswers; showAnswers = (...all) => { ++draws; show(...all); }; $("count").value = 3; await settled(() => $("continue").click()); await until("done", () => !going && page.dataset.drawn); showAnswers = show; expect("drawn once", draws === 1); expect("in the box", $("text").value !== textBefore && $("text").value === results[0].answer.text); window.length = tokens(); await settled(() => type("text", $("text").value + " and")); expect("typing goes on from it", tokens() > length && at() === tokens() - 1)'
+step "an example" 'const chip = document.querySelectorAll("#examples button")[1]; await settled(() => chip.click()); expect("its text", $("text").value === chip.title && at() === tokens() - 1); await settled(() => $("undo").click())'
 step "an empty text" 'type("text", ""); await until("a hint", () => $("status").textContent.includes("Type")); expect("the last picture stays", tokens() > 5 && !viewer.panels[0].part("stage").hidden); await settled(() => type("text", "The dog lay on the mat."))'
 step "choosing a head" 'await viewer.drawn; document.querySelector("#overview button[data-head=\"2\"]").click(); await viewer.drawn; expect("the head is shown", viewer.state.head === 2 && $("head-title").textContent.includes("head 2") && location.hash.includes("head") === false && decodeURIComponent(location.hash).includes(".2/"))'
 step "ablating" 'await settled(() => $("ablate").click()); expect("pressed", $("ablate").getAttribute("aria-pressed") === "true"); expect("in the list", $("changes").textContent.includes("ablated")); expect("changes of logits", $("predictions").textContent.includes("change"))'
 step "the keyboard" '$("overview").querySelector("[aria-pressed=true]").focus(); window.layerBefore = viewer.state.layer'
 page_key ArrowDown 0 40
-step "the layer changed" 'await until("another layer", () => viewer.state.layer !== layerBefore); expect("the focus follows", document.activeElement.getAttribute("aria-pressed") === "true"); viewer.panels[0].matrix.over.focus()'
+step "the layer changed" 'await until("another layer", () => viewer.state.layer !== layerBefore); expect("the focus follows", document.activeElement.getAttribute("aria-pressed") === "true"); panel().view("matrix").made.over.focus()'
+step "a cell" 'viewer.hold(0, 0, true)'
 page_key ArrowDown 0 40
 page_key ArrowRight 0 39
-step "the cell changed" 'await until("a cell", () => viewer.state.key === 1 && viewer.state.held && viewer.panels[0].part("readout").textContent.includes("→"))'
+step "the cell changed" 'await until("a cell", () => panel().key === 1 && viewer.state.pin && viewer.panels[0].part("readout").textContent.includes("→"))'
 page_key Escape 0 27
-step "undoing" 'expect("nothing is held", !viewer.state.held); document.activeElement.blur(); page.dataset.before = page.dataset.run; delete page.dataset.drawn'
+step "undoing" 'expect("nothing is pinned", !viewer.state.pin); document.activeElement.blur(); page.dataset.before = page.dataset.run; delete page.dataset.drawn'
 page_key z 2 90
 step "undone" 'await until("undo", () => page.dataset.run !== page.dataset.before && page.dataset.drawn); expect("no change", !ask.changes.length && $("ablate").getAttribute("aria-pressed") === "false"); page.dataset.before = page.dataset.run; delete page.dataset.drawn'
 page_key Z 10 90
@@ -80,12 +91,12 @@ step "redone" 'await until("redo", () => page.dataset.run !== page.dataset.befor
 step "scaling" 'await settled(() => { $("factor").value = 0.5; $("factor").oninput(); }); expect("half", ask.changes[0].factor === 0.5 && $("changes").textContent.includes("times 0.5")); await settled(() => $("undo").click())'
 step "one head's effect" '$("without").click(); await until("a number", () => /[0-9]/.test($("without-now").textContent))'
 step "every head's effect" '$("try-all").click(); await until("all heads", () => $("progress").hidden && document.querySelectorAll("#effects td button").length === 8); expect("sorted", document.querySelectorAll("#effects li").length > 3); document.querySelector("#effects li button").click()'
-step "stepping" 'window.count = tokens(); await settled(() => document.querySelector("#predictions .token-cell button").click()); expect("one more token", tokens() === count + 1); $("count").value = 2; await settled(() => $("continue").click()); await until("two more", () => tokens() === count + 3); await until("done", () => !going); await settled(() => $("undo").click()); await settled(() => $("undo").click()); await settled(() => $("undo").click()); expect("all taken back", tokens() === count)'
+step "stepping" 'window.count = tokens(); await settled(() => document.querySelector("#predictions .token-cell button").click()); expect("one more token", tokens() === count + 1); $("count").value = 2; await settled(() => $("continue").click()); await until("two more", () => tokens() === count + 3 && !going); await settled(() => $("undo").click()); await settled(() => $("undo").click()); expect("all taken back", tokens() === count)'
 step "an earlier position" 'document.querySelectorAll("#tokens button")[2].click(); await until("its candidates", () => $("predictions").textContent.includes("(2)"))'
-step "comparing" 'type("other", "The cat sat on the rug."); pick("text"); await until("three panels", () => viewer.panels.length === 3 && page.dataset.drawn); await viewer.drawn; expect("second text", viewer.panels[1].box.textContent.includes("Second text")); pick("plain"); await until("equal", () => viewer.panels.length === 3 && viewer.panels[2].values && viewer.panels[2].values.every(v => v === 0)); await settled(() => pick("")); expect("one panel", viewer.panels.length === 1)'
-step "patching" 'if (!headNow()) viewer.show({ head: 0 }); type("other", "Two."); $("patch").click(); await until("why not", () => $("error").textContent.includes("as many tokens") && !ask.changes.length && $("changes").textContent === "none"); type("other", "The dog lay on the cat."); await settled(() => $("patch").click()); expect("it is in the list", ask.changes.length === 1 && results[0].answer.changes.length === 1 && $("changes").textContent.includes("patched") && !$("error").textContent)'
-step "views" 'for (const view of ["lines", "neurons", "matrix"]) { document.querySelector(`#views [data-value="${view}"]`).click(); await until(view, () => !viewer.panels[0].part(view).hidden); await viewer.drawn; }'
-step "narrow" 'expect("no wider than the window", page.scrollWidth <= innerWidth)'
+step "comparing" 'viewer.hold(-1, -1); type("other", "The cat sat on the rug."); pick("text"); await until("three panels", () => viewer.panels.length === 3 && page.dataset.drawn); await viewer.drawn; expect("second text", viewer.panels[1].part("caption").textContent === "Second text"); const tops = viewer.panels.slice(0, 2).map(one => Math.round(one.part("stage").getBoundingClientRect().top)); expect("both maps stand on one line: " + tops, tops[0] === tops[1]); expect("the last token of each", viewer.panels.every(one => !one.values || one.query === one.kind.queries.length - 1) && $("predictions").querySelectorAll("caption").length === 2);  pick("plain"); await until("equal", () => viewer.panels.length === 3 && viewer.panels[2].values && viewer.panels[2].values.every(v => v === 0)); await settled(() => pick("")); expect("one panel", viewer.panels.length === 1)'
+step "patching" 'if (!headNow()) viewer.show({ head: 0 }); type("other", "Two."); $("patch").click(); const first = results[0].answer.ids.length, count = (await post("/api/tokens", { model: 0, text: "Two." })).ids.length; await until("why not", () => $("patch-note").textContent === "The second text must have " + first + " tokens too; it has " + count + "." && !ask.changes.length && $("changes").textContent === "none"); type("other", "The dog lay on the"); await until("a live count", () => /^[0-9]+ tokens; the first text has/.test($("other-note").textContent)); type("other", "The dog lay on the cat."); await until("as many", () => $("other-note").textContent.includes("as many as")); expect("the hint is gone", $("patch-note").textContent === ""); await settled(() => $("patch").click()); expect("it is in the list", ask.changes.length === 1 && results[0].answer.changes.length === 1 && $("changes").textContent.includes("patched") && !$("error").textContent)'
+step "views" 'for (const view of ["lines", "neurons", "matrix"]) { document.querySelector(`#views [data-value="${view}"]`).click(); await until(view, () => !panel().view(view).box.hidden); await viewer.drawn; }'
+step "narrow" 'expect("no wider than the window: " + [...document.querySelectorAll("body *")].filter(one => one.getBoundingClientRect().right > innerWidth).map(one => one.id || one.className || one.tagName).slice(0, 5), page.scrollWidth <= innerWidth)'
 page_size 390 844
 step "narrower" 'await until("no wider than 390 pixels", () => page.scrollWidth <= innerWidth)'
 page_size 1280 900
@@ -104,25 +115,32 @@ step "the address restores all" "expect('text', ask.text === 'The dog lay on the
 page_call Page.navigate '"url":"about:blank"'
 page_open "$address#changes=%5B%7B%22kind%22%3A%22cross%22%2C%22layer%22%3A0%2C%22head%22%3A0%2C%22factor%22%3A0%7D%5D" "$ready"
 step "a change that the model has no head for is left out, and named" 'expect("no change", !ask.changes.length && $("error").textContent.startsWith("changes.0.kind: expected decoder")); expect("the page is there", getComputedStyle(document.querySelector("main")).visibility === "visible")'
-step "lines and scale in the address" 'document.querySelector("#views [data-value=lines]").click(); await viewer.drawn; for (const head of [0, 1]) { viewer.panels[0].part("chips").querySelectorAll("button")[head].click(); await viewer.drawn; } $("scale").value = "own"; $("scale").onchange(); $("pattern").value = "previous"; $("pattern").onchange(); await settled(() => { $("ablate").click(); }); await settled(() => pick("plain")); $("all-of").value = 1; $("all-of").onchange()'
+step "lines and scale in the address" 'document.querySelector("#views [data-value=lines]").click(); await viewer.drawn; for (const head of [0, 1]) { panel().view("lines").made.chips.querySelectorAll("button")[head].click(); await viewer.drawn; } $("scale").value = "own"; $("scale").onchange(); $("pattern").value = "previous"; $("pattern").onchange(); await settled(() => { $("ablate").click(); }); await settled(() => pick("plain")); $("all-of").value = 1; $("all-of").onchange()'
 page_run "location.hash.slice(1)"
 state=${page_result//\"/}
 page_call Page.navigate '"url":"about:blank"'
 page_open "$address#$state" "$ready"
 step "the address restores the lines" "expect('lines', viewer.state.view === 'lines' && viewer.state.also.join() === '0,1' && viewer.state.scale === 'own' && viewer.state.pattern === 'previous' && viewer.overviewOf === 1 && \$('all-of').value === '1'); expect('the same address', location.hash === '#' + $(json_string "$state"))"
 
+page_call Page.navigate '"url":"about:blank"'
+page_open "${address%%\?*}" 'document.querySelector("h1")'
+page_run 'document.body.innerText'
+case $page_result in *"Open the address that heed explore printed"*) ;; *) echo "check-explore: error: without a token: $page_result" >&2; exit 1 ;; esac
+
 model=bart
 serve $fixtures/bart
 page_open "$address" "$ready"
-step "an encoder-decoder" 'expect("three kinds", viewer.data.kinds.length === 3); expect("two strips", document.querySelectorAll(".strip").length === 2); window.count = tokens(); document.querySelectorAll("#tokens .strip:last-child button")[1].click(); await settled(() => document.querySelector("#predictions .token-cell button").click()); expect("cut and stepped", tokens() === 3); await settled(() => $("undo").click()); await settled(() => type("target", "a cat")); document.querySelector("#kinds button").click(); await viewer.drawn; expect("a map", viewer.panels[0].values)'
+step "an encoder-decoder" 'expect("three kinds", viewer.data.kinds.length === 3); expect("two strips", document.querySelectorAll(".strip").length === 2); expect("the mean of the last layer", viewer.kind.kind === "cross" && viewer.state.head === "mean" && viewer.state.layer === viewer.kind.layers.length - 1); window.count = tokens(); document.querySelectorAll("#tokens .strip:last-child button")[1].click(); await until("its candidates", () => $("predictions").textContent.includes("(1)")); await settled(() => document.querySelector("#predictions .token-cell button").click()); expect("cut and stepped: " + [tokens(), at()], tokens() === 3 && at() === 2); await settled(() => $("undo").click()); await settled(() => type("target", "a cat")); document.querySelector("#kinds button").click(); await viewer.drawn; expect("a map", viewer.panels[0].values)'
 
 model=bert-mlm
 serve $fixtures/encoders/bert-mlm $fixtures/encoders/bert-classify
 page_open "$address" "$ready"
-step "the mask is chosen" 'expect("the mask", chosen.position === predictedTokens(results[0].answer).indexOf("[MASK]"))'
+step "two models stand side by side" 'await until("three panels", () => viewer.panels.length === 3); expect("named", viewer.panels.map(one => one.part("caption").textContent).join() === "bert-mlm,bert-classify,Difference" && $("versus").value === "model1"); await settled(() => pick(""))'
+accessible "an explored encoder"
+step "the mask is chosen" 'expect("the mask", at() === predictedKind(results[0].answer).queries.indexOf("[MASK]") && panel().query === at() && $("pin-state").textContent === "follows the mask" && $("step-name").textContent === "Position")'
 step "masks" 'expect("candidates of the mask", rows() > 5 && $("predictions").textContent.includes("place of")); await settled(() => document.querySelector("#predictions .token-cell button").click()); expect("filled in", !ask.text.includes("[MASK]")); await settled(() => $("undo").click()); expect("back", ask.text.includes("[MASK]"))'
 step "two models" 'pick("model1"); await until("three panels", () => viewer.panels.length === 3 && page.dataset.drawn); pick(""); await until("one", () => viewer.panels.length === 1)'
-step "classes" 'await settled(() => { $("model").value = 1; $("model").onchange(); }); expect("classes", $("predictions").textContent.includes("Classes") && rows() > 1)'
+step "classes" 'await settled(() => { $("model").value = 1; $("model").onchange(); }); expect("classes", $("predictions").textContent.includes("Classes") && rows() > 1 && $("predictions").querySelector("th").textContent === "label")'
 # drop FILE X Y: drags a file to a place of the page and drops it there. Each event is handled before the next.
 drop() {
   for type in dragEnter dragOver dragOver drop; do
@@ -146,21 +164,21 @@ serve $fixtures/vit
 page_open "$address" 'models.length'
 step "an image is asked for" 'await until("a hint", () => $("status").textContent === "Choose an image."); expect("no text field", $("text-box").hidden && !$("file-box").hidden && $("other_file-box").hidden); window.waiting = settled(() => {})'
 drop "$pictures/photo.jpg" 200 100
-step "a dropped image is shown" 'await waiting; expect("its name", $("file-name").textContent === "photo.jpg" && $("error").textContent === ""); expect("the picture", viewer.state.view === "picture" && !viewer.panels[0].part("picture").hidden); expect("classes", $("predictions").textContent.includes("Classes") && $("predictions").textContent.includes("LABEL_")); expect("no tokens", $("tokens").hidden); expect("the class token", viewer.panels[0].part("of").textContent.includes("query [CLS]")); expect("patches", $("status").textContent.includes("4 × 4 patches"))'
+step "a dropped image is shown" 'await waiting; expect("its name", $("file-name").textContent === "photo.jpg" && $("error").textContent === ""); expect("the picture", viewer.state.view === "picture" && !panel().view("picture").box.hidden); expect("classes", $("predictions").textContent.includes("Classes") && $("predictions").textContent.includes("LABEL_")); expect("no tokens", $("tokens").hidden); expect("the class token", panel().view("picture").made.of.textContent.includes("query [CLS]")); expect("patches", $("status").textContent.includes("4 × 4 patches"))'
 for wrong in "notes.txt|expected a PNG" "cut.jpg|expected a whole image, got a truncated one" "large.png|expected a file of at most 32 MiB"; do
   drop "$folder/${wrong%|*}" 200 100
   step "refused: $wrong" "await until('why', () => \$('error').textContent.startsWith($(json_string "${wrong%|*}: ${wrong#*|}"))); expect('the last picture stays', \$('file-name').textContent === 'photo.jpg' && viewer.panels[0].values)"
 done
-step "a patch is clicked" 'window.thumb = [...document.querySelectorAll("#overview canvas")][0]; await until("thumbnails", () => thumb.drawn); window.pixels = () => thumb.getContext("2d").getImageData(0, 0, thumb.width, thumb.height).data.join(); window.before = pixels(); expect("a thumbnail is the grid of patches", thumb.width === 4 && thumb.height === 4); const { canvas } = viewer.panels[0].overlay, box = canvas.getBoundingClientRect(); canvas.dispatchEvent(new MouseEvent("click", { clientX: box.left + 1.5 * box.width / 4, clientY: box.top + 2.5 * box.height / 4, bubbles: true })); expect("it is held", viewer.state.held && viewer.kind.queries[viewer.state.query] === "2,1"); await until("thumbnails follow", () => pixels() !== before); viewer.panels[0].overlay.canvas.focus()'
+step "a patch is clicked" 'window.thumb = [...document.querySelectorAll("#overview canvas")][0]; await until("thumbnails", () => thumb.drawn); window.pixels = () => thumb.getContext("2d").getImageData(0, 0, thumb.width, thumb.height).data.join(); window.before = pixels(); expect("a thumbnail is the grid of patches", thumb.width === 4 && thumb.height === 4); const { canvas } = panel().view("picture").made, box = canvas.getBoundingClientRect(); canvas.dispatchEvent(new MouseEvent("click", { clientX: box.left + 1.5 * box.width / 4, clientY: box.top + 2.5 * box.height / 4, bubbles: true })); expect("it is pinned", viewer.state.pin && viewer.kind.queries[panel().query] === "2,1"); await until("thumbnails follow", () => pixels() !== before); panel().view("picture").made.canvas.focus()'
 page_key ArrowRight 0 39
-step "the keyboard goes from patch to patch" 'await until("the next patch", () => viewer.kind.queries[viewer.state.query] === "2,2"); viewer.hold(-1, -1); expect("the class token again", viewer.panels[0].part("of").textContent.includes("[CLS]"))'
+step "the keyboard goes from patch to patch" 'await until("the next patch", () => viewer.kind.queries[panel().query] === "2,2"); viewer.hold(-1, -1); expect("the class token again", panel().view("picture").made.of.textContent.includes("[CLS]"))'
 step "rollout" 'viewer.show({ head: "rollout" }); await viewer.drawn; expect("drawn", viewer.panels[0].values && viewer.title.includes("rollout")); viewer.show({ head: 1 }); await viewer.drawn'
 step "ablating" 'await settled(() => $("ablate").click()); expect("changes of logits", $("predictions").textContent.includes("change") && $("changes").textContent.includes("ablated")); await settled(() => $("undo").click())'
 step "every head matters so much" '$("try-all").click(); await until("all heads", () => $("progress").hidden && document.querySelectorAll("#effects td button").length === 8)'
-step "patching needs a second image" '$("patch").click(); expect("a place for it", !$("other_file-box").hidden && $("error").textContent.includes("second image"))'
+step "patching needs a second image" '$("patch").click(); expect("a place for it", !$("other_file-box").hidden && $("patch-note").textContent.includes("second image"))'
 choose other_file "$pictures/rotated.jpg"
 step "patching" 'await until("it was sent", () => ask.other_file !== null && $("other_file-name").textContent === "rotated.jpg"); await settled(() => $("patch").click()); expect("in the list", $("changes").textContent.includes("patched from rotated.jpg"))'
-step "comparing" 'pick("text"); await until("three panels", () => viewer.panels.length === 3 && page.dataset.drawn); await viewer.drawn; expect("pictures of both, and the difference", viewer.panels.every(panel => panel.values && !panel.part("picture").hidden)); await settled(() => pick(""))'
+step "comparing" 'pick("text"); await until("three panels", () => viewer.panels.length === 3 && page.dataset.drawn); await viewer.drawn; expect("pictures of both, and the difference", viewer.panels.every(panel => panel.values && !panel.view("picture").box.hidden)); await settled(() => pick(""))'
 choose file "$pictures/gradient.png"
 step "another image" 'await until("it is shown", () => ask.file_name === "gradient.png" && page.dataset.drawn && $("file-name").textContent === "gradient.png")'
 step "pasting" 'document.activeElement.blur(); const bytes = bytesOf(viewer.data.image.png), data = new DataTransfer(); data.items.add(new File([bytes], "pasted.png", { type: "image/png" })); await settled(() => document.dispatchEvent(new ClipboardEvent("paste", { clipboardData: data, bubbles: true, cancelable: true }))); expect("its name", ask.file_name === "pasted.png"); await settled(() => $("undo").click()); expect("undone", $("file-name").textContent === "gradient.png")'
@@ -188,8 +206,8 @@ serve $fixtures/vit-gpt2
 page_open "$address" 'models.length'
 step "a caption needs an image" 'await until("a hint", () => $("status").textContent === "Choose an image."); window.waiting = settled(() => {})'
 choose file "$pictures/photo.jpg"
-step "a caption" 'await waiting; expect("its tokens", tokens() === 33 && document.querySelectorAll("#tokens .strip").length === 1); expect("over the image", viewer.kind.kind === "cross" && viewer.state.view === "picture" && !viewer.panels[0].part("picture").hidden); document.querySelectorAll("#tokens button")[3].click(); expect("a token is followed", viewer.state.query === 3 && viewer.panels[0].part("of").textContent.includes("(3)"))'
-step "another target" 'await settled(() => type("target", "ab")); expect("its tokens", tokens() > 1 && tokens() < 8); const before = tokens(); await settled(() => $("continue").click()); expect("one more", tokens() === before + 1)'
+step "a caption" 'await waiting; expect("its tokens", tokens() === 33 && document.querySelectorAll("#tokens .strip").length === 1); expect("over the image", viewer.kind.kind === "cross" && viewer.state.view === "picture" && !panel().view("picture").box.hidden); document.querySelectorAll("#tokens button")[3].click(); expect("a token is followed", panel().query === 3 && panel().view("picture").made.of.textContent.includes("(3)"))'
+step "another target" 'await settled(() => type("target", "ab")); expect("its tokens", tokens() > 1 && tokens() < 8); const before = tokens(); $("count").value = 1; await settled(() => $("continue").click()); expect("one more", tokens() === before + 1)'
 
 model=wav2vec2-ctc
 serve $fixtures/wav2vec2-ctc
@@ -203,7 +221,7 @@ serve $fixtures/audio-spectrogram
 page_open "$address" 'models.length'
 step "a sound is asked for" 'await until("a hint", () => $("status").textContent === "Choose a sound."); window.waiting = settled(() => {})'
 drop "$PWD/$fixtures/sound/speech.wav" 200 100
-step "a dropped sound is shown" 'await waiting; expect("the spectrogram", viewer.state.view === "picture" && viewer.data.image.upward && $("file-name").textContent === "speech.wav"); expect("low frequencies are below", viewer.panels[0].overlay.keyAt({ offsetX: 1, offsetY: viewer.panels[0].overlay.canvas.clientHeight - 1 }) === 2)'
+step "a dropped sound is shown" 'await waiting; expect("the spectrogram", viewer.state.view === "picture" && viewer.data.image.upward && $("file-name").textContent === "speech.wav"); expect("low frequencies are below", panel().view("picture").made.keyAt({ offsetX: 1, offsetY: panel().view("picture").made.canvas.clientHeight - 1 }) === 2)'
 drop "$pictures/photo.jpg" 200 100
 step "an image is no sound" 'await until("why", () => $("error").textContent.startsWith("photo.jpg: expected a sound file"))'
 echo "check-explore: the page behaves"
