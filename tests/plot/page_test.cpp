@@ -266,5 +266,25 @@ TEST(Page, HasAPolicyWithTheHashesOfItsScriptAndStyle) {
   EXPECT_EQ(occurrences(page, " style=\""), 0u);
 }
 
+// Of several steps of training: the pictures stand in the data as they were given.
+TEST(Page, OfStepsOfTraining) {
+  const std::string picture = attention_frame(sample_picture(3, 4));
+  const nlohmann::json data = data_of(training_html(
+      {training_frame(0, std::nullopt, {picture, picture}), training_frame(50, 1.5, {picture, picture})}));
+  ASSERT_EQ(data["frames"].size(), 2u);
+  EXPECT_EQ(data["frames"][0]["step"], 0);
+  EXPECT_FALSE(data["frames"][0].contains("loss"));
+  EXPECT_EQ(data["frames"][1]["loss"], 1.5);
+  const nlohmann::json one = nlohmann::json::parse(picture);
+  EXPECT_EQ(data["frames"][1]["texts"], (nlohmann::json{one, one}));
+  EXPECT_EQ(one["data"]["bits"], 8);
+  EXPECT_ERROR(training_html({}), "expected at least one frame");
+  EXPECT_ERROR(training_html({"{"}), "expected what training_frame() gives");
+  EXPECT_ERROR(training_html({"[]"}), "expected frames of training_frame()");
+  EXPECT_ERROR(training_html({training_frame(0, {}, {picture}), training_frame(1, {}, {picture, picture})}),
+               "with the same texts");
+  EXPECT_ERROR(training_html({training_frame(0, {}, {"{}"})}), "expected pictures of attention_frame()");
+}
+
 }  // namespace
 }  // namespace heed

@@ -179,6 +179,17 @@ std::string encode_png(std::int64_t width, std::int64_t height, const std::vecto
 /// and compressed; the page says with how many. Throws Error if there are more numbers than 45 MB can hold.
 std::string attention_html(const AttentionPicture& picture);
 
+/// The picture as training_html() takes it, as JSON; its numbers have 8 bits.
+std::string attention_frame(const AttentionPicture& picture);
+/// The pictures of one step of training, each from attention_frame(), as JSON; `loss` is shown beside the
+/// step.
+std::string training_frame(std::int64_t step, std::optional<double> loss,
+                           const std::vector<std::string>& pictures);
+/// The page of attention_html() for several steps of training, with a slider over them and a button for each
+/// text. `frames` are from training_frame(), in the order of their steps, all of the same texts. Throws Error
+/// for other JSON, and for none.
+std::string training_html(const std::vector<std::string>& frames);
+
 /// Returns `{"title", "tokens": {kind: {"queries", "keys"}}, "maps": [{"name", "kind", "layer", "head",
 /// "queries", "keys", "measure", "weights": [[…]]}]}`, and for ablated heads `"scored": […], "ablation":
 /// [{"kind", "layer", "head", "change": […]}]`. `head` is null for a mean of heads, "max" for their maximum

@@ -1,5 +1,8 @@
 // The page of heed attend: one picture, with its data on the page. Beside the map stand candidates, and what a head's absence changes.
-const data = AttentionData.ofPage();
+// The page of heed train --maps has a picture for each text and step: `frames`, of which one is shown.
+const stored = JSON.parse($("data").textContent), { frames } = stored;
+const chosen = { frame: frames ? frames.length - 1 : 0, text: 0 };
+let data = frames ? framed() : AttentionData.ofPage();
 const viewer = new Viewer({ shown() { drawSide(); history.replaceState(null, "", "#" + viewer.address()); }, chosen: drawSide });
 
 function drawSide() {
@@ -8,7 +11,7 @@ function drawSide() {
   if (model && model.answer.length > 1) parts.push(barTable("Answer", model.answer.map(([name, p], i) => [name, p, !i]), 1, percent));
   if (kind.candidates && kind.candidates[at]) parts.push(barTable(candidatesTitle(kind, at), kind.candidates[at], 1, percent));
   if (data.scored && map && map.ablation) parts.push(...withoutHead(kind, map, at));
-  else parts.push(element("p", data.scored ? "Choose a single head to see what changes without it." : "What changes without this head was not measured: heed attend … --ablate does that, for a model with logits.", { class: "note" }));
+  else if (!frames) parts.push(element("p", data.scored ? "Choose a single head to see what changes without it." : "What changes without this head was not measured: heed attend … --ablate does that, for a model with logits.", { class: "note" }));
   $("facts").replaceChildren(...parts);
 }
 function candidatesTitle(kind, at) {
@@ -40,8 +43,46 @@ function describeModel() {
   if (data.scored) $("why").textContent = "Logits without a head come from a pass in which its output was replaced by zeros.";
   $("space").hidden = !data.kinds.some(kind => kind.keys.some(token => token.startsWith("·")));
 }
+/// The picture of the chosen text and step.
+function framed() {
+  const one = frames[chosen.frame].texts[chosen.text];
+  return one.opened || (one.opened = new AttentionData(one.data, async id => one.packs[id]));
+}
+function showFrame() {
+  data = framed();
+  const { step, loss } = frames[chosen.frame];
+  $("frame").value = chosen.frame;
+  $("frame-now").textContent = step.toLocaleString("en") + (loss === undefined ? "" : " · loss " + fixed(loss, 3));
+  $("frame").setAttribute("aria-valuetext", "step " + step);
+  for (const button of $("texts").children) button.setAttribute("aria-pressed", String(Number(button.dataset.text) === chosen.text));
+  describeModel();
+  return viewer.open([{ data }]);
+}
+/// Goes through the steps, from the first where the last is shown.
+function play() {
+  const stop = () => { clearInterval(play.running); play.running = 0; $("play").textContent = "Play"; };
+  if (play.running) return stop();
+  if (chosen.frame === frames.length - 1) chosen.frame = -1;
+  const next = () => { chosen.frame += 1; showFrame(); if (chosen.frame === frames.length - 1) stop(); };
+  $("play").textContent = "Pause";
+  play.running = setInterval(next, 500);
+  next();
+}
+function listenForFrames() {
+  $("training").hidden = false;
+  $("frame").max = frames.length - 1;
+  $("frame").oninput = () => { chosen.frame = Number($("frame").value); showFrame(); };
+  $("play").onclick = play;
+  $("play").hidden = frames.length < 2;
+  frames[0].texts.forEach((one, i) => {
+    const button = element("button", one.data.title, { type: "button", class: "plain", "data-text": i });
+    button.onclick = () => { chosen.text = i; showFrame(); };
+    $("texts").append(button);
+  });
+  $("texts").hidden = frames[0].texts.length < 2;
+}
 function start() {
-  viewer.open([{ data }]);
+  if (frames) { listenForFrames(); showFrame(); } else viewer.open([{ data }]);
   viewer.read(location.hash.slice(1));
 }
 describeModel();
