@@ -356,11 +356,9 @@ HeadsOptions heads_options(const HeadsArguments& a, const AttentionKind& kind, c
 void check_arguments(const HeadsArguments& a) {
   check_table_file(a.output);
   const int given = !a.texts.empty() + !a.file.empty() + a.repeat.has_value() + !a.prompts.empty();
+  const char* option = a.repeat ? "--repeat" : !a.prompts.empty() ? "--prompts" : "--text";
   if (given > 1)
-    throw UsageError(std::string(a.repeat             ? "--repeat"
-                                 : !a.prompts.empty() ? "--prompts"
-                                                      : "--text") +
-                     ": expected texts from one place, got several");
+    throw UsageError(fmt::format("{0}: expected texts or {0}{1}, got both", option, a.repeat ? "" : " FILE"));
   if (!a.reference.empty() && (!a.ablation || a.ablation == "zero"))
     throw UsageError("--reference: needs --ablation mean or resample");
   const MetricArguments& m = a.metric;

@@ -157,8 +157,8 @@ std::optional<std::int64_t> usual_position(const AnalyzedModel& model, const std
   const auto mask = model.tokenizer->mask_id();
   const auto found = mask ? std::find(ids.begin(), ids.end(), *mask) : ids.end();
   if (found == ids.end())
-    throw Error("expected a text with a mask token (" + (mask ? model.tokenizer->token(*mask) : "") +
-                "), got none (or choose --position)");
+    throw Error("--position: missing (the text has no mask token" +
+                (mask ? " " + model.tokenizer->token(*mask) : std::string()) + ")");
   return found - ids.begin();
 }
 

@@ -262,7 +262,7 @@ Estimate estimate_of(std::span<const double> values, std::span<const double> wei
   for (std::size_t i = 0; i < values.size(); ++i)
     squares += std::pow(weight(i) * (values[i] - estimate.mean), 2);
   const auto n = static_cast<double>(values.size());
-  estimate.error = std::sqrt(n / (n - 1) * squares) / whole;
+  estimate.error = std::sqrt(n / (n - 1) * squares) / std::abs(whole);
   return estimate;
 }
 

@@ -221,6 +221,8 @@ TEST(Estimates, AreMeansWithStandardErrors) {
   EXPECT_DOUBLE_EQ(estimate_of(values).mean, 3);
   EXPECT_NEAR(estimate_of(values).error, std::sqrt(7.0 / 3), 1e-12);  // s = sqrt(7)
   EXPECT_DOUBLE_EQ(estimate_of(values, weights).mean, 3.75);
+  EXPECT_NEAR(estimate_of(values, std::vector<double>{-1, -1, -2}).error, estimate_of(values, weights).error,
+              1e-12);
   EXPECT_EQ(estimate_of(std::vector<double>{5}).error, 0);
 }
 

@@ -41,7 +41,7 @@ struct MeasuredInput {
 /// token, label or position that does not exist, and for a model without logits of tokens or labels.
 double measure(const Model& model, const MeasuredInput& input);
 
-/// A mean over texts, and its standard error: sqrt(n / (n - 1) sum w^2 (x - mean)^2) / sum w for weights w,
+/// A mean over texts, and its standard error: sqrt(n / (n - 1) sum w^2 (x - mean)^2) / |sum w| for weights w,
 /// which is s / sqrt(n) where these are equal; 0 of one text.
 struct Estimate {
   double mean = 0, error = 0;
