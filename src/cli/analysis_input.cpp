@@ -162,6 +162,11 @@ std::string part_label(const StreamPart& part) {
   return fmt::format("{} {}", sublayer, part.layer);
 }
 
+void check_svg_file(const std::filesystem::path& file) {
+  if (!file.empty() && file.extension() != ".svg")
+    throw UsageError("--output: expected a file ending in .svg, got " + file.string());
+}
+
 void check_table_file(const std::filesystem::path& file) {
   const std::string ending = file.extension().string();
   if (!file.empty() && ending != ".svg" && ending != ".csv" && ending != ".npz")

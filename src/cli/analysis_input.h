@@ -78,6 +78,8 @@ AttentionKind analyzed_kind(const std::string& kind, const Model& model, const c
 /// A part of the stream in a table: "head 5.1", "ff 3", "attn bias 3", "token".
 std::string part_label(const StreamPart& part);
 
+/// Throws UsageError unless the file is empty or ends in .svg.
+void check_svg_file(const std::filesystem::path& file);
 /// Throws UsageError unless the file is empty, a figure (.svg), or the numbers of a table (.csv, .npz).
 void check_table_file(const std::filesystem::path& file);
 /// Adds --output for them.
