@@ -149,7 +149,7 @@ std::string name_of(std::int64_t token, const AttendSource& source) {
   return std::to_string(token);
 }
 
-LogitChoice chosen_logit(std::optional<std::int64_t> position, const std::string& token,
+LogitChoice chosen_logit(std::optional<std::int64_t> position, const ChosenToken& chosen,
                          const AttendInput& input, const AttendSource& source) {
   const Tensor logits = record_attention(source.model, input.tensors, {attention_kinds(source.model)}).logits;
   if (!logits.defined())
@@ -163,9 +163,11 @@ LogitChoice chosen_logit(std::optional<std::int64_t> position, const std::string
         fmt::format("--position: expected a position below {}, got {}", positions, choice.position));
   const auto at = static_cast<std::size_t>(choice.position);
   const bool follows = at < input.following.size() && input.following[at] >= 0 && logits.rank() == 3;
-  choice.token = !token.empty() ? token_id(token, source.tokenizer)
-                 : follows      ? input.following[at]
-                                : best_token(logits, choice.position);
+  const bool token = chosen.token && !chosen.id && !chosen.label && predicts_tokens(source);
+  choice.token = token            ? token_id(*chosen.token, source.tokenizer)
+                 : chosen.given() ? chosen_id(chosen, source.model, source.tokenizer)
+                 : follows        ? input.following[at]
+                                  : best_token(logits, choice.position);
   if (choice.token >= logits.size(logits.rank() - 1))
     throw UsageError(fmt::format("--token: expected an id below {}, got {}", logits.size(logits.rank() - 1),
                                  choice.token));

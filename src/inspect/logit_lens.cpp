@@ -10,6 +10,7 @@
 #include "heed/ops/reduce.h"
 #include "inspect/analysis_common.h"
 #include "inspect/stream_sum.h"
+#include "nn/stack_resume.h"
 
 namespace heed {
 namespace inspect {
@@ -54,8 +55,14 @@ const EncoderModel* classifier_of(const Model& model) {
   return encoder != nullptr && encoder->head() == EncoderHead::sequence ? encoder : nullptr;
 }
 
+const EncoderModel* masked_model_of(const Model& model) {
+  const auto* encoder = dynamic_cast<const EncoderModel*>(&model);
+  return encoder != nullptr && encoder->head() == EncoderHead::masked_lm ? encoder : nullptr;
+}
+
 void require_predictions(const Model& model, const char* where) {
-  if (dynamic_cast<const EncoderDecoderModel*>(&model) == nullptr && classifier_of(model) == nullptr)
+  if (dynamic_cast<const EncoderDecoderModel*>(&model) == nullptr && classifier_of(model) == nullptr &&
+      masked_model_of(model) == nullptr)
     required_read_out(model, where);
 }
 
@@ -83,19 +90,58 @@ std::vector<TokenProbability> most_probable(const double* logits, std::int64_t c
   return best;
 }
 
+// The residual stream before the first layer of an encoder, and after each, with their names.
+std::vector<std::pair<std::string, Tensor>> streams_of(const EncoderModel& model, const TensorMap& inputs) {
+  const std::string stack = model.stack_name(), layers = stack + ".layers.";
+  std::vector<std::pair<std::string, Tensor>> streams;
+  Taps taps;
+  taps.listen(stack + ".embed",
+              [&](const std::string&, Tensor& value) { streams.emplace_back("embed", value.clone()); });
+  taps.listen(layers + "*.out", [&](const std::string& name, Tensor& value) {
+    if (const auto layer = inspect::layer_of_tap(name, layers, ".out"))
+      streams.emplace_back(std::to_string(*layer), value.clone());
+  });
+  Context context{.taps = &taps};
+  model.forward(inputs, {}, context);
+  taps.require_all_fired();
+  return streams;
+}
+
+// The logits of an encoder's head, where a stream stands in the place of the last layer's output.
+Tensor logits_of(const EncoderModel& model, const TensorMap& inputs, const Tensor& stream) {
+  const Stack* stack = model.stack_named(model.stack_name());
+  HEED_ASSERT(stack != nullptr, "an encoder with a head has a stack");
+  const StackResume resume(stack->name, std::ssize(stack->layers), stream);
+  return model.forward(inputs).at("logits");
+}
+
+LensLayer lens_layer(const std::string& name, const Tensor& logits, std::int64_t top_k) {
+  LensLayer layer{name, {}};
+  const std::vector<double> all = inspect::numbers(logits);  // [1, T, V], or [1, L]
+  const std::int64_t count = logits.size(-1);
+  for (std::size_t begin = 0; begin < all.size(); begin += static_cast<std::size_t>(count))
+    layer.positions.push_back(most_probable(all.data() + begin, count, top_k));
+  return layer;
+}
+
+std::vector<LensLayer> lens_of_encoder(const EncoderModel& model, const TensorMap& inputs,
+                                       std::int64_t top_k) {
+  std::vector<LensLayer> layers;
+  for (const auto& [name, stream] : streams_of(model, inputs))
+    layers.push_back(lens_layer(name, logits_of(model, inputs, stream), top_k));
+  return layers;
+}
+
 }  // namespace
 
 std::vector<LensLayer> logit_lens(const Model& model, const TensorMap& inputs, std::int64_t top_k) {
   const NoGradients guard;
+  if (const EncoderModel* masked = inspect::masked_model_of(model))
+    return lens_of_encoder(*masked, inputs, top_k);
   const ReadOut read_out = inspect::required_read_out(model, "lens");
   std::vector<LensLayer> layers;
   const auto read = [&](const std::string& name, const Tensor& stream) {
-    LensLayer layer{name, {}};
-    const Tensor logits = read_out.logits(stream.contiguous());  // [1, T, V]
-    const std::vector<double> all = inspect::numbers(logits);
-    for (std::int64_t t = 0; t < logits.size(1); ++t)
-      layer.positions.push_back(most_probable(all.data() + t * logits.size(2), logits.size(2), top_k));
-    layers.push_back(std::move(layer));
+    layers.push_back(lens_layer(name, read_out.logits(stream.contiguous()), top_k));
   };
   Taps taps;
   taps.listen("decoder.embed", [&](const std::string&, Tensor& value) { read("embed", value); });
@@ -112,28 +158,7 @@ std::vector<LensLayer> label_lens(const Model& model, const TensorMap& inputs, s
   const EncoderModel* classifier = inspect::classifier_of(model);
   if (classifier == nullptr)
     throw Error("lens: expected a model with a head of labels, got " + model.family() + " without");
-  const std::string stack = classifier->stack_name(), layers = stack + ".layers.";
-  std::vector<std::pair<std::string, Tensor>> streams;
-  Taps taps;
-  taps.listen(stack + ".embed",
-              [&](const std::string&, Tensor& value) { streams.emplace_back("embed", value.clone()); });
-  taps.listen(layers + "*.out", [&](const std::string& name, Tensor& value) {
-    if (const auto layer = inspect::layer_of_tap(name, layers, ".out"))
-      streams.emplace_back(std::to_string(*layer), value.clone());
-  });
-  Context context{.taps = &taps};
-  model.forward(inputs, {}, context);
-  taps.require_all_fired();
-  const std::string last = layers + streams.back().first + ".out";
-  std::vector<LensLayer> result;
-  for (const auto& [name, stream] : streams) {
-    Taps replaced;
-    replaced.listen(last, replace_by(stream));
-    Context again{.taps = &replaced};
-    const std::vector<double> logits = inspect::numbers(model.forward(inputs, {}, again).at("logits"));
-    result.push_back({name, {most_probable(logits.data(), std::ssize(logits), top_k)}});
-  }
-  return result;
+  return lens_of_encoder(*classifier, inputs, top_k);
 }
 
 LogitAttribution attribute_logit(const Model& model, const TensorMap& inputs, std::int64_t position,

@@ -30,14 +30,6 @@ std::string layer_name(const Stack& stack, std::int64_t layer) {
   return stack.name + ".layers." + std::to_string(layer);
 }
 
-// The tap of the stream at the point.
-std::string tap_of(const Stack& stack, const StreamPoint& point) {
-  if (point.layer == std::ssize(stack.layers))
-    return point.layer == 0 ? stack.name + ".embed" : layer_name(stack, point.layer - 1) + ".out";
-  constexpr const char* kSteps[] = {".in", ".mid", ".mid2"};
-  return layer_name(stack, point.layer) + kSteps[point.step];
-}
-
 }  // namespace
 
 Tensor StreamSum::whole() const { return heed::sum(values, 0); }
@@ -51,6 +43,13 @@ void StreamSum::apply(const Norm& norm, const StreamPart& bias) {
   const Tensor sum = whole();
   values = norm.of_part(values, sum);
   if (norm.bias.defined()) add({bias}, one_part(broadcast_to(norm.bias.to(DType::f64), sum.shape())));
+}
+
+std::string tap_of(const Stack& stack, const StreamPoint& point) {
+  if (point.layer == std::ssize(stack.layers))
+    return point.layer == 0 ? stack.name + ".embed" : layer_name(stack, point.layer - 1) + ".out";
+  constexpr const char* kSteps[] = {".in", ".mid", ".mid2"};
+  return layer_name(stack, point.layer) + kSteps[point.step];
 }
 
 StreamPoint end_of(const Stack& stack) { return {.layer = std::ssize(stack.layers), .step = 0}; }

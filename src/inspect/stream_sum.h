@@ -35,6 +35,8 @@ struct StreamPoint {
 
 /// The point after the last layer.
 StreamPoint end_of(const Stack& stack);
+/// The tap of the stream at the point.
+std::string tap_of(const Stack& stack, const StreamPoint& point);
 
 /// A position, with what an error about it begins with.
 struct NamedPosition {
