@@ -34,6 +34,7 @@ const std::vector<Words>& all_commands() {
                                        {"steer"},
                                        {"patch"},
                                        {"why"},
+                                       {"features"},
                                        {"doctor"},
                                        {"tokenize"},
                                        {"forward"},
