@@ -16,7 +16,7 @@ using testing::HasSubstr;
 
 std::string shipped(const std::string& name) { return std::string(HEED_SOURCE) + "/models/" + name; }
 
-Json header_of(const std::string& file) {
+Json header_in(const std::string& file) {
   const std::string bytes = slurp(file);
   std::uint64_t length = 0;
   std::memcpy(&length, bytes.data(), sizeof length);
@@ -27,7 +27,7 @@ std::vector<float> numbers_of(const std::string& file, const std::string& tensor
   const std::string bytes = slurp(file);
   std::uint64_t length = 0;
   std::memcpy(&length, bytes.data(), sizeof length);
-  const Json offsets = header_of(file).at(tensor).at("data_offsets");
+  const Json offsets = header_in(file).at(tensor).at("data_offsets");
   const std::size_t begin = offsets[0], end = offsets[1];
   std::vector<float> numbers((end - begin) / sizeof(float));
   std::memcpy(numbers.data(), bytes.data() + 8 + length + begin, end - begin);
@@ -51,7 +51,7 @@ TEST(Steer, WritesVectorsOfEachLayer) {
   const Folder folder;
   const std::string file =
       made_vectors(folder, "shakespeare", "v.safetensors", {"--output", folder / "v.gguf"});
-  const Json header = header_of(file);
+  const Json header = header_in(file);
   EXPECT_EQ(header.at("__metadata__").at("method"), "mean");
   EXPECT_EQ(header.at("__metadata__").at("positive_texts"), "2");
   const std::size_t layers = header.size() - 1;
@@ -172,7 +172,7 @@ TEST(GeneratedTaps, AreThoseOfOnePass) {
       run({"forward", "--model", std::string(HEED_FIXTURES) + "/decoders/gpt2", "--input",
            folder / "ids.safetensors", "--taps", taps, "--output", folder / "whole.safetensors"});
   ASSERT_EQ(whole.status, 0) << whole.err;
-  const Json found = header_of(folder / "taps.safetensors"), wanted = header_of(folder / "whole.safetensors");
+  const Json found = header_in(folder / "taps.safetensors"), wanted = header_in(folder / "whole.safetensors");
   int compared = 0;
   for (const auto& [name, info] : found.items()) {
     if (name == "__metadata__" || name == "logits") continue;

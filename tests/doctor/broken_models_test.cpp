@@ -15,7 +15,7 @@ namespace {
 using testing::HasSubstr;
 const std::filesystem::path kShakespeare = HEED_FIXTURES "/../../models/shakespeare";
 
-void expect(const Finding& finding, CheckStatus status, const std::string& words) {
+void expect_finding(const Finding& finding, CheckStatus status, const std::string& words) {
   EXPECT_EQ(finding.status, status) << finding.measurement;
   EXPECT_THAT(finding.measurement, HasSubstr(words));
 }
@@ -27,38 +27,38 @@ TEST(BrokenSettings, GenerationThatCannotWork) {
     copy.write("generation_config.json", settings);
     return copy.finding("generation settings");
   };
-  expect(with({{"max_length", 1}}), CheckStatus::failed, "max_length 1 leaves no room");
-  expect(with({{"min_length", 600}, {"max_length", 700}}), CheckStatus::failed,
-         "min_length 600 is above the model's 64 positions");
-  expect(with({{"bad_words_ids", {{0}}}}), CheckStatus::failed, "no text ends");
-  expect(with({{"bad_words_ids", {{0, 5}}}}), CheckStatus::ok, "can work");
-  expect(with({{"begin_suppress_tokens", {5000}}}), CheckStatus::warning,
-         "begin_suppress_tokens 5000 is outside the vocabulary");
+  expect_finding(with({{"max_length", 1}}), CheckStatus::failed, "max_length 1 leaves no room");
+  expect_finding(with({{"min_length", 600}, {"max_length", 700}}), CheckStatus::failed,
+                 "min_length 600 is above the model's 64 positions");
+  expect_finding(with({{"bad_words_ids", {{0}}}}), CheckStatus::failed, "no text ends");
+  expect_finding(with({{"bad_words_ids", {{0, 5}}}}), CheckStatus::ok, "can work");
+  expect_finding(with({{"begin_suppress_tokens", {5000}}}), CheckStatus::warning,
+                 "begin_suppress_tokens 5000 is outside the vocabulary");
 }
 
 TEST(BrokenSettings, ConfigValues) {
   const Copy copy("encoders/bert-classify");
-  expect(copy.finding("config values"), CheckStatus::ok, "as in other models");
+  expect_finding(copy.finding("config values"), CheckStatus::ok, "as in other models");
   const auto config = copy.json("config.json");
   const auto with = [&](const nlohmann::json& members) {
     copy.write("config.json", config);
     copy.update("config.json", members);
     return copy.finding("config values");
   };
-  expect(with({{"dtype", "float33"}}), CheckStatus::warning, "dtype float33 is no type of numbers");
-  expect(with({{"torch_dtype", "torch.bfloat16"}}), CheckStatus::ok, "as in");
-  expect(with({{"layer_norm_eps", 1.0}}), CheckStatus::warning, "layer_norm_eps 1 is large");
+  expect_finding(with({{"dtype", "float33"}}), CheckStatus::warning, "dtype float33 is no type of numbers");
+  expect_finding(with({{"torch_dtype", "torch.bfloat16"}}), CheckStatus::ok, "as in");
+  expect_finding(with({{"layer_norm_eps", 1.0}}), CheckStatus::warning, "layer_norm_eps 1 is large");
   auto names = nlohmann::json::object(), ids = nlohmann::json::object();
   const auto labels = config.at("id2label");
   for (const auto& [id, name] : labels.items()) {
     names[id] = name;
     ids[name.get<std::string>()] = std::stoi(id);
   }
-  expect(with({{"label2id", ids}}), CheckStatus::ok, "as in");
+  expect_finding(with({{"label2id", ids}}), CheckStatus::ok, "as in");
   ids[names["0"].get<std::string>()] = 1;
-  expect(with({{"label2id", ids}}), CheckStatus::warning, "in id2label and 1 in label2id");
+  expect_finding(with({{"label2id", ids}}), CheckStatus::warning, "in id2label and 1 in label2id");
   ids.erase(names["0"].get<std::string>());
-  expect(with({{"label2id", ids}}), CheckStatus::warning, "of id2label is not in label2id");
+  expect_finding(with({{"label2id", ids}}), CheckStatus::warning, "of id2label is not in label2id");
 }
 
 TEST(BrokenSettings, ChatTemplates) {
@@ -67,17 +67,19 @@ TEST(BrokenSettings, ChatTemplates) {
     copy.update("tokenizer_config.json", {{"chat_template", text}});
     return copy.finding("chat template");
   };
-  expect(with("{% for m in messages %}{{ shout(m['content']) }}{% endfor %}"), CheckStatus::failed,
-         "calls what no program gives it: shout");
-  expect(with("{% macro shout(x) %}{{ x }}{% endmacro %}{% for m in messages %}{{ shout(m.content) }}{% "
-              "endfor %}"),
-         CheckStatus::ok, "all tags closed");
-  expect(with("{% for m in messages %}{{ m['role'] }}{% endfor %}"), CheckStatus::warning,
-         "never reads the content of messages");
-  expect(with("{# {{ odd( #}{%- if not (messages[0].role == 'system(') %}{{ raise_exception('No (system)') "
-              "}}{% endif %}"
-              "{{ messages[0]['content'] | replace('a', 'b') | default(x.trim()) }}"),
-         CheckStatus::ok, "all tags closed");
+  expect_finding(with("{% for m in messages %}{{ shout(m['content']) }}{% endfor %}"), CheckStatus::failed,
+                 "calls what no program gives it: shout");
+  expect_finding(
+      with("{% macro shout(x) %}{{ x }}{% endmacro %}{% for m in messages %}{{ shout(m.content) }}{% "
+           "endfor %}"),
+      CheckStatus::ok, "all tags closed");
+  expect_finding(with("{% for m in messages %}{{ m['role'] }}{% endfor %}"), CheckStatus::warning,
+                 "never reads the content of messages");
+  expect_finding(
+      with("{# {{ odd( #}{%- if not (messages[0].role == 'system(') %}{{ raise_exception('No (system)') "
+           "}}{% endif %}"
+           "{{ messages[0]['content'] | replace('a', 'b') | default(x.trim()) }}"),
+      CheckStatus::ok, "all tags closed");
 }
 
 // A model of the characters of plays, and a text of that kind.
@@ -135,11 +137,11 @@ double sound_loss() {
 
 TEST(BrokenModel, TheSoundOneIsNotReported) {
   const Finding finding = Shakespeare().lengths();
-  expect(finding, CheckStatus::ok, "perplexity");
+  expect_finding(finding, CheckStatus::ok, "perplexity");
   EXPECT_LT(value_of(finding, "loss"), value_of(finding, "pairs"));
   EXPECT_NEAR(value_of(finding, "bits_per_byte"), value_of(finding, "loss") / std::log(2.0),
               0.02);  // characters
-  expect(Shakespeare().lengths(sound_loss() * 1.01), CheckStatus::ok, "perplexity");
+  expect_finding(Shakespeare().lengths(sound_loss() * 1.01), CheckStatus::ok, "perplexity");
 }
 
 using Tensors = std::vector<NamedTensor>;
@@ -236,7 +238,7 @@ TEST_P(BrokenModel, LosesMoreThanItShould) {
   EXPECT_EQ(finding.status, GetParam().seen_by_text ? CheckStatus::warning : CheckStatus::ok)
       << finding.measurement;
   EXPECT_THAT(finding.advice, testing::Not(HasSubstr("keep texts within")));
-  expect(copy.lengths(sound_loss()), CheckStatus::failed, "expected a loss of");
+  expect_finding(copy.lengths(sound_loss()), CheckStatus::failed, "expected a loss of");
 }
 
 TEST(BrokenModel, SettingsThatLoseMoreThanTheyShould) {
@@ -248,10 +250,11 @@ TEST(BrokenModel, SettingsThatLoseMoreThanTheyShould) {
     spill(copy.folder / "config.json", changed.dump());
     return copy.lengths(sound_loss());
   };
-  expect(with(nlohmann::json::object()), CheckStatus::ok, "perplexity");
-  expect(with({{"layer_norm_epsilon", 1.0}}), CheckStatus::failed, "expected a loss of");
-  expect(with({{"activation_function", "relu"}}), CheckStatus::failed, "expected a loss of");
-  expect(with({{"n_head", config.at("n_head").get<int>() / 2}}), CheckStatus::failed, "expected a loss of");
+  expect_finding(with(nlohmann::json::object()), CheckStatus::ok, "perplexity");
+  expect_finding(with({{"layer_norm_epsilon", 1.0}}), CheckStatus::failed, "expected a loss of");
+  expect_finding(with({{"activation_function", "relu"}}), CheckStatus::failed, "expected a loss of");
+  expect_finding(with({{"n_head", config.at("n_head").get<int>() / 2}}), CheckStatus::failed,
+                 "expected a loss of");
 }
 
 }  // namespace
