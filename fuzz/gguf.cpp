@@ -1,4 +1,5 @@
-// GGUF files: the header, the config and the tokenizer made of the metadata, the tensors, and control vectors.
+// GGUF files: the header, the config and the tokenizer made of the metadata, the tensors, and control
+// vectors.
 #include "heed/io/safetensors.h"
 #include "heed/models/registry.h"
 #include "heed/models/steering.h"
