@@ -21,7 +21,7 @@ const char* AnalyzedModel::reads() const {
 
 AnalyzedModel load_analyzed(const ModelChoice& choice, const Globals& globals) {
   const LocatedModel located = locate_model(choice);
-  AnalyzedModel analyzed{load_model(located.directory, DType::f32, located.adapters)};
+  AnalyzedModel analyzed{load_model(located, DType::f32)};
   warn_of_unknown_settings(*analyzed.loaded, located.directory, globals);
   analyzed.model = analyzed.loaded.get();
   if (const auto* dual = dynamic_cast<const DualEncoderModel*>(analyzed.model))

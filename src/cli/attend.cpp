@@ -339,7 +339,7 @@ void run(AttendArguments arguments, const Globals& globals) {
   }
   const LocatedModel located = locate_model(arguments.model);
   const std::filesystem::path& directory = located.directory;
-  const auto model = load_model(directory, DType::f32, located.adapters);
+  const auto model = load_model(located, DType::f32);
   warn_of_unknown_settings(*model, directory, globals);
   // Tensors of images and sounds need none; token ids of a file are then shown as numbers.
   std::unique_ptr<Tokenizer> tokenizer;

@@ -28,7 +28,7 @@ struct ExploreArguments {
 explore::ExploredModel open_explored(const ModelChoice& choice, const Globals& globals) {
   const std::string& name = choice.name;
   const LocatedModel located = locate_model(choice);
-  auto model = load_model(located.directory, DType::f32, located.adapters);
+  auto model = load_model(located, DType::f32);
   warn_of_unknown_settings(*model, located.directory, globals);
   std::unique_ptr<Tokenizer> tokenizer;
   try {

@@ -93,6 +93,7 @@ std::string column_of(const LogitPart& part) {
   const std::string kind = part.name == "cross_attn" ? "cross " : part.name == "self_attn" ? "head " : "";
   if (part.head >= 0) return kind + std::to_string(part.head);
   if (part.name == "feed_forward") return "ff";
+  if (part.name == "steering") return part.name;
   if (part.name == "feed_forward_norm") return "ff norm";
   if (part.name == "cross_attn_norm") return "cross norm";
   if (part.name == "self_attn_norm") return "norm";

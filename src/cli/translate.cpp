@@ -37,7 +37,7 @@ struct TranslateArguments : TaskArguments {
   GenerationArguments generation;
 };
 
-struct Session {
+struct TranslateSession {
   const TranslateArguments& arguments;
   const Globals& globals;
   std::filesystem::path directory;
@@ -65,7 +65,7 @@ void write_attention(const Translation& translation, const std::string& text, co
   write_picture(picture, file);
 }
 
-void print_translation(const Session& session, std::size_t index, const Translation& translation) {
+void print_translation(const TranslateSession& session, std::size_t index, const Translation& translation) {
   std::vector<Hypothesis> hypotheses;
   std::vector<std::optional<std::string>> texts;
   for (const TranslationCandidate& candidate : translation.candidates) {
@@ -75,7 +75,7 @@ void print_translation(const Session& session, std::size_t index, const Translat
   print_hypotheses(session.globals.json, index, hypotheses, texts, session.generation);
 }
 
-void translate_texts(const Session& session) {
+void translate_texts(const TranslateSession& session) {
   const TranslateArguments& arguments = session.arguments;
   const Tokenizer& tokenizer = *session.tokenizer;
   TranslateOptions options;
@@ -113,7 +113,7 @@ struct Found {
   std::int64_t prompt_length = 1;
 };
 
-Found search_ids(const Session& session) {
+Found search_ids(const TranslateSession& session) {
   std::vector<std::vector<std::int64_t>> sources;
   for (const std::string& list : session.arguments.prompt_ids)
     sources.push_back(source_ids(list, *session.model));
@@ -132,7 +132,7 @@ SafetensorsFile features_file(const std::filesystem::path& path) {
   }
 }
 
-Found search_sound(const Session& session) {
+Found search_sound(const TranslateSession& session) {
   const TranslateArguments& arguments = session.arguments;
   std::vector<std::int64_t> prompt;
   if (arguments.decoder_input_ids) {
@@ -145,7 +145,7 @@ Found search_sound(const Session& session) {
 }
 
 // Translates token ids to token ids, and to text too if the model has a tokenizer.
-void translate_numbers(const Session& session) {
+void translate_numbers(const TranslateSession& session) {
   std::unique_ptr<Tokenizer> tokenizer;
   try {
     tokenizer = load_tokenizer(session.directory);
@@ -207,13 +207,13 @@ void run(const TranslateArguments& arguments, const Globals& globals) {
     choose_languages(arguments.languages, arguments.generation, directory, *tokenizer, options);
   }
   check_tokens(arguments.generation, options, model->vocab_size(), directory, globals.quiet);
-  const Session session{arguments,
-                        globals,
-                        directory,
-                        std::move(model),
-                        std::move(tokenizer),
-                        options,
-                        arguments.prefix.value_or(prefix)};
+  const TranslateSession session{arguments,
+                                 globals,
+                                 directory,
+                                 std::move(model),
+                                 std::move(tokenizer),
+                                 options,
+                                 arguments.prefix.value_or(prefix)};
   if (ids || sound) {
     translate_numbers(session);
   } else {

@@ -130,6 +130,10 @@ StreamSum StreamRecorder::sum() const {
     apply(step.norm_input, step.sublayers.front(), layer);
     for (const Sublayer& sublayer : step.sublayers) add_sublayer(sum, layer, sublayer.name);
     apply(step.norm_sum, step.sublayers.back(), layer);
+    const Layer& whole = stack_.layers[static_cast<std::size_t>(layer)];
+    if (whole.steering.defined() && &step == &whole.steps.back())
+      sum.add({{.name = "steering", .layer = layer}},
+              one_part(broadcast_to(whole.steering.to(DType::f64), stream_.shape())));
   });
   const Tensor stream = stream_.to(DType::f64);
   HEED_ASSERT(!(largest_magnitude(stream - sum.whole()) > 1e-3 * largest_magnitude(stream)),

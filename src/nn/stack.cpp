@@ -65,7 +65,7 @@ Tensor run(const Layer& layer, const std::string& name, Tensor x, Pass& pass,
     if (const Tensor& mask = pass.self.key_mask; step.clears_padding && mask.defined())
       x = x * unsqueeze(mask, 2).to(x.dtype());
   }
-  return x;
+  return layer.steering.defined() ? x + layer.steering.to(x.dtype()) : x;
 }
 
 // What a layer gives: the result, then what its parts hand to the model.
@@ -180,6 +180,7 @@ ResidualStep post_norm(std::string name, Norm norm, Part part, double dropout) {
 Tensor Stack::operator()(Tensor x, Pass& pass, StackState* state) const {
   const std::int64_t time = x.size(1);
   if (state != nullptr) state->begin(pass, time);
+  if (pass.context.taps != nullptr) pass.context.taps->begin_at(pass.past.longest);
   pass.name = name;
   pass.tap("embed", x);
   const Context& context = pass.context;

@@ -43,9 +43,9 @@ std::vector<LensLayer> label_lens(const Model& model, const TensorMap& inputs, s
 /// A part that adds to the residual stream.
 struct StreamPart {
   /// A sublayer: `self_attn`, `cross_attn`, `feed_forward`, `convolution`; with `_norm` behind it, the bias
-  /// of the norm of the sum that it ends (post-norm). Of no layer: `token`, `type` and `position`, the
-  /// embeddings, `embed_bias`, that of their norm or projection, or `embed`, where they are not known apart;
-  /// and `bias`, that of the map that the stream is read by, and of its norm.
+  /// of the norm of the sum that it ends (post-norm); `steering`, the layer's vector. Of no layer: `token`,
+  /// `type` and `position`, the embeddings, `embed_bias`, that of their norm or projection, or `embed`, where
+  /// they are not known apart; and `bias`, that of the map that the stream is read by, and of its norm.
   std::string name;
   std::int64_t layer = -1;  ///< -1: of no layer
   std::int64_t head = -1;   ///< -1: not of a head (of an attention: its bias)
