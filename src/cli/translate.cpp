@@ -47,7 +47,7 @@ struct TranslateSession {
   std::string prefix;
 };
 
-void write_attention(const Translation& translation, const std::string& text, const Session& session,
+void write_attention(const Translation& translation, const std::string& text, const TranslateSession& session,
                      const std::filesystem::path& file) {
   const TranslationCandidate& best = translation.candidates.front();
   if (best.hypothesis.ids.empty()) return;  // an empty line has no attention
