@@ -24,5 +24,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view text = heed::fuzz::text_of(data, size);
   check_request(text, heed::explore::parse_run_request);
   check_request(text, heed::explore::parse_ablation_request);
+  check_request(text, heed::explore::parse_flow_request);
+  check_request(text, heed::explore::parse_steps_request);
+  check_request(text, heed::explore::parse_traps_request);
   return 0;
 }

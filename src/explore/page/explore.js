@@ -164,6 +164,7 @@ function drawAnswers() {
   drawPredictions(results);
   drawHead();
   drawEffects();
+  looks.draw();
 }
 
 /// The first map less the second, of the heads and tokens that both have.
@@ -289,6 +290,7 @@ const viewer = new Viewer({
     if (!results.length) return;
     writeAddress();
     drawHead();
+    looks.draw();
     if (viewer.state.view === "neurons" && !viewer.kind.vectors && !running.vectors) { run(); running.vectors = true; }
   },
   held(query, key) {
@@ -312,4 +314,5 @@ async function start() {
   run();
 }
 listen();
+looks.start([FlowView, StepsView, TrapsView, ModelLinesView]);
 start();

@@ -1,0 +1,166 @@
+// One head, step by step: from a query and the keys to the head's output, with the model's own numbers; and the tutorial's three tokens,
+// which can be checked on paper.
+
+/// The example of docs/tutorial.md, computed as a head computes it; `masked`: later tokens are hidden.
+function tutorialSteps(query, masked) {
+  const q = [[1, 0], [0, 1], [1, 1]], k = [[1, 1], [0, 1], [1, 0]], v = [[1, 0], [0, 1], [0, 0]], scale = 1 / Math.sqrt(2), names = ["token 0", "token 1", "token 2"];
+  const scores = k.map((key, s) => masked && s > query ? -Infinity : scale * (q[query][0] * key[0] + q[query][1] * key[1])), sum = scores.reduce((all, score) => all + Math.exp(score), 0);
+  const weights = scores.map(score => Math.exp(score) / sum), output = [0, 1].map(i => weights.reduce((all, w, s) => all + w * v[s][i], 0));
+  return { tutorial: true, query, queries: names, keys: names, dims: 2, scale, cap: 0, window: 0, positions: null, rotary: false, q_before: null, k_before: null, q: q[query], k: k.flat(), v: v.flat(), scores, weights, output };
+}
+const dot = (a, b, size, from) => { let sum = 0; for (let i = 0; i < size; ++i) sum += a[i] * b[from + i]; return sum; };
+
+class StepsView {
+  title = "One head, step by step";
+  constructor(box) {
+    this.box = box;
+    Object.assign(this, { tutorial: false, masked: false, own: 2, query: null, key: null });
+    this.token = element("select", null, { id: "steps-query" });
+    this.example = element("button", "The tutorial's three tokens", { class: "plain", id: "steps-example", "aria-pressed": false, title: "Three tokens whose numbers can be checked on paper (docs/tutorial.md)" });
+    const bar = element("div", null, { class: "row" }), hide = element("input", null, { type: "checkbox", id: "steps-mask" });
+    this.hiding = element("label", null);
+    this.hiding.append(hide, " hide later tokens");
+    hide.onchange = () => { this.masked = hide.checked; this.key = null; looks.draw(); };
+    bar.append(labelled("Query", this.token), this.example, this.hiding);
+    this.heading = element("h2", "");
+    this.sentence = element("p", "", { class: "steps-sentence", "aria-live": "polite" });
+    this.formula = element("p", "", { class: "steps-formula" });
+    this.vectors = element("div", null, { class: "steps-vectors" });
+    this.scroll = element("div", null, { class: "steps-scroll" });
+    this.what = element("ol", null, { class: "steps-what", "aria-label": "What happens in each step" });
+    box.append(this.heading, bar, this.sentence, this.formula, this.vectors, this.scroll, this.what);
+    this.token.onchange = () => { if (this.tutorial) this.own = +this.token.value; else this.query = +this.token.value; this.key = null; looks.draw(); };
+    this.example.onclick = () => { this.tutorial = !this.tutorial; this.key = null; looks.draw(); };
+  }
+  refuse(text) {
+    for (const part of [this.vectors, this.scroll, this.what]) part.replaceChildren();
+    this.heading.textContent = this.formula.textContent = "";
+    this.sentence.textContent = text;
+  }
+
+  async draw(now) {
+    this.example.setAttribute("aria-pressed", this.tutorial);
+    this.hiding.hidden = !this.tutorial;
+    const steps = this.tutorial ? tutorialSteps(this.own, this.masked) : await this.fetch(now);
+    const about = this.tutorial ? "tutorial" + this.own + this.masked : JSON.stringify([now.request, now.head, steps.query]);
+    if (about !== this.shown) this.key = null;
+    this.shown = about;
+    if (this.key === null || this.key >= steps.keys.length) this.key = steps.weights.indexOf(Math.max(...steps.weights));
+    this.steps = steps;
+    this.heading.textContent = this.tutorial ? "Three tokens, two numbers each" : nameOf(now.head).replace(/^./, c => c.toUpperCase());
+    option(this.token, steps.queries.map((token, i) => [i, this.tutorial ? token : token + " (" + i + ")"]), steps.query);
+    this.drawAll();
+  }
+  /// The head that is shown in the maps, for the token that is followed there, else the chosen one.
+  async fetch(now) {
+    const kind = kindOf(now.answer, now.head.kind), last = kind.queries.length - 1, held = viewer.state.held && viewer.kind.kind === now.head.kind ? viewer.state.query : -1;
+    if (held !== this.held) { this.held = held; this.query = null; }
+    if (this.headOf !== now.head.kind) { this.headOf = now.head.kind; this.query = null; }
+    const query = Math.min(last, this.query !== null ? this.query : held >= 0 ? held : now.position >= 0 && now.head.kind !== "encoder" || now.about.kind === "encoder" && now.position >= 0 ? now.position : Math.min(2, last));
+    const { changes, ...plain } = now.request, found = await looks.ask(this, "/api/steps", { ...plain, ...(changes ? { changes } : {}), kind: now.head.kind, layer: now.head.layer, head: now.head.head, query });
+    if (!found.read) {
+      for (const name of ["q", "k", "v", "scores", "weights", "output", "positions", "q_before", "k_before"]) if (found[name] !== null) found[name] = floatsOf(found[name]);
+      found.read = true;
+    }
+    return found;
+  }
+
+  /// Three digits after the point of what are f32 in the model; whole numbers as they are.
+  static show(value) { return value === -Infinity ? "−∞" : Number.isInteger(value) && Math.abs(value) < 1000 ? String(value).replace("-", "−") : (value < 0 ? "−" : "") + (Math.abs(value) < 0.0005 ? Math.abs(value).toExponential(1) : Math.abs(value).toFixed(3)); }
+  product(key) { const { steps } = this; return dot(steps.q, steps.k, steps.dims, key * steps.dims); }
+  capped(key) { const { steps } = this, score = this.product(key) * steps.scale; return steps.cap > 0 ? steps.cap * Math.tanh(score / steps.cap) : score; }
+  scaleText() {
+    const { steps } = this, root = Math.sqrt(steps.dims), usual = Math.abs(steps.scale * root - 1) < 1e-6;
+    return usual ? "÷ √" + steps.dims : "× " + +steps.scale.toPrecision(5);
+  }
+
+  drawAll() {
+    const { steps } = this, token = steps.queries[steps.query], order = [...steps.weights.keys()].sort((a, b) => steps.weights[b] - steps.weights[a]).filter(s => steps.weights[s] >= 0.05).slice(0, 3);
+    const takes = order.map(s => Math.round(100 * steps.weights[s]) + " % from “" + steps.keys[s] + "”").join(", ");
+    this.sentence.textContent = "“" + token + "” takes " + (takes || "less than 5 % from every token") + (takes && order.length < steps.keys.length ? "; the rest from the others." : ".");
+    this.formula.textContent = "output = softmax(" + (steps.cap > 0 ? "cap(" : "") + "q·k " + this.scaleText() + (steps.cap > 0 ? ")" : "") + (steps.positions ? " + positions" : "") + " + mask) × V";
+    this.drawVectors();
+    this.drawTable();
+    this.drawWhat();
+  }
+
+  /// A row of cells, one a number: blue above 0, orange below; few of them are written out.
+  strip(values, from, size, full, name, wide) {
+    const canvas = element("canvas", null, { class: "strip-cells", role: "img", "aria-label": name }), few = size <= 4, cell = few ? 52 : Math.max(1, Math.floor(wide / size)), context = sized(canvas, cell * size, 18);
+    context.font = font(11); context.textAlign = "center"; context.textBaseline = "middle";
+    for (let i = 0; i < size; ++i) {
+      const share = Math.max(-1, Math.min(1, values[from + i] / full));
+      context.fillStyle = viewer.shades.css(share);
+      context.fillRect(i * cell, 0, Math.max(1, cell - (cell > 3 ? 1 : 0)), 18);
+      if (few) { context.fillStyle = viewer.shades.ink(share); context.fillText(StepsView.show(values[from + i]), (i + 0.5) * cell, 9); }
+    }
+    canvas.title = name + ": " + Array.from({ length: Math.min(size, 128) }, (_, i) => StepsView.show(values[from + i])).join(" ");
+    return canvas;
+  }
+  static most(values) { let most = 0; for (const value of values) most = Math.max(most, Math.abs(value)); return most || 1; }
+
+  drawVectors() {
+    const { steps, key } = this, products = Array.from({ length: steps.dims }, (_, i) => steps.q[i] * steps.k[key * steps.dims + i]), wide = Math.min(640, this.box.clientWidth - 190);
+    const line = (name, values, from, full) => { const row = element("div", null); row.append(element("span", name), this.strip(values, from, steps.dims, full, name, wide)); return row; };
+    this.vectors.replaceChildren(line("q of “" + steps.queries[steps.query] + "”", steps.q, 0, StepsView.most(steps.q)), line("k of “" + steps.keys[key] + "”", steps.k, key * steps.dims, StepsView.most(steps.k)), line("q × k, summed: " + StepsView.show(this.product(key)), products, 0, StepsView.most(products)));
+    const numbers = element("details", null), list = element("p", null, { class: "steps-numbers" });
+    list.textContent = "q " + [...steps.q].map(StepsView.show).join("  ") + "\nk " + Array.from({ length: steps.dims }, (_, i) => StepsView.show(steps.k[key * steps.dims + i])).join("  ");
+    numbers.append(element("summary", "All " + steps.dims + " numbers of both"), list);
+    if (steps.dims > 4) this.vectors.append(numbers);
+  }
+
+  drawTable() {
+    const { steps } = this, table = element("table", null), head = element("tr", null), wide = this.box.clientWidth < 700 ? 64 : 128;
+    const cap = steps.cap > 0, columns = ["key", "k", "q·k", this.scaleText()].concat(cap ? ["capped"] : [], steps.positions ? ["+ positions"] : [], ["mask", "softmax", "", "v"]);
+    columns.forEach(title => head.append(element("th", title, { scope: "col", class: title === "k" || title === "v" ? "start" : "" })));
+    table.append(head);
+    const fullK = StepsView.most(steps.k), fullV = StepsView.most(steps.v), focused = this.scroll.contains(document.activeElement);
+    steps.keys.forEach((token, s) => {
+      const masked = steps.scores[s] === -Infinity, row = element("tr", null, { class: (s === this.key ? "chosen " : "") + (masked ? "masked" : "") }), name = element("td", null), choose = element("button", token, { class: "quiet", "aria-pressed": s === this.key, title: "follow this key" });
+      choose.onclick = () => { this.key = s; this.drawAll(); };
+      name.append(choose);
+      const cells = [name, element("td", null), element("td", StepsView.show(this.product(s))), element("td", StepsView.show(this.product(s) * steps.scale))];
+      cells[1].append(this.strip(steps.k, s * steps.dims, steps.dims, fullK, "k of " + token, wide));
+      if (cap) cells.push(element("td", StepsView.show(this.capped(s))));
+      if (steps.positions) cells.push(element("td", masked ? "" : StepsView.show(steps.positions[s])));
+      const bar = element("td", null, { class: "bars" }), span = element("span", null, { class: "bar" });
+      span.style.width = Math.round(60 * steps.weights[s]) + "px";
+      bar.append(span);
+      cells.push(element("td", masked ? "−∞" : "✓", { class: "soft" }), element("td", masked ? "0" : steps.weights[s].toFixed(3)), bar, element("td", null));
+      cells[cells.length - 1].append(this.strip(steps.v, s * steps.dims, steps.v.length / steps.keys.length, fullV, "v of " + token, wide));
+      row.append(...cells);
+      table.append(row);
+    });
+    const foot = element("tr", null, { class: "steps-sum" }), gap = columns.length - 4;
+    const sum = steps.weights.reduce((a, b) => a + b, 0), output = element("td", null), size = steps.output.length;
+    output.append(this.strip(steps.output, 0, size, StepsView.most(steps.output), "output", wide));
+    foot.append(element("th", "output", { scope: "row" }), element("td", "weights times values, summed", { colspan: gap, class: "soft" }), element("td", sum.toFixed(3)), element("td", ""), output);
+    table.append(foot);
+    const at = this.scroll.scrollTop;
+    this.scroll.replaceChildren(table);
+    this.scroll.scrollTop = at;
+    const chosen = table.querySelector("tr.chosen button");
+    if (focused && chosen) chosen.focus({ preventScroll: true });
+  }
+
+  drawWhat() {
+    const { steps, key } = this, token = "“" + steps.keys[key] + "”", query = "“" + steps.queries[steps.query] + "”", product = this.product(key), show = StepsView.show, list = [];
+    const products = Array.from({ length: steps.dims }, (_, i) => [i, steps.q[i], steps.k[key * steps.dims + i]]).sort((a, b) => Math.abs(b[1] * b[2]) - Math.abs(a[1] * a[2]));
+    const largest = products.slice(0, steps.dims <= 4 ? steps.dims : 2).map(([i, a, b]) => (steps.dims > 4 ? "number " + i + ": " : "") + show(a) + " · " + show(b)).join(steps.dims > 4 ? ", " : " + ");
+    list.push(["q·k", "The query of " + query + " and the key of " + token + ", number by number: " + (steps.dims > 4 ? show(product) + ", the sum of " + steps.dims + " products (the largest: " + largest + ")." : largest + " = " + show(product) + ".")]);
+    if (steps.rotary) {
+      const before = steps.q_before && dot(steps.q_before, steps.k_before, steps.dims, key * steps.dims);
+      list[0][1] += " Both are rotated by their positions (RoPE)" + (before !== null ? "; before, the product is " + show(before) + "." : ".");
+    }
+    const usual = this.scaleText()[0] === "÷", scaled = product * steps.scale;
+    list.push([this.scaleText(), show(product) + (usual ? " ÷ " + show(1 / steps.scale) : " × " + +steps.scale.toPrecision(5)) + " = " + show(scaled) + (usual ? ": so scores do not grow with the number of dimensions." : steps.scale === 1 ? ": this model does not scale its scores." : ": the scale that this model has in place of 1/√" + steps.dims + ".")]);
+    if (steps.cap > 0) list.push(["cap", steps.cap + " · tanh(" + show(scaled) + " ÷ " + steps.cap + ") = " + show(this.capped(key)) + ": no score can leave ±" + steps.cap + "."]);
+    const masked = steps.scores[key] === -Infinity;
+    if (steps.positions && !masked) list.push(["+ positions", show(this.capped(key)) + " + " + show(steps.positions[key]) + " = " + show(steps.scores[key]) + ": what the distance from " + query + " to " + token + " adds."]);
+    const count = [...steps.scores].filter(score => score === -Infinity).length;
+    list.push(["mask", masked ? query + " may not look at " + token + ": its score becomes −∞." : count ? count + (count === 1 ? " key is" : " keys are") + " hidden from " + query + " (−∞); " + token + " is not." : "No key is hidden from " + query + "."]);
+    list.push(["softmax", masked ? "e^(−∞) = 0: the weight is exactly 0." : "e^(" + show(steps.scores[key]) + "), divided by the sum over all keys: " + steps.weights[key].toFixed(3) + ". The weights sum to 1."]);
+    list.push(["× V", "The value of " + token + " counts " + steps.weights[key].toFixed(3) + " times. The sum over all keys is the head's output" + (this.tutorial ? ": (" + [...steps.output].map(value => value.toFixed(3)).join(", ") + ")." : ", which the output projection writes into the residual stream.")]);
+    this.what.replaceChildren(...list.map(([name, text]) => { const item = element("li", null); item.append(element("b", name), " " + text); return item; }));
+  }
+}
