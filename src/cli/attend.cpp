@@ -375,6 +375,7 @@ void run(AttendArguments arguments, const Globals& globals) {
       continue;
     }
     const bool single = texts.size() == 1 || arguments.output.empty();
+    picture.model.name = title_of(arguments.model);
     show(picture, single ? arguments.output : numbered(arguments.output, i), arguments, globals);
   }
   failed.finish();

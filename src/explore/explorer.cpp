@@ -27,18 +27,6 @@ constexpr std::int64_t kMostNumbers = 60'000'000, kFineNumbers = 4'000'000;
 constexpr std::size_t kHeldBytes = 256u << 20, kHeldRuns = 2;
 constexpr std::size_t kListedCandidates = 6;
 
-const char* name_of_head(EncoderHead head) {
-  switch (head) {
-    case EncoderHead::none: return "none";
-    case EncoderHead::masked_lm: return "masked_lm";
-    case EncoderHead::sequence: return "sequence";
-    case EncoderHead::token: return "token";
-    case EncoderHead::span: return "span";
-    case EncoderHead::ctc: return "ctc";
-  }
-  HEED_ASSERT(false, "unknown head");
-}
-
 json model_json(const ExploredModel& model, std::size_t index) {
   const auto* encoder = dynamic_cast<const EncoderModel*>(&model.model());
   json value{{"index", index},
@@ -56,7 +44,7 @@ json model_json(const ExploredModel& model, std::size_t index) {
              {"takes_labels", model.dual() != nullptr},
              {"mask_token", nullptr}};
   if (encoder != nullptr) {
-    value["head"] = name_of_head(encoder->head());
+    value["head"] = inspect::name_of(encoder->head());
     value["labels"] = encoder->labels();
   }
   std::vector<AttentionKind> kinds = model.kinds();
@@ -92,6 +80,15 @@ std::int64_t check_map_numbers(const ExploredModel& model, const ExploredText& t
   return numbers;
 }
 
+// Where an answer begins in the text, of a model that finds one.
+std::optional<std::int64_t> answer_position(const ExploredModel& model, const ExploredText& text,
+                                            const std::vector<std::vector<inspect::RankedToken>>& ranked) {
+  const auto* encoder = dynamic_cast<const EncoderModel*>(&model.model());
+  if (encoder == nullptr || encoder->head() != EncoderHead::span || ranked.empty() || !text.labels.empty())
+    return std::nullopt;
+  return ranked.front().front().id;
+}
+
 std::map<std::string, std::vector<std::int64_t>> tokens_in(const ExploredText& text) {
   if (text.file) return {{"file", {*text.file}}, {"decoder_input_ids", text.read}};
   std::map<std::string, std::vector<std::int64_t>> tokens;
@@ -101,9 +98,12 @@ std::map<std::string, std::vector<std::int64_t>> tokens_in(const ExploredText& t
 
 AttentionPicture picture_of_run(const ExploredModel& model, const ExploredText& text,
                                 const AttentionRecord& record,
+                                const PredictedRows& rows,
                                 const std::vector<std::vector<inspect::RankedToken>>& ranked) {
   AttentionPicture picture;
   picture.title = text.title;
+  picture.model = {model.name(), inspect::task_of(model.model()), {}, answer_position(model, text, ranked)};
+  if (picture.model.task == "masked_lm" && !rows.positions.empty()) picture.mask_position = rows.positions[0];
   picture.tokens = text.input.tokens;
   picture.image = text.picture;
   picture.sound = text.sound;
@@ -251,7 +251,7 @@ std::string Explorer::run(std::string_view request, const std::atomic<bool>& sto
   } else if (rows.logits.defined()) {
     before = unchanged_logits(wanted.model, text, stop);
   }
-  auto held = std::make_shared<HeldRun>(HeldRun{picture_of_run(model, text, record, best)});
+  auto held = std::make_shared<HeldRun>(HeldRun{picture_of_run(model, text, record, rows, best)});
   plot::PageData data = plot::page_data(held->picture, numbers <= kFineNumbers ? 16 : 8);
   held->packs = std::move(data.packs);
   json answer{{"ids", text.ids},

@@ -5,9 +5,12 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cmath>
 #include <cstdint>
+#include <map>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -63,6 +66,54 @@ std::vector<std::size_t> numbers_of(const std::vector<std::string>& tokens) {
   return numbers;
 }
 
+/// Letters and digits of a token: characters beyond ASCII count, but not the signs for a space.
+std::size_t letters_of(std::string_view token) {
+  std::size_t letters = 0;
+  for (std::size_t i = 0; i < token.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(token[i]);
+    bool is_space = false;
+    for (const std::string_view space : {"·", "▁", "Ġ", "Ċ", "…"}) {
+      if (!token.substr(i).starts_with(space)) continue;
+      is_space = true;
+      i += space.size() - 1;
+      break;
+    }
+    if (!is_space && (std::isalnum(byte) != 0 || byte >= 0xC0)) ++letters;
+  }
+  return letters;
+}
+
+/// Which tokens are words with some content: not those in brackets, such as [CLS] and </s>, nor shorter ones
+/// than three letters, unless all are.
+std::vector<bool> content_of(const std::vector<std::string>& tokens) {
+  std::vector<std::size_t> letters;
+  for (const std::string& token : tokens) {
+    const bool special = token.size() > 2 && ((token.front() == '<' && token.back() == '>') ||
+                                              (token.front() == '[' && token.back() == ']'));
+    letters.push_back(special ? 0 : letters_of(token));
+  }
+  const bool words = std::any_of(letters.begin(), letters.end(), [](std::size_t n) { return n >= 3; });
+  std::vector<bool> content;
+  for (const std::size_t count : letters) content.push_back(count >= (words ? 3u : 1u));
+  return content;
+}
+
+/// The mean over the queries of the largest weight on a word that is neither the first token nor the query's
+/// own or a neighbor of it: many heads look there in every text.
+double content_weight(const AttentionMap& map, const std::vector<bool>& content, bool self) {
+  double total = 0;
+  for (std::int64_t query = 0; query < map.queries; ++query) {
+    float largest = 0;
+    for (std::int64_t key = 0; key < map.keys; ++key) {
+      const bool near = self && (key == 0 || (key >= query - 1 && key <= query + 1));
+      if (content[static_cast<std::size_t>(key)] && !near)
+        largest = std::max(largest, map.weights[static_cast<std::size_t>(query * map.keys + key)]);
+    }
+    total += static_cast<double>(largest);
+  }
+  return total / static_cast<double>(map.queries);
+}
+
 double focus(const AttentionMap& map, bool self) {
   double total = 0;
   for (std::int64_t query = 0; query < map.queries; ++query) {
@@ -97,6 +148,7 @@ std::vector<std::pair<std::string, double>> pattern_scores(const AttentionMap& m
   }
   if (tokens.key_range[0] == 0) scores.emplace_back("first", mean_weight_of_key(map, [](auto) { return 0; }));
   scores.emplace_back("focus", focus(map, self));
+  scores.emplace_back("content", content_weight(map, content_of(tokens.keys), self));
   return scores;
 }
 
@@ -220,7 +272,11 @@ json kind_data(const AttentionPicture& picture, const AttentionMap& first) {
             {"keys", visible_tokens(tokens.keys)},
             {"maps", json::array()}};
   if (first.head >= 0 && shows_some_heads(picture, first.kind)) kind["some_heads"] = true;
-  if (first.kind == "encoder" && picture.mask_position) kind["mask"] = *picture.mask_position;
+  if (first.kind == "encoder") {  // the query that a page opens on
+    const auto own = picture.mask_position ? picture.mask_position : picture.model.answer_position;
+    const std::int64_t at = own.value_or(-1) - tokens.query_range[0];
+    if (own && at >= 0 && at < std::ssize(tokens.queries)) kind["own"] = at;
+  }
   const auto candidates = picture.candidates.find(first.kind);
   if (candidates == picture.candidates.end()) return kind;
   for (const std::vector<Candidate>& step : candidates->second) {
@@ -244,6 +300,34 @@ void add_vectors(const AttentionPicture& picture, json& kind, Packs& packs) {
   }
 }
 
+/// Of the maps of one layer's heads: 1 for each cell to which no head gives weight, since a mask forbids it;
+/// empty if there is none.
+std::vector<float> masked_cells(const std::vector<const AttentionMap*>& heads) {
+  std::vector<float> masked(heads.front()->weights.size(), 1);
+  for (const AttentionMap* map : heads) {
+    for (std::size_t i = 0; i < masked.size(); ++i) {
+      if (map->weights[i] != 0) masked[i] = 0;
+    }
+  }
+  if (std::find(masked.begin(), masked.end(), 1.0f) == masked.end()) masked.clear();
+  return masked;
+}
+
+/// Adds the masks of a kind's layers, each once with the layers that it is of.
+void add_masks(const AttentionPicture& picture, json& kind) {
+  std::map<std::int64_t, std::vector<const AttentionMap*>> layers;
+  for (const AttentionMap& map : picture.maps) {
+    if (map.kind == kind["kind"] && map.measure == "weights") layers[map.layer].push_back(&map);
+  }
+  std::map<std::vector<float>, std::vector<std::int64_t>> masks;
+  for (const auto& [layer, heads] : layers) {
+    if (std::vector<float> cells = masked_cells(heads); !cells.empty())
+      masks[std::move(cells)].push_back(layer);
+  }
+  for (const auto& [cells, of] : masks)
+    kind["masks"].push_back({{"layers", of}, {"cells", pack_numbers(cells, 8)}});
+}
+
 json kinds_data(const AttentionPicture& picture, Packs& packs, int bits) {
   json kinds = json::array();
   for (const AttentionMap& map : picture.maps) {
@@ -253,6 +337,7 @@ json kinds_data(const AttentionPicture& picture, Packs& packs, int bits) {
       kinds.push_back(kind_data(picture, map));
       kind = kinds.end() - 1;
       add_vectors(picture, *kind, packs);
+      add_masks(picture, *kind);
     }
     (*kind)["maps"].push_back(map_data(picture, map, packs, bits));
   }
@@ -269,6 +354,12 @@ PageData page_data(const AttentionPicture& picture, int bits) {
             {"palette", palette(1)},
             {"negative", palette(-1)},
             {"kinds", std::move(kinds)}};
+  if (const PictureModel& model = picture.model; !model.task.empty()) {
+    json& shown = data["model"] = {
+        {"name", visible(model.name)}, {"task", model.task}, {"answer", json::array()}};
+    for (const Candidate& one : model.answer)
+      shown["answer"].push_back({visible(one.token), rounded(static_cast<double>(one.probability))});
+  }
   if (!picture.scored.empty()) data["scored"] = visible_tokens(picture.scored);
   if (const RecordedSound& sound = picture.sound; sound.seconds > 0) {
     data["sound"] = {{"start", sound.start}, {"seconds", sound.seconds}, {"words", json::array()}};

@@ -119,9 +119,10 @@ double logit_without(const Model& model, const TensorMap& inputs, std::int64_t p
       without = without - reshape(slice(sum.values, 0, at, at + 1), without.shape());
   }
   Taps taps;
-  taps.listen(
-      "encoder.layers.1.out", {.queries = {position, position + 1}},
-      [&](const std::string&, Tensor& value) { value = reshape(without.to(DType::f32), value.shape()); });
+  taps.listen("encoder.layers." + std::to_string(stack.layers.size() - 1) + ".out",
+              {.queries = {position, position + 1}}, [&](const std::string&, Tensor& value) {
+                value = reshape(without.to(DType::f32), value.shape());
+              });
   Context again{.taps = &taps};
   const Tensor logits = model.forward(inputs, {}, again).at("logits");
   const Tensor row = logits.rank() == 3 ? slice(logits, 1, position, position + 1) : logits;

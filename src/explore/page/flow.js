@@ -1,85 +1,61 @@
 // The flow through the whole model for one token: what each head and feed-forward network adds to the residual stream, and to a logit.
-class FlowView {
-  title = "Flow";
-  constructor(box) {
-    this.box = box;
-    Object.assign(this, { stack: "", lone: 0, measure: "size", id: null, settings: { temperature: 1, top_k: 0, top_p: 1 } });
-    this.stacks = element("select", null, { id: "flow-stack" });
-    this.token = element("select", null, { id: "flow-token" });
-    this.shows = element("select", null, { id: "flow-measure" });
-    const bar = element("div", null, { class: "row" });
-    this.stackLabel = labelled("Stack", this.stacks);
-    bar.append(this.stackLabel, labelled("Token", this.token), labelled("Lines show", this.shows));
-    this.lead = element("p", "", { class: "note" });
-    this.readout = element("p", "", { class: "readout", "aria-live": "polite" });
-    this.scroll = element("div", null, { class: "flow-scroll", tabindex: 0, role: "group", "aria-label": "The model, from the embedding to the candidates" });
+class FlowView extends Look {
+  constructor(box, panel) {
+    super(box, panel);
+    Object.assign(this, { measure: "size", id: null, settings: { temperature: 1, top_k: 0, top_p: 1 } });
+    this.shows = element("select", null, { class: "flow-measure" });
+    this.note = element("p", "", { class: "note" });
+    this.readout = element("p", "", { class: "flow-readout", "aria-live": "polite" });
+    this.scroll = element("div", null, { class: "flow-scroll", tabindex: 0, role: "group", "aria-label": "The model, from the embedding to the candidates", "data-own-arrows": "" });
     this.side = element("div", null, { class: "flow-side" });
     this.top = element("ol", null, { class: "flow-top", "aria-label": "the largest parts" });
     this.sliders = this.makeSliders();
     this.candidates = element("div", null);
-    const left = element("div", null, { class: "flow-left" }), grid = element("div", null, { class: "flow-grid" });
-    left.append(this.scroll, this.readout, this.top);
+    const left = element("div", null, { class: "flow-left" }), grid = element("div", null, { class: "flow-grid" }), bar = element("p", null, { class: "row" });
+    bar.append(labelled("Lines show", this.shows, "How much a part adds to the stream at this token, or what it does to the logit of the candidate that is chosen at the right."));
+    left.append(bar, this.note, this.scroll, this.readout, this.top);
     this.side.append(this.candidates, this.sliders);
     grid.append(left, this.side);
-    box.append(this.lead, bar, grid);
-    this.stacks.onchange = () => { this.stack = this.stacks.value; looks.draw(); };
-    this.shows.onchange = () => { this.measure = this.shows.value; looks.draw(); };
-    this.token.onchange = () => this.chooseToken(+this.token.value);
+    this.box.append(grid);
+    describe(this.box);
+    this.shows.onchange = () => { this.measure = this.shows.value; this.draw(); };
   }
   refuse(text) {
     this.scroll.replaceChildren(element("p", text, { class: "note" }));
-    this.readout.textContent = this.lead.textContent = "";
+    this.readout.textContent = this.note.textContent = "";
     this.top.replaceChildren();
     this.side.hidden = true;
   }
 
-  /// The stacks that can be shown, the one that predicts first.
-  static stacksOf(answer) {
-    return answer.data.kinds.map(kind => kind.kind).filter(name => name === "decoder" || name === "encoder").sort();
-  }
-  /// Whether the chosen token is the page's: of the stack that predicts, where there are predictions of single tokens.
-  follows({ answer, position, about }) {
-    return position >= 0 && (about.kind !== "encoder-decoder" || this.stack === "decoder") && answer.predictions.some(one => one.position !== null);
-  }
-  chooseToken(index) {
-    if (this.follows(looks.now()) && results[0].answer.predictions.some(one => one.position === index)) { choosePosition(index); return; }
-    this.lone = index;
-    looks.draw();
-  }
-
-  async draw(now) {
-    const stacks = FlowView.stacksOf(now.answer);
-    if (!stacks.length) { this.refuse("This model has no layers of self-attention, whose parts add to a stream."); return; }
-    if (!stacks.includes(this.stack)) this.stack = stacks[0];
-    option(this.stacks, stacks.map(name => [name, name]), this.stack);
-    this.stackLabel.hidden = stacks.length < 2;
-    const kind = kindOf(now.answer, this.stack) || now.answer.data.kinds[0], follows = this.follows(now);
-    const position = follows ? now.position : Math.min(this.lone, kind.queries.length - 1);
-    const asked = { ...now.request, stack: this.stack, position };
-    if (this.id !== null && this.idOf === this.stack + position) asked.id = this.id;
-    const flow = await looks.ask(this, "/api/flow", asked);
-    this.flow = flow;
-    this.idOf = this.stack + position;
-    option(this.token, flow.tokens.map((token, i) => [i, token + " (" + i + ")"]), position);
+  /// The kind of self-attention in the stack of a kind.
+  static stackOf(data, kind) { return data.kinds.find(one => one.kind === (kind.kind === "cross" ? "decoder" : kind.kind) && (one.kind === "decoder" || one.kind === "encoder")); }
+  async show(now, current) {
+    const stack = FlowView.stackOf(this.panel.data, now.kind);
+    if (!stack) { this.refuse("This model has no layers of self-attention, whose parts add to a stream."); return; }
+    const position = now.query(stack), asked = { ...now.request, stack: stack.kind, position }, place = JSON.stringify(asked);
+    if (this.id !== null && this.idOf === place) asked.id = this.id;
+    const flow = await this.ask("/api/flow", asked);
+    if (!current()) return;
+    Object.assign(this, { flow, idOf: place, stack: stack.kind });
     const name = flow.candidates.find(one => one.id === flow.id);
-    if (!flow.has_effects) this.measure = "size";
-    option(this.shows, [["size", "size of what a part adds"]].concat(flow.has_effects ? [["effect", "effect on “" + (name ? name.token : flow.id) + "”"]] : []), this.measure);
-    this.drawLead(flow, now);
+    option(this.shows, [["size", "size of what a part adds"]].concat(flow.has_effects ? [["effect", "effect on “" + (name ? name.token : flow.id) + "”"]] : []), flow.has_effects ? this.measure : "size");
+    this.shown = this.shows.value;
+    this.drawNote(flow);
     this.drawMap(flow, now);
     this.drawTop(flow);
     this.drawCandidates(flow, now);
   }
 
-  drawLead(flow, now) {
+  drawNote(flow) {
     const token = flow.tokens[flow.position];
     const size = "Each part reads the residual stream at “" + token + "” and adds to it. A line is as wide as the square root of the length of what is added, over that of the stream there (the size of heed heads).";
     const effect = flow.linear
       ? "What each part adds to the logit directly: the terms of direct logit attribution (heed lens --token), which add up to it. Blue raises it, orange lowers it."
       : "What the logit loses when the part is taken out of the last layer's output at “" + token + "” (this head is not linear, so the parts do not add up). Blue raises it, orange lowers it.";
-    this.lead.textContent = this.measure === "size" ? size : effect;
+    this.note.textContent = this.shown === "size" ? size : effect;
   }
 
-  valueOf(part) { return this.measure === "size" ? part.size : part.effect; }
+  valueOf(part) { return this.shown === "size" ? part.size : part.effect; }
   static nameOf(part) {
     const kind = { self_attn: "", cross_attn: "cross-attention, " }[part.name];
     if (part.layer < 0) return part.name === "embed" ? "embedding" : "biases at the end";
@@ -114,7 +90,7 @@ class FlowView {
     words.append(svgElement("text", { x: end + 22, y: band - 8 }, flow.candidates.length ? (now.about.head === "sequence" ? "classes" : "candidates") : this.stack === "encoder" && now.about.kind === "encoder-decoder" ? "to the decoder" : "output"));
     lines.append(svgElement("path", { class: "arrow", d: `M${end + 14} ${band - 8}L${end + 26} ${band}L${end + 14} ${band + 8}Z` }));
     const token = flow.tokens[flow.position], embed = flow.parts.find(part => part.name === "embed");
-    nodes.append(this.node({ part: embed, x: 8, y: band - 22, w: left - 22, h: 44, text: [fit(measuring, token, left - 44), "embedding"], share: this.measure === "effect" && embed ? Math.max(-1, Math.min(1, share(embed))) : 0, flow }));
+    nodes.append(this.node({ part: embed, x: 8, y: band - 22, w: left - 22, h: 44, text: [fit(measuring, token, left - 44), "embedding"], share: this.shown === "effect" && embed ? Math.max(-1, Math.min(1, share(embed))) : 0, flow }));
     const thin = flow.layers * attentions.length * most <= 600;
     for (let layer = 0; layer < flow.layers; ++layer) {
       let x = left + layer * width + stretch;
@@ -143,20 +119,20 @@ class FlowView {
     this.scroll.replaceChildren(svg);
     this.scroll.scrollLeft = from;
     nodes.onkeydown = event => this.move(event, nodes);
-    this.readout.textContent = "The thickest line: " + FlowView.nameOf(shown.reduce((a, b) => Math.abs(this.valueOf(b)) > Math.abs(this.valueOf(a)) ? b : a)) + ", " + (this.measure === "size" ? number(full) + " times the stream." : signed(this.valueOf(shown.reduce((a, b) => Math.abs(this.valueOf(b)) > Math.abs(this.valueOf(a)) ? b : a))) + ".");
+    this.readout.textContent = "The thickest line: " + FlowView.nameOf(shown.reduce((a, b) => Math.abs(this.valueOf(b)) > Math.abs(this.valueOf(a)) ? b : a)) + ", " + (this.shown === "size" ? number(full) + " times the stream." : signed(this.valueOf(shown.reduce((a, b) => Math.abs(this.valueOf(b)) > Math.abs(this.valueOf(a)) ? b : a))) + ".");
   }
   line(d, size) {
     return svgElement("path", { d, stroke: viewer.shades.css(0.75 * Math.sign(size || 1)), "stroke-width": (0.6 + 7 * Math.abs(size)).toFixed(2), "stroke-opacity": (0.12 + 0.7 * Math.abs(size)).toFixed(2) });
   }
   node({ part, x, y, w, h, text, share, flow, at }) {
-    const value = part && this.valueOf(part), name = part ? FlowView.nameOf(part) : "embedding", said = name + (value === null || value === undefined ? "" : ": " + (this.measure === "size" ? number(value) : signed(value)));
+    const value = part && this.valueOf(part), name = part ? FlowView.nameOf(part) : "embedding", said = name + (value === null || value === undefined ? "" : ": " + (this.shown === "size" ? number(value) : signed(value)));
     const box = svgElement("g", { class: "node", tabindex: at && !at[0] && !at[2] && at[1] === "self_attn" ? 0 : -1, role: part && part.head >= 0 ? "button" : "img", "aria-label": said });
     box.append(svgElement("title", {}, said), svgElement("rect", { x, y, width: w, height: h, rx: 3, fill: viewer.shades.css(share) }));
     text.forEach((line, i) => box.append(svgElement("text", { x: x + w / 2, y: y + h / 2 + 4 + (i - (text.length - 1) / 2) * 15, "text-anchor": "middle", fill: viewer.shades.ink(share) }, line)));
     if (part) box.onmouseenter = box.onfocus = () => this.say(part, flow);
     if (part && part.head >= 0) {
       box.onclick = () => this.openHead(part);
-      if (sameHead(this.kindHead(part), headNow() || {})) box.classList.add("chosen");
+      if (headNow() && sameHead(this.kindHead(part), headNow())) box.classList.add("chosen");
     }
     box.at = at;
     box.part = part;
@@ -166,9 +142,8 @@ class FlowView {
     return { kind: part.name === "cross_attn" ? "cross" : this.stack, layer: part.layer, head: part.head };
   }
   openHead(part) {
+    viewer.state.view = "matrix";
     goTo(this.kindHead(part));
-    looks.draw();
-    $("detail").scrollIntoView({ block: "nearest" });
   }
   /// Arrow keys: heads up and down, layers left and right; Enter opens.
   move(event, nodes) {
@@ -184,13 +159,13 @@ class FlowView {
   drawTop(flow) {
     const parts = flow.parts.filter(part => this.valueOf(part) !== null).sort((a, b) => Math.abs(this.valueOf(b)) - Math.abs(this.valueOf(a)));
     this.top.replaceChildren(...parts.slice(0, 6).map(part => {
-      const item = element("li", null), text = FlowView.nameOf(part) + " ", value = element("b", this.measure === "size" ? number(part.size) : signed(part.effect));
+      const item = element("li", null), text = FlowView.nameOf(part) + " ", value = element("b", this.shown === "size" ? number(part.size) : signed(part.effect));
       const open = element("button", text.trim(), { class: "quiet", title: "show it in the picture" });
       open.onclick = () => this.reveal(part);
       item.append(open, " ", value);
       return item;
     }));
-    if (this.measure !== "effect" || !flow.linear) return;
+    if (this.shown !== "effect" || !flow.linear) return;
     const sums = { embedding: 0, heads: 0, "feed-forward": 0, biases: 0 };
     for (const part of flow.parts) sums[part.name === "embed" ? "embedding" : part.head >= 0 ? "heads" : part.name === "feed_forward" ? "feed-forward" : "biases"] += part.effect || 0;
     const total = Object.values(sums).reduce((a, b) => a + b);
@@ -242,14 +217,13 @@ class FlowView {
     const { flow } = this, table = element("table", null), drawn = this.draws ? sampled(this.logits, this.order, this.settings) : null;
     const shown = flow.candidates.slice(0, 12);
     for (const one of shown) {
-      const p = drawn ? drawn[one.id] : one.probability, row = element("tr", null, p === 0 ? { class: "dropped" } : {}), cell = element("td", null, { class: "bars" }), bar = element("span", null, { class: "bar" });
+      const p = drawn ? drawn[one.id] : one.probability, row = element("tr", null, p === 0 ? { class: "dropped" } : {}), cell = element("td", null, { class: "look-bars" });
       const choose = element("button", one.token, { class: "quiet", "aria-pressed": one.id === flow.id, title: "the logit that effects are on" });
-      choose.onclick = () => { this.id = one.id; if (flow.has_effects) this.measure = "effect"; looks.draw(); };
-      bar.style.width = Math.round(70 * (p || 0)) + "px";
-      cell.append(bar);
+      choose.onclick = () => { this.id = one.id; if (flow.has_effects) this.measure = "effect"; this.draw(); };
+      cell.append(bar(p || 0, 1, false));
       const name = element("td", null);
       name.append(choose);
-      row.append(name, cell, element("td", p === null ? "" : p === 0 ? "never" : percent(p)), element("td", one.logit.toFixed(2), { class: "soft" }));
+      row.append(name, cell, element("td", p === null ? "" : p === 0 ? "never" : percent(p)), element("td", fixed(one.logit, 2), { class: "soft" }));
       table.append(row);
     }
     this.candidates.replaceChildren(element("h3", this.heading), table);
@@ -258,3 +232,10 @@ class FlowView {
     this.left.textContent = possible + (possible === 1 ? " token" : " tokens") + " can be drawn" + (possible > shown.length && rest > 0 ? "; those not listed have " + percent(rest) + " together." : ".");
   }
 }
+
+registerView({
+  name: "flow", title: () => "Flow", help: "The whole model for the chosen token: what each head and feed-forward network adds, from the embedding to the candidates.", wide: true, whole: true, legend: false,
+  fits: viewer => !!FlowView.stackOf(viewer.data, viewer.kind),
+  lead: () => "Every part of the model reads the stream at the chosen token and adds to it: the wider its line, the more.",
+  make: (box, panel) => new FlowView(box, panel),
+});

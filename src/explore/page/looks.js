@@ -1,5 +1,4 @@
-// Views beside the maps, one at a time: the flow through the whole model, one head step by step, all heads as lines, and traps. Each is
-// a class with a title, and draw(now): what the page shows now, as looks.now() gives it.
+// What the views of the whole model share: they take the width of the page, and ask the server for what they show.
 const floatsOf = text => new Float32Array(bytesOf(text).buffer);
 const svgElement = (name, attributes, text) => {
   const made = document.createElementNS("http://www.w3.org/2000/svg", name);
@@ -8,56 +7,58 @@ const svgElement = (name, attributes, text) => {
   return made;
 };
 const option = (select, entries, value) => { fill(select, entries); select.value = value; return select; };
-const labelled = (text, field) => { const label = element("label", text + " "); label.append(field); return label; };
+const labelled = (text, field, help) => { const label = element("label", text + " ", help ? { "data-help": help } : {}); label.append(field); return label; };
 
-const looks = {
-  views: [], chosen: 0, answers: new Map(),
-
-  start(views) {
-    this.views = views.map(View => {
-      const box = element("div", null, { class: "look", hidden: "" });
-      $("look").append(box);
-      return new View(box);
-    });
-    drawTabs($("look-tabs"), this.views.map((view, i) => [i, view.title]), 0, i => this.choose(+i));
-    for (const tab of $("look-tabs").children) tab.setAttribute("aria-controls", "look");
-    let width = 0;
-    new ResizeObserver(() => { const now = $("look").clientWidth; if (now !== width) { width = now; this.draw(); } }).observe($("look"));
-    dark.addEventListener("change", () => this.draw());
-  },
-  choose(index) {
-    this.chosen = index;
-    markTab($("look-tabs"), index);
-    this.draw();
-  },
-  /// What is asked for by every view: the text as it is shown, and the changed heads.
+class Look {
+  constructor(box, panel) {
+    Object.assign(this, { panel, turn: 0 });
+    this.box = element("div", null, { class: "look" });
+    box.append(this.box);
+  }
+  /// What is shown of one side: its answer, what was asked, the head of the map, and the kind of attention. What the mouse is over does not
+  /// count: the server is asked for what is pinned, or followed.
   now() {
-    const { answer } = results[0], { candidates, vectors, label, ...request } = requestOf(0);
+    const side = results.findIndex(({ answer }) => answer.data === this.panel.data);
+    if (side < 0) return null;
+    const { answer } = results[side], { candidates, vectors, label, ...request } = requestOf(side), { kind } = this.panel;
     if (answer.target_ids) {
       delete request.target;
       request.target_ids = answer.target_ids;
     }
-    return { answer, request, head: headNow() || this.firstHead(answer), position: chosen.position, about: modelNow(), room: $("look").clientWidth };
-  },
-  firstHead(answer) {
-    const { kind, state } = viewer;
-    return { kind: kind.kind, layer: state.layer, head: kind.heads[0] };
-  },
-  draw() {
-    if (!results.length) return;
-    this.views.forEach((view, i) => { view.box.hidden = i !== this.chosen; });
-    const view = this.views[this.chosen];
-    view.draw(this.now()).catch(error => { if (error.name !== "AbortError") view.refuse(error.message); });
-  },
-  /// The server's answer, kept while nothing else is asked by this view; a newer question ends an older one.
-  async ask(view, path, body) {
+    const head = headNow() || { kind: kind.kind, layer: viewer.state.layer, head: kind.heads[0] };
+    return { answer, request, head, kind, about: models[request.model], room: this.panel.room.width, query: of => Math.max(0, this.settled(of)) };
+  }
+  /// The row of a kind that is pinned, or that the page looks at by itself.
+  settled(kind) {
+    const { hover } = viewer.state;
+    viewer.state.hover = null;
+    try { return viewer.queryIn(this.panel.data, kind); } finally { viewer.state.hover = hover; }
+  }
+  async draw() {
+    const now = this.now(), turn = ++this.turn;
+    this.followed = now && this.chosen(now);
+    if (!now) { this.refuse("There is no such view of a difference."); return; }
+    try {
+      await this.show(now, () => turn === this.turn);
+    } catch (error) {
+      if (error.name !== "AbortError" && turn === this.turn) this.refuse(error.message);
+    }
+  }
+  chosen(now) { return JSON.stringify([now.query(now.kind), viewer.state.pin && viewer.state.pin.key]); }
+  /// Anew only where another token is pinned.
+  follow() {
+    const now = this.now();
+    if (now && this.followed !== this.chosen(now)) return this.draw();
+  }
+  /// The server's answer, kept while nothing else is asked; a newer question ends an older one.
+  ask(path, body) {
     const about = path + JSON.stringify(body);
-    if (view.about === about) return view.asked;
-    if (view.asking) view.asking.abort();
-    view.asking = new AbortController();
-    view.about = about;
-    view.asked = post(path, body, view.asking.signal);
-    view.asked.catch(() => { if (view.about === about) view.about = ""; });
-    return view.asked;
-  },
-};
+    if (this.about === about) return this.asked;
+    if (this.asking) this.asking.abort();
+    this.asking = new AbortController();
+    this.about = about;
+    this.asked = post(path, body, this.asking.signal);
+    this.asked.catch(() => { if (this.about === about) this.about = ""; });
+    return this.asked;
+  }
+}

@@ -1,20 +1,17 @@
 // All heads as lines at once, layers by heads: queries on the left, keys on the right of each picture (the model view of BertViz).
-class ModelLinesView {
-  title = "All heads as lines";
-  constructor(box) {
-    this.box = box;
+class ModelLinesView extends Look {
+  constructor(box, panel) {
+    super(box, panel);
     this.pairs = "";
-    this.kinds = element("select", null, { id: "lines-kind" });
-    this.filter = element("select", null, { id: "lines-pairs" });
-    this.bar = element("div", null, { class: "row" });
-    this.kindLabel = labelled("Attention", this.kinds);
-    this.filterLabel = labelled("Lines", this.filter);
-    this.bar.append(this.kindLabel, this.filterLabel);
+    this.filter = element("select", null, { class: "lines-pairs" });
+    this.filterLabel = labelled("Lines", this.filter, "Of a pair of texts, the lines from one of them to the other, or within one.");
     this.note = element("p", "", { class: "note" });
     this.scroll = element("div", null, { class: "lines-scroll", "data-own-arrows": "" });
-    box.append(this.note, this.bar, this.scroll);
-    this.filter.onchange = () => { this.pairs = this.filter.value; looks.draw(); };
-    this.kinds.onchange = () => { viewer.chooseKind(+this.kinds.value); looks.draw(); };
+    const bar = element("p", null, { class: "row" });
+    bar.append(this.filterLabel);
+    this.box.append(this.note, bar, this.scroll);
+    describe(this.box);
+    this.filter.onchange = () => { this.pairs = this.filter.value; this.draw(); };
     this.seen = new IntersectionObserver(entries => {
       for (const { isIntersecting, target } of entries) if (isIntersecting) { this.seen.unobserve(target); this.drawOne(target); }
     }, { rootMargin: "150px" });
@@ -28,22 +25,23 @@ class ModelLinesView {
     const ends = [...tokens.keys()].filter(i => /^(\[SEP\]|<\/s>|<sep>)$/.test(tokens[i]));
     return ends.length < 2 || ends[0] === tokens.length - 1 || ends[0] + 1 === ends[ends.length - 1] ? null : tokens.map((_, i) => i <= ends[0] ? 0 : 1);
   }
-  async draw(now) {
-    const { data } = now.answer, { kind } = viewer, { measure } = viewer.state;
-    option(this.kinds, data.kinds.map((one, i) => [i, one.title]), viewer.state.kind);
-    this.kindLabel.hidden = data.kinds.length < 2;
-    const sides = now.about.kind === "encoder" && !data.image ? ModelLinesView.sides(kind.queries) : null;
+  async draw() {
+    const { data, kind } = this.panel;
+    if (!kind) { this.refuse("There is no such attention here."); return; }
+    const sides = kind.kind === "encoder" && data.kinds.length === 1 && !data.image ? ModelLinesView.sides(kind.queries) : null;
     this.filterLabel.hidden = !sides;
     if (!sides) this.pairs = "";
     option(this.filter, [["", "all"], ["01", "from the first text to the second (A → B)"], ["10", "from the second to the first (B → A)"], ["00", "within the first (A → A)"], ["11", "within the second (B → B)"]], this.pairs);
-    this.note.textContent = "Each picture is a head: its queries on the left, its keys on the right, a line from each query to what it attends to. A click opens it." + (kind.queries.length > 40 ? " With many tokens, only weights above 0.1 have a line." : "");
-    const about = [now.answer.run, kind.kind, measure, this.pairs, now.room, isDark(), ask.versus].join();
-    if (about !== this.shown) this.build(data, kind, sides, now);
-    this.shown = about;
+    this.note.textContent = kind.queries.length > 40 ? "With so many tokens, only weights above 0.1 have a line." : "";
+    this.note.hidden = !this.note.textContent;
+    const about = [kind.kind, this.pairs, this.panel.room.width, isDark()].join();
+    if (about !== this.shown || data !== this.of) this.build(data, kind, sides);
+    Object.assign(this, { shown: about, of: data });
     this.mark();
   }
-  build(data, kind, sides, now) {
-    const heads = kind.heads, rows = Math.max(kind.queries.length, kind.keys.length), width = Math.max(44, Math.min(150, (now.room - 46) / heads.length - 6)), height = Math.max(44, Math.min(170, rows * 9, 2.2 * width));
+  follow() {}
+  build(data, kind, sides) {
+    const heads = kind.heads, rows = Math.max(kind.queries.length, kind.keys.length), width = Math.max(44, Math.min(150, (this.panel.room.width - 46) / heads.length - 6)), height = Math.max(44, Math.min(170, rows * 9, 2.2 * width));
     const table = element("table", null), top = element("tr", null);
     this.seen.disconnect();
     this.buttons = new Map();
@@ -80,8 +78,6 @@ class ModelLinesView {
   }
   open(layer, head) {
     viewer.show({ layer, head, view: "lines", also: [] });
-    this.mark();
-    $("detail").scrollIntoView({ block: "nearest" });
   }
   mark() {
     for (const [name, button] of this.buttons || []) button.classList.toggle("chosen", name === viewer.state.layer + "." + viewer.state.head);
@@ -108,3 +104,10 @@ class ModelLinesView {
     canvas.drawn = true;
   }
 }
+
+registerView({
+  name: "all-lines", title: () => "All heads", help: "Every head as a small picture of lines from queries to keys, layers by heads.", wide: true, whole: true, legend: false,
+  fits: viewer => viewer.kind.maps.length > 1,
+  lead: () => "Each picture is a head: queries on the left, keys on the right, a line from each query to what it attends to. A click opens it.",
+  make: (box, panel) => new ModelLinesView(box, panel),
+});

@@ -10,59 +10,58 @@ function tutorialSteps(query, masked) {
 }
 const dot = (a, b, size, from) => { let sum = 0; for (let i = 0; i < size; ++i) sum += a[i] * b[from + i]; return sum; };
 
-class StepsView {
-  title = "One head, step by step";
-  constructor(box) {
-    this.box = box;
-    Object.assign(this, { tutorial: false, masked: false, own: 2, query: null, key: null });
-    this.token = element("select", null, { id: "steps-query" });
-    this.example = element("button", "The tutorial's three tokens", { class: "plain", id: "steps-example", "aria-pressed": false, title: "Three tokens whose numbers can be checked on paper (docs/tutorial.md)" });
-    const bar = element("div", null, { class: "row" }), hide = element("input", null, { type: "checkbox", id: "steps-mask" });
+class StepsView extends Look {
+  constructor(box, panel) {
+    super(box, panel);
+    Object.assign(this, { tutorial: false, masked: false, own: 2, key: null });
+    this.token = element("select", null, { class: "steps-query" });
+    this.example = element("button", "Three tokens to check on paper", { type: "button", class: "plain steps-example", "aria-pressed": false, "data-help": "The example of the tutorial (docs/tutorial.md): three tokens with queries, keys and values of two numbers each." });
+    const bar = element("p", null, { class: "row" }), hide = element("input", null, { type: "checkbox", class: "steps-mask" });
     this.hiding = element("label", null);
     this.hiding.append(hide, " hide later tokens");
-    hide.onchange = () => { this.masked = hide.checked; this.key = null; looks.draw(); };
-    bar.append(labelled("Query", this.token), this.example, this.hiding);
-    this.heading = element("h2", "");
+    this.queryLabel = labelled("Query", this.token);
+    hide.onchange = () => { this.masked = hide.checked; this.draw(); };
+    bar.append(this.example, this.queryLabel, this.hiding);
     this.sentence = element("p", "", { class: "steps-sentence", "aria-live": "polite" });
     this.formula = element("p", "", { class: "steps-formula" });
     this.vectors = element("div", null, { class: "steps-vectors" });
     this.scroll = element("div", null, { class: "steps-scroll" });
     this.what = element("ol", null, { class: "steps-what", "aria-label": "What happens in each step" });
-    box.append(this.heading, bar, this.sentence, this.formula, this.vectors, this.scroll, this.what);
-    this.token.onchange = () => { if (this.tutorial) this.own = +this.token.value; else this.query = +this.token.value; this.key = null; looks.draw(); };
-    this.example.onclick = () => { this.tutorial = !this.tutorial; this.key = null; looks.draw(); };
+    this.box.append(bar, this.sentence, this.formula, this.vectors, this.scroll, this.what);
+    describe(this.box);
+    this.token.onchange = () => { this.own = +this.token.value; this.key = null; this.draw(); };
+    this.example.onclick = () => { this.tutorial = !this.tutorial; this.key = null; this.draw(); };
   }
   refuse(text) {
     for (const part of [this.vectors, this.scroll, this.what]) part.replaceChildren();
-    this.heading.textContent = this.formula.textContent = "";
+    this.formula.textContent = "";
     this.sentence.textContent = text;
   }
 
-  async draw(now) {
+  async show(now, current) {
     this.example.setAttribute("aria-pressed", this.tutorial);
-    this.hiding.hidden = !this.tutorial;
+    this.hiding.hidden = this.queryLabel.hidden = !this.tutorial;
     const steps = this.tutorial ? tutorialSteps(this.own, this.masked) : await this.fetch(now);
-    const about = this.tutorial ? "tutorial" + this.own + this.masked : JSON.stringify([now.request, now.head, steps.query]);
-    if (about !== this.shown) this.key = null;
-    this.shown = about;
-    if (this.key === null || this.key >= steps.keys.length) this.key = steps.weights.indexOf(Math.max(...steps.weights));
+    if (!current()) return;
+    const { pin } = viewer.state, held = !this.tutorial && pin && pin.query === steps.query ? pin.key : this.key;
+    this.key = held !== null && held >= 0 && held < steps.keys.length ? held : steps.weights.indexOf(Math.max(...steps.weights));
     this.steps = steps;
-    this.heading.textContent = this.tutorial ? "Three tokens, two numbers each" : nameOf(now.head).replace(/^./, c => c.toUpperCase());
-    option(this.token, steps.queries.map((token, i) => [i, this.tutorial ? token : token + " (" + i + ")"]), steps.query);
+    if (this.tutorial) option(this.token, steps.queries.map((token, i) => [i, token]), steps.query);
     this.drawAll();
+    if (!this.tutorial) this.key = null;
   }
-  /// The head that is shown in the maps, for the token that is followed there, else the chosen one.
+  /// The head that is shown in the maps, for the query that is pinned or followed there.
   async fetch(now) {
-    const kind = kindOf(now.answer, now.head.kind), last = kind.queries.length - 1, held = viewer.state.held && viewer.kind.kind === now.head.kind ? viewer.state.query : -1;
-    if (held !== this.held) { this.held = held; this.query = null; }
-    if (this.headOf !== now.head.kind) { this.headOf = now.head.kind; this.query = null; }
-    const query = Math.min(last, this.query !== null ? this.query : held >= 0 ? held : now.position >= 0 && now.head.kind !== "encoder" || now.about.kind === "encoder" && now.position >= 0 ? now.position : Math.min(2, last));
-    const { changes, ...plain } = now.request, found = await looks.ask(this, "/api/steps", { ...plain, ...(changes ? { changes } : {}), kind: now.head.kind, layer: now.head.layer, head: now.head.head, query });
+    const found = await this.ask("/api/steps", { ...now.request, kind: now.head.kind, layer: now.head.layer, head: now.head.head, query: now.query(now.kind) });
     if (!found.read) {
       for (const name of ["q", "k", "v", "scores", "weights", "output", "positions", "q_before", "k_before"]) if (found[name] !== null) found[name] = floatsOf(found[name]);
       found.read = true;
     }
     return found;
+  }
+  choose(key) {
+    if (this.tutorial) { this.key = key; this.drawAll(); }
+    else viewer.hold(this.steps.query, key, true);
   }
 
   /// Three digits after the point of what are f32 in the model; whole numbers as they are.
@@ -71,10 +70,11 @@ class StepsView {
   capped(key) { const { steps } = this, score = this.product(key) * steps.scale; return steps.cap > 0 ? steps.cap * Math.tanh(score / steps.cap) : score; }
   scaleText() {
     const { steps } = this, root = Math.sqrt(steps.dims), usual = Math.abs(steps.scale * root - 1) < 1e-6;
-    return usual ? "÷ √" + steps.dims : "× " + +steps.scale.toPrecision(5);
+    return usual ? "÷ √" + steps.dims : "× " + steps.scale.toPrecision(5).replace(/\.?0+$/, "");
   }
 
   drawAll() {
+    this.at = this.key;
     const { steps } = this, token = steps.queries[steps.query], order = [...steps.weights.keys()].sort((a, b) => steps.weights[b] - steps.weights[a]).filter(s => steps.weights[s] >= 0.05).slice(0, 3);
     const takes = order.map(s => Math.round(100 * steps.weights[s]) + " % from “" + steps.keys[s] + "”").join(", ");
     this.sentence.textContent = "“" + token + "” takes " + (takes || "less than 5 % from every token") + (takes && order.length < steps.keys.length ? "; the rest from the others." : ".");
@@ -100,7 +100,7 @@ class StepsView {
   static most(values) { let most = 0; for (const value of values) most = Math.max(most, Math.abs(value)); return most || 1; }
 
   drawVectors() {
-    const { steps, key } = this, products = Array.from({ length: steps.dims }, (_, i) => steps.q[i] * steps.k[key * steps.dims + i]), wide = Math.min(640, this.box.clientWidth - 190);
+    const { steps, at: key } = this, products = Array.from({ length: steps.dims }, (_, i) => steps.q[i] * steps.k[key * steps.dims + i]), wide = Math.min(640, this.box.clientWidth - 190);
     const line = (name, values, from, full) => { const row = element("div", null); row.append(element("span", name), this.strip(values, from, steps.dims, full, name, wide)); return row; };
     this.vectors.replaceChildren(line("q of “" + steps.queries[steps.query] + "”", steps.q, 0, StepsView.most(steps.q)), line("k of “" + steps.keys[key] + "”", steps.k, key * steps.dims, StepsView.most(steps.k)), line("q × k, summed: " + StepsView.show(this.product(key)), products, 0, StepsView.most(products)));
     const numbers = element("details", null), list = element("p", null, { class: "steps-numbers" });
@@ -116,17 +116,16 @@ class StepsView {
     table.append(head);
     const fullK = StepsView.most(steps.k), fullV = StepsView.most(steps.v), focused = this.scroll.contains(document.activeElement);
     steps.keys.forEach((token, s) => {
-      const masked = steps.scores[s] === -Infinity, row = element("tr", null, { class: (s === this.key ? "chosen " : "") + (masked ? "masked" : "") }), name = element("td", null), choose = element("button", token, { class: "quiet", "aria-pressed": s === this.key, title: "follow this key" });
-      choose.onclick = () => { this.key = s; this.drawAll(); };
+      const masked = steps.scores[s] === -Infinity, row = element("tr", null, { class: (s === this.at ? "chosen " : "") + (masked ? "masked" : "") }), name = element("td", null), choose = element("button", token, { class: "quiet", "aria-pressed": s === this.at, title: "follow this key" });
+      choose.onclick = () => this.choose(s);
       name.append(choose);
       const cells = [name, element("td", null), element("td", StepsView.show(this.product(s))), element("td", StepsView.show(this.product(s) * steps.scale))];
       cells[1].append(this.strip(steps.k, s * steps.dims, steps.dims, fullK, "k of " + token, wide));
       if (cap) cells.push(element("td", StepsView.show(this.capped(s))));
       if (steps.positions) cells.push(element("td", masked ? "" : StepsView.show(steps.positions[s])));
-      const bar = element("td", null, { class: "bars" }), span = element("span", null, { class: "bar" });
-      span.style.width = Math.round(60 * steps.weights[s]) + "px";
-      bar.append(span);
-      cells.push(element("td", masked ? "−∞" : "✓", { class: "soft" }), element("td", masked ? "0" : steps.weights[s].toFixed(3)), bar, element("td", null));
+      const share = element("td", null, { class: "look-bars" });
+      share.append(bar(steps.weights[s], 1, false));
+      cells.push(element("td", masked ? "−∞" : "✓", { class: "soft" }), element("td", masked ? "0" : steps.weights[s].toFixed(3)), share, element("td", null));
       cells[cells.length - 1].append(this.strip(steps.v, s * steps.dims, steps.v.length / steps.keys.length, fullV, "v of " + token, wide));
       row.append(...cells);
       table.append(row);
@@ -144,7 +143,7 @@ class StepsView {
   }
 
   drawWhat() {
-    const { steps, key } = this, token = "“" + steps.keys[key] + "”", query = "“" + steps.queries[steps.query] + "”", product = this.product(key), show = StepsView.show, list = [];
+    const { steps, at: key } = this, token = "“" + steps.keys[key] + "”", query = "“" + steps.queries[steps.query] + "”", product = this.product(key), show = StepsView.show, list = [];
     const products = Array.from({ length: steps.dims }, (_, i) => [i, steps.q[i], steps.k[key * steps.dims + i]]).sort((a, b) => Math.abs(b[1] * b[2]) - Math.abs(a[1] * a[2]));
     const largest = products.slice(0, steps.dims <= 4 ? steps.dims : 2).map(([i, a, b]) => (steps.dims > 4 ? "number " + i + ": " : "") + show(a) + " · " + show(b)).join(steps.dims > 4 ? ", " : " + ");
     list.push(["q·k", "The query of " + query + " and the key of " + token + ", number by number: " + (steps.dims > 4 ? show(product) + ", the sum of " + steps.dims + " products (the largest: " + largest + ")." : largest + " = " + show(product) + ".")]);
@@ -153,7 +152,7 @@ class StepsView {
       list[0][1] += " Both are rotated by their positions (RoPE)" + (before !== null ? "; before, the product is " + show(before) + "." : ".");
     }
     const usual = this.scaleText()[0] === "÷", scaled = product * steps.scale;
-    list.push([this.scaleText(), show(product) + (usual ? " ÷ " + show(1 / steps.scale) : " × " + +steps.scale.toPrecision(5)) + " = " + show(scaled) + (usual ? ": so scores do not grow with the number of dimensions." : steps.scale === 1 ? ": this model does not scale its scores." : ": the scale that this model has in place of 1/√" + steps.dims + ".")]);
+    list.push([this.scaleText(), show(product) + (usual ? " ÷ " + show(1 / steps.scale) : " × " + steps.scale.toPrecision(5).replace(/\.?0+$/, "")) + " = " + show(scaled) + (usual ? ": so scores do not grow with the number of dimensions." : steps.scale === 1 ? ": this model does not scale its scores." : ": the scale that this model has in place of 1/√" + steps.dims + ".")]);
     if (steps.cap > 0) list.push(["cap", steps.cap + " · tanh(" + show(scaled) + " ÷ " + steps.cap + ") = " + show(this.capped(key)) + ": no score can leave ±" + steps.cap + "."]);
     const masked = steps.scores[key] === -Infinity;
     if (steps.positions && !masked) list.push(["+ positions", show(this.capped(key)) + " + " + show(steps.positions[key]) + " = " + show(steps.scores[key]) + ": what the distance from " + query + " to " + token + " adds."]);
@@ -164,3 +163,10 @@ class StepsView {
     this.what.replaceChildren(...list.map(([name, text]) => { const item = element("li", null); item.append(element("b", name), " " + text); return item; }));
   }
 }
+
+registerView({
+  name: "steps", title: () => "Step by step", help: "What one head computes for the chosen query, number by number: query and key, scale, mask, softmax, values.", wide: true, legend: false,
+  fits: viewer => /^(cross|encoder|decoder)$/.test(viewer.kind.kind),
+  lead: () => "What this head computes for the chosen query, from left to right; a click on a key follows that key.",
+  make: (box, panel) => new StepsView(box, panel),
+});

@@ -7,28 +7,49 @@ const trapTexts = {
   exchange: ["Exchange two tokens", "Two tokens change places. A model with positions notices; without positions, it would not."],
 };
 
-class TrapsView {
-  title = "Traps";
-  constructor(box) {
-    this.box = box;
+/// A map with its tokens, as large as `room` allows.
+function heatMap(canvas, { queries, keys }, values, full, room) {
+  const size = 11, left = Math.min(110, widest(queries, size, 110)) + 8, wide = Math.min(90, widest(keys, size, 90)), above = wide * 0.87 + 10;
+  const cell = Math.max(3, Math.min(30, (room - left - wide * 0.5) / keys.length, 460 / queries.length)), every = Math.ceil(12 / cell), small = document.createElement("canvas");
+  const context = sized(canvas, left + keys.length * cell + Math.max(4, wide * 0.5 + 8 - cell / 2), above + queries.length * cell + 2);
+  paint(small, values, queries.length, keys.length, full, Infinity, viewer.shades);
+  context.imageSmoothingEnabled = false;
+  context.drawImage(small, left, above, keys.length * cell, queries.length * cell);
+  context.strokeStyle = style("--line");
+  context.strokeRect(left - 0.5, above - 0.5, keys.length * cell + 1, queries.length * cell + 1);
+  context.font = font(size); context.fillStyle = style("--ink"); context.textBaseline = "middle"; context.textAlign = "right";
+  for (let i = 0; i < queries.length; i += every) context.fillText(fit(context, queries[i], left - 8), left - 5, above + (i + 0.5) * cell);
+  context.textAlign = "left";
+  for (let i = 0; i < keys.length; i += every) {
+    context.save();
+    context.translate(left + (i + 0.5) * cell, above - 5);
+    context.rotate(-Math.PI / 3);
+    context.fillText(fit(context, keys[i], 90), 0, 0);
+    context.restore();
+  }
+}
+
+class TrapsView extends Look {
+  constructor(box, panel) {
+    super(box, panel);
     this.on = new Set();
     this.places = [null, null];
     this.switches = element("div", null, { class: "trap-switches", role: "group", "aria-label": "Mistakes to make" });
     for (const [name, [title]] of Object.entries(trapTexts)) {
-      const input = element("input", null, { type: "checkbox", role: "switch", id: "trap-" + name }), label = element("label", null);
-      input.onchange = () => { this.on[input.checked ? "add" : "delete"](name); looks.draw(); };
+      const input = element("input", null, { type: "checkbox", role: "switch", class: "trap-" + name }), label = element("label", null);
+      input.onchange = () => { this.on[input.checked ? "add" : "delete"](name); this.draw(); };
       label.append(input, " " + title);
       this.switches.append(label);
     }
-    this.pickers = [0, 1].map(at => element("select", null, { "aria-label": at ? "the other token" : "one token", id: "trap-place-" + at }));
-    this.pickers.forEach((picker, at) => { picker.onchange = () => { this.places[at] = +picker.value; looks.draw(); }; });
+    this.pickers = [0, 1].map(at => element("select", null, { "aria-label": at ? "the other token" : "one token" }));
+    this.pickers.forEach((picker, at) => { picker.onchange = () => { this.places[at] = +picker.value; this.draw(); }; });
     this.pair = element("span", null, { class: "trap-pair" });
     this.pair.append(this.pickers[0], " and ", this.pickers[1]);
     this.switches.append(this.pair);
     this.said = element("ul", null, { class: "trap-said" });
     this.status = element("p", "", { class: "note", "aria-live": "polite" });
     this.result = element("div", null, { class: "trap-result" });
-    box.append(element("p", "A mistake in attention rarely fails: all shapes still fit. Make one here, on the model that you see, and compare.", { class: "note" }), this.switches, this.said, this.status, this.result);
+    this.box.append(this.switches, this.said, this.status, this.result);
   }
   refuse(text) {
     this.status.textContent = text.replace(/^traps: ([\w-]+): expected (.*), got (\S+)$/, (_, name, what, model) => trapTexts[name][0] + ": this is for " + what + "; " + model + " is not one.");
@@ -45,9 +66,7 @@ class TrapsView {
     }
     this.pickers.forEach((picker, at) => option(picker, tokens.map((token, i) => [i, token + " (" + i + ")"]), this.places[at]));
   }
-  async draw(now) {
-    if (takesFile()) { this.switches.hidden = true; this.said.replaceChildren(); this.refuse("Traps are for models that read text."); return; }
-    this.switches.hidden = false;
+  async show(now, current) {
     this.choosePlaces(now);
     this.pair.hidden = !this.on.has("exchange");
     const names = Object.keys(trapTexts).filter(name => this.on.has(name));
@@ -56,7 +75,8 @@ class TrapsView {
     const { changes, ...plain } = now.request;
     const asked = { ...plain, kind: now.head.kind, layer: now.head.layer, head: now.head.head, traps: names, candidates: 6 };
     if (this.on.has("exchange")) asked.exchange = this.places;
-    const answer = await looks.ask(this, "/api/traps", asked);
+    const answer = await this.ask("/api/traps", asked);
+    if (!current()) return;
     this.drawResult(answer, now, changes);
   }
 
@@ -73,25 +93,31 @@ class TrapsView {
     this.result.replaceChildren(maps, facts);
   }
   map(title, run, values, full, room) {
-    const figure = element("figure", null), box = element("div", null, { class: "matrix" });
-    box.append(element("canvas", null, { class: "map", role: "img", "aria-label": title + ": the map of the head" }), element("canvas", null, { class: "over" }));
-    figure.append(element("figcaption", title + ": " + viewer.title), box);
-    new Matrix(box).draw({ queries: run.queries, keys: run.keys }, values, full, viewer.shades, run.queries.length, room, null);
+    const figure = element("figure", null), canvas = element("canvas", null, { role: "img", "aria-label": title + ": the map of the head" });
+    heatMap(canvas, run, values, full, room);
+    figure.append(element("figcaption", title), canvas);
     return figure;
   }
   predictions(sound, wrong, now) {
-    const at = run => run.predictions.find(one => one.position === null || one.position === now.position) || run.predictions[run.predictions.length - 1], before = at(sound), after = at(wrong);
+    const position = now.answer.predictions.length ? now.query(predictedKind(now.answer)) : -1, at = run => run.predictions.find(one => one.position === null || one.position === position) || run.predictions[run.predictions.length - 1], before = at(sound), after = at(wrong);
     if (!before || !after) return [];
     const names = new Map([...before.candidates, ...after.candidates].map(one => [one.id, one.token])), of = (run, id) => run.candidates.find(one => one.id === id);
     const table = element("table", null), head = element("tr", null);
     for (const title of ["", "sound", "mistaken"]) head.append(element("th", title, { scope: "col" }));
     table.append(head);
-    const show = one => !one ? "less" : one.probability === null ? one.logit.toFixed(2) : percent(one.probability);
+    const show = one => !one ? "less" : one.probability === null ? fixed(one.logit, 2) : percent(one.probability);
     for (const [id, token] of [...names].slice(0, 9)) {
       const row = element("tr", null);
       row.append(element("td", token), element("td", show(of(before, id))), element("td", show(of(after, id))));
       table.append(row);
     }
-    return [element("h3", titleOf(before)), table];
+    return [element("h3", titleOf(now.answer, before)), table];
   }
 }
+
+registerView({
+  name: "traps", title: () => "Traps", help: "Mistakes in attention that no error reports, as switches: what they change beside the sound run.", wide: true, legend: false,
+  fits: viewer => /^(cross|encoder|decoder)$/.test(viewer.kind.kind) && !viewer.data.image,
+  lead: () => "A mistake in attention rarely fails, since all shapes still fit. Make one here, and compare.",
+  make: (box, panel) => new TrapsView(box, panel),
+});

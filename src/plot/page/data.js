@@ -1,10 +1,17 @@
 // The data of the page: what is on it, and the numbers of a map. A page that is served may give another `pack`.
+/// The bytes of a deflated block in base64.
+async function inflated(text) {
+  const stream = new Blob([bytesOf(text)]).stream().pipeThrough(new DecompressionStream("deflate"));
+  return new Uint8Array(await new Response(stream).arrayBuffer());
+}
+
 class AttentionData {
   /// `meta` describes the maps; `pack(id)` gives the base64 text of a deflated block of numbers.
   constructor(meta, pack) {
     Object.assign(this, meta);
     this.pack = pack;
     this.cache = new Map();
+    this.masks = new Map();
     for (const kind of this.kinds) {
       kind.layers = [...new Set(kind.maps.map(m => m.layer))].sort((a, b) => a - b);
       kind.heads = [...new Set(kind.maps.map(m => m.head))].filter(h => typeof h === "number").sort((a, b) => a - b);
@@ -29,6 +36,12 @@ class AttentionData {
     picture.setAttribute("src", "data:image/png;base64," + this.image.png);
     await picture.decode();
     this.image.picture = picture;
+  }
+
+  /// Whether a kind's keys are the parts of the image.
+  overImage(kind) {
+    const { image, sound } = this, keys = image && image.first + image.rows * image.columns;
+    return !!image && !kind.kind.startsWith("text") && (sound ? kind.keys.length >= keys && kind.kind !== "decoder" : kind.keys.length === keys);
   }
 
   find(kind, measure, layer, head) {
@@ -88,12 +101,17 @@ class AttentionData {
     return result;
   }
 
+  /// The cells that a layer's mask forbids, [queries * keys] with 1 for each, or null where it forbids none.
+  async blocked(kind, layer) {
+    const mask = (kind.masks || []).find(one => one.layers.includes(layer));
+    if (!mask) return null;
+    if (!this.masks.has(mask)) this.masks.set(mask, inflated(mask.cells));
+    return this.masks.get(mask);
+  }
+
   /// Decodes numbers of `bits` bits: shares of the block's largest, from 0, or where it has signs, from -1.
   async unpack(block, bits) {
-    const text = await this.pack(block.pack), binary = atob(text), bytes = new Uint8Array(binary.length);
-    for (let i = 0; i < bytes.length; ++i) bytes[i] = binary.charCodeAt(i);
-    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
-    const codes = new Uint8Array(await new Response(stream).arrayBuffer());
+    const codes = await inflated(await this.pack(block.pack));
     const count = bits > 8 ? codes.length / 2 : codes.length, levels = 2 ** bits - 1, values = new Float32Array(count);
     const factor = block.largest / (block.signed ? (levels - 1) / 2 : levels), zero = block.signed ? (levels - 1) / 2 : 0;
     for (let i = 0; i < count; ++i) values[i] = ((bits > 8 ? codes[i] * 256 + codes[count + i] : codes[i]) - zero) * factor;

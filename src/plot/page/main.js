@@ -1,14 +1,46 @@
-// The page of heed attend: one picture, with its data on the page.
+// The page of heed attend: one picture, with its data on the page. Beside the map stand candidates, and what a head's absence changes.
 const data = AttentionData.ofPage();
-const viewer = new Viewer({ aside: true, shown: () => history.replaceState(null, "", "#" + viewer.address()) });
+const viewer = new Viewer({ shown() { drawSide(); history.replaceState(null, "", "#" + viewer.address()); }, chosen: drawSide });
 
+function drawSide() {
+  if (!viewer.panels.length) return;
+  const { kind, state } = viewer, at = viewer.queryIn(data, kind), parts = [], map = data.find(kind, "weights", state.layer, state.head), { model } = data;
+  if (model && model.answer.length > 1) parts.push(barTable("Answer", model.answer.map(([name, p], i) => [name, p, !i]), 1, percent));
+  if (kind.candidates && kind.candidates[at]) parts.push(barTable(candidatesTitle(kind, at), kind.candidates[at], 1, percent));
+  if (data.scored && map && map.ablation) parts.push(...withoutHead(kind, map, at));
+  else parts.push(element("p", data.scored ? "Choose a single head to see what changes without it." : "What changes without this head was not measured. For a model with logits, heed attend … --ablate --output FILE.html does.", { class: "note" }));
+  $("facts").replaceChildren(...parts);
+}
+function candidatesTitle(kind, at) {
+  const task = data.model ? data.model.task : "", token = kind.queries[at];
+  if (task === "token") return "Label of " + token;
+  if (kind.kind === "encoder") return "In the place of " + token;
+  if (kind.kind === "cross") return "For " + token + (at ? ", after " + kind.queries[at - 1] : ", at the beginning");
+  return "After " + token;
+}
+/// How the logits change without the head: that of the chosen token, then the largest changes.
+function withoutHead(kind, map, at) {
+  const single = map.ablation.length === 1, own = map.ablation.length === kind.queries.length && kind.kind !== "encoder" || single;
+  const rows = map.ablation.map((change, i) => [data.scored[i] + (single ? "" : " (" + i + ")"), change, own && !single && i === at]), most = Math.max(...rows.map(row => Math.abs(row[1]))) || 1;
+  const shown = own && !single && rows[at] ? [rows[at]] : [];
+  for (const row of [...rows].sort((a, b) => Math.abs(b[1]) - Math.abs(a[1])).slice(0, 8)) if (!shown.includes(row)) shown.push(row);
+  const decimals = decimalsFor(most), show = value => (value > 0 ? "+" : "") + fixed(value, decimals);
+  return [barTable("Logits without head " + viewer.state.head, shown, most, show), element("p", "How much a logit changes where the head's output is replaced by zeros" + (single ? "." : ", of the token at each position."), { class: "note" })];
+}
+
+function describeModel() {
+  const { model } = data, kinds = data.kinds.map(kind => kind.layers.length + (kind.layers.length > 1 ? " layers" : " layer") + " of " + kind.heads.length + (data.kinds.length > 1 ? " (" + kind.title + ")" : " heads"));
+  $("model").textContent = (model && model.name ? [model.name, taskNames[model.task]] : []).concat(data.kinds.some(kind => kind.heads.length) ? kinds : []).filter(Boolean).join(" · ");
+  const best = model && model.answer[0];
+  $("answer").textContent = best ? (model.task === "span" ? "Answer: " : model.task === "masked_lm" ? "Most probable: " : "Label: ") + best[0] + ", " + percent(best[1]) : "";
+  $("title").textContent = data.title;
+  if (data.scored) $("why").textContent = "Logits without a head come from a pass in which its output was replaced by zeros.";
+  $("space").hidden = !data.kinds.some(kind => kind.keys.some(token => token.startsWith("·")));
+}
 function start() {
   viewer.open([{ data }]);
   viewer.read(location.hash.slice(1));
 }
-$("title").textContent = data.title;
-$("title").onclick = () => $("title").classList.toggle("whole");
-$("precision").textContent = "Numbers have " + data.bits + " bits: steps of 1/" + (2 ** data.bits - 1) + " of each map's largest.";
-if (data.scored) $("why").textContent = "Logits without this head come from a pass in which its output was replaced by zeros.";
+describeModel();
 window.onhashchange = () => viewer.read(location.hash.slice(1));
 data.loadPicture().then(start);
