@@ -64,8 +64,10 @@ TEST(RunRequest, ReadsWhatOtherViewsAsk) {
   EXPECT_ERROR(parse_steps_request(
                    R"({"model": 0, "text": "a", "kind": "cross", "layer": 1, "head": 2, "query": -1})"),
                "request: query: expected an integer from 0");
-  EXPECT_ERROR(parse_traps_request(R"({"model": 0, "text": "a", "kind": "cross", "layer": 1, "head": 2})"),
-               "traps");
+  EXPECT_ERROR(
+      parse_traps_request(
+          R"({"model": 0, "text": "a", "kind": "cross", "layer": 1, "head": 2, "traps": [], "exchange": [1]})"),
+      "request: exchange: expected two positions");
 }
 
 TEST(RunRequest, NamesWhatIsWrong) {

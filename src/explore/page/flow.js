@@ -48,7 +48,7 @@ class FlowView extends Look {
 
   drawNote(flow) {
     const token = flow.tokens[flow.position];
-    const size = "Each part reads the residual stream at “" + token + "” and adds to it. A line is as wide as the square root of the length of what is added, over that of the stream there (the size of heed heads).";
+    const size = "Width and shade: the square root of the length of what a part adds at “" + token + "”, over that of the stream that it reads there (the size of heed heads).";
     const effect = flow.linear
       ? "What each part adds to the logit directly: the terms of direct logit attribution (heed lens --token), which add up to it. Blue raises it, orange lowers it."
       : "What the logit loses when the part is taken out of the last layer's output at “" + token + "” (this head is not linear, so the parts do not add up). Blue raises it, orange lowers it.";
@@ -76,7 +76,7 @@ class FlowView extends Look {
     const of = (layer, name) => flow.parts.filter(part => part.layer === layer && part.name === name && part.head >= 0);
     const attentions = ["self_attn", "cross_attn"].filter(name => flow.parts.some(part => part.name === name && part.head >= 0));
     const most = Math.max(...flow.parts.filter(part => part.head >= 0).map(part => part.head)) + 1;
-    const rows = Math.min(16, most), columns = Math.ceil(most / rows), cell = most <= 6 ? 26 : most <= 12 ? 22 : 18, node = cell - 4;
+    const rows = Math.min(16, most), columns = Math.ceil(most / rows), cell = most <= 4 ? 40 : most <= 6 ? 34 : most <= 9 ? 28 : most <= 12 ? 22 : 18, node = cell - 4;
     const below = [...new Set(flow.parts.filter(part => part.layer >= 0 && part.head < 0 && part.size !== null && !attentions.includes(part.name)).map(part => part.name))];
     const block = columns * cell, left = 112, right = 92, top = 24 + (attentions.length > 1 ? 14 : 0), least = attentions.length * (block + 44) + Math.max(28, below.length * 34);
     const room = this.scroll.clientWidth - 2, width = Math.max(least, Math.min(400, (room - left - right) / flow.layers)), stretch = (width - least) / (attentions.length + 1) / 2;
@@ -186,7 +186,7 @@ class FlowView extends Look {
     const box = element("div", null, { class: "flow-sliders" });
     box.append(element("h3", "Drawing the next token"));
     const add = (name, title, range, show) => {
-      const input = element("input", null, { type: "range", id: "flow-" + name, ...range }), shown = element("output", show(this.settings[name]), { for: "flow-" + name });
+      const input = element("input", null, { type: "range", class: "flow-" + name, ...range }), shown = element("output", show(this.settings[name]));
       input.value = this.settings[name];
       input.oninput = () => { this.settings[name] = +input.value; shown.textContent = show(+input.value); this.drawTable(); };
       const label = labelled(title, input);

@@ -27,7 +27,9 @@ class StepsView extends Look {
     this.vectors = element("div", null, { class: "steps-vectors" });
     this.scroll = element("div", null, { class: "steps-scroll" });
     this.what = element("ol", null, { class: "steps-what", "aria-label": "What happens in each step" });
-    this.box.append(bar, this.sentence, this.formula, this.vectors, this.scroll, this.what);
+    const body = element("div", null, { class: "steps-body" });
+    body.append(this.scroll, this.what);
+    this.box.append(bar, this.sentence, this.formula, this.vectors, body);
     describe(this.box);
     this.token.onchange = () => { this.own = +this.token.value; this.key = null; this.draw(); };
     this.example.onclick = () => { this.tutorial = !this.tutorial; this.key = null; this.draw(); };
