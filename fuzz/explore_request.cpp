@@ -1,7 +1,8 @@
-// What the page of heed explore sends: a request is read, or refused in one short line.
+// What the page of heed explore sends: a request is read, or refused in one short line. And model cards.
 #include <cstdlib>
 #include <string_view>
 
+#include "explore/model_card.h"
 #include "explore/run_request.h"
 #include "heed/error.h"
 #include "reader.h"
@@ -27,5 +28,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   check_request(text, heed::explore::parse_flow_request);
   check_request(text, heed::explore::parse_steps_request);
   check_request(text, heed::explore::parse_traps_request);
+  for (const std::string& example : heed::explore::examples_in_card(text)) {
+    if (example.empty() || example.size() > 500) ::abort();
+  }
   return 0;
 }

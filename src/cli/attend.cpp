@@ -301,7 +301,7 @@ void show(const AttentionPicture& picture, const std::filesystem::path& file,
     std::erase(json, '\n');  // one value per line
     fmt::print("{}\n", json);
   } else {
-    fmt::print("{}", attention_terminal(picture, {terminal_width(100), color_stdout()}));
+    fmt::print("{}", attention_terminal(picture, {terminal_width(100), color_stdout(), light_terminal()}));
   }
   flush_results();
 }

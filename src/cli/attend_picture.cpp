@@ -33,7 +33,8 @@ std::vector<std::vector<Candidate>> candidates_of(const Tensor& logits, const At
 }
 
 // The labels of the whole text with their probabilities; none of a regression.
-std::vector<Candidate> label_candidates(const EncoderModel& model, const Tensor& logits, const AttendSource& source) {
+std::vector<Candidate> label_candidates(const EncoderModel& model, const Tensor& logits,
+                                        const AttendSource& source) {
   const LabelFunction function = label_function(model);
   std::vector<Candidate> labels;
   if (function == LabelFunction::none) return labels;
@@ -50,7 +51,8 @@ void add_span(PictureModel& answer, const AttentionRecord& record, const std::ve
   };
   const auto starts = inspect::ranked_tokens(scores("start_logits"), 1).front();
   const auto ends = inspect::ranked_tokens(scores("end_logits"), std::ssize(tokens)).front();
-  const auto end = std::find_if(ends.begin(), ends.end(), [&](const auto& one) { return one.id >= starts[0].id; });
+  const auto end =
+      std::find_if(ends.begin(), ends.end(), [&](const auto& one) { return one.id >= starts[0].id; });
   std::string text;
   for (std::int64_t i = starts[0].id; i <= end->id; ++i)
     text += (text.empty() ? "" : " ") + tokens[static_cast<std::size_t>(i)];
@@ -196,7 +198,8 @@ void add_page_facts(AttentionPicture& picture, const AttentionRecord& record, co
   picture.mask_position = input.mask_position;
   const auto* encoder = dynamic_cast<const EncoderModel*>(&source.model);
   const bool labels = encoder != nullptr && encoder->head() == EncoderHead::token;
-  const bool tokens = record.logits.defined() && record.logits.rank() == 3 && (predicts_tokens(source) || labels);
+  const bool tokens =
+      record.logits.defined() && record.logits.rank() == 3 && (predicts_tokens(source) || labels);
   for (const auto& [kind, shown] : picture.tokens) {
     const auto positions = static_cast<std::int64_t>(shown.queries.size());
     const bool decodes =

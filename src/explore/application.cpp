@@ -29,6 +29,25 @@ server::HttpResponse page_response() {
                 "frame-ancestors 'none'"}}};
 }
 
+// What a reader sees who opens the address without its token, which a program gets as JSON.
+server::HttpResponse refusal_page(server::HttpResponse refused) {
+  if (refused.body.find("token: ") == refused.body.npos) return refused;
+  refused.body =
+      "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+      "<meta name=\"color-scheme\" content=\"light dark\">\n<title>heed "
+      "explore</title>\n</head>\n<body>\n<main>\n"
+      "<h1>This address lacks the server's token</h1>\n"
+      "<p>Open the address that <code>heed explore</code> printed when it was started: it ends in "
+      "<code>?token=</code> and 32 letters and digits, which are new at each "
+      "start.</p>\n</main>\n</body>\n</html>\n";
+  refused.type = "text/html; charset=utf-8";
+  refused.headers.emplace_back(
+      "Content-Security-Policy",
+      "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'");
+  return refused;
+}
+
 server::HttpResponse wrong_method(const char* allowed) {
   server::HttpResponse response = server::error_response(405, "method: expected " + std::string(allowed));
   response.headers.emplace_back("Allow", allowed);
@@ -75,9 +94,10 @@ server::HttpResponse Application::pack(const server::HttpRequest& request) const
 }
 
 std::optional<server::HttpResponse> Application::at_once(const server::HttpRequest& request) const {
-  if (auto refused = server::refusal(request, host_, token_)) return refused;
   const std::string_view path = server::path_of(request.target);
-  if (path == "/api/file" || question_at(path) != nullptr)
+  if (auto refused = server::refusal(request, host_, token_))
+    return path == "/" ? refusal_page(std::move(*refused)) : refused;
+  if (path == "/api/file" || path == "/api/tokens" || question_at(path) != nullptr)
     return request.method == "POST" ? std::nullopt : std::optional(wrong_method("POST"));
   if (path != "/" && path != "/api/models" && path != "/api/pack")
     return server::error_response(404, "path: not found");
@@ -98,7 +118,9 @@ server::HttpResponse Application::compute(const server::HttpRequest& request, co
       if (model < 0) return server::error_response(400, "file: expected ?model=N");
       return {200, explorer_.add_file(static_cast<std::size_t>(model), request.body, stop)};
     }
-    const auto* question = question_at(server::path_of(request.target));
+    const std::string_view path = server::path_of(request.target);
+    if (path == "/api/tokens") return {200, explorer_.ids(request.body)};
+    const Question* question = question_at(path);
     return {200, (explorer_.*question->answer)(request.body, stop)};
   } catch (const Error& error) {
     return server::error_response(400, error.what());

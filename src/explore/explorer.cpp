@@ -36,6 +36,7 @@ json model_json(const ExploredModel& model, std::size_t index) {
              {"input", name_of(model.model().input().kind)},
              {"head", nullptr},
              {"labels", json::array()},
+             {"examples", model.examples()},
              {"layers", {{"decoder", 0}, {"encoder", 0}}},
              {"heads", {{"decoder", 0}, {"encoder", 0}, {"cross", 0}}},
              {"max_positions", nullptr},
@@ -97,8 +98,7 @@ std::map<std::string, std::vector<std::int64_t>> tokens_in(const ExploredText& t
 }
 
 AttentionPicture picture_of_run(const ExploredModel& model, const ExploredText& text,
-                                const AttentionRecord& record,
-                                const PredictedRows& rows,
+                                const AttentionRecord& record, const PredictedRows& rows,
                                 const std::vector<std::vector<inspect::RankedToken>>& ranked) {
   AttentionPicture picture;
   picture.title = text.title;
@@ -272,6 +272,11 @@ std::string Explorer::run(std::string_view request, const std::atomic<bool>& sto
   answer["milliseconds"] =
       std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - start).count();
   return json_text(answer);
+}
+
+std::string Explorer::ids(std::string_view request) const {
+  const RunRequest wanted = parse_run_request(request);
+  return json_text(json{{"ids", model_at(wanted.model).ids_of(wanted.text)}});
 }
 
 std::optional<std::string> Explorer::pack(std::int64_t run, std::int64_t pack) const {

@@ -30,6 +30,8 @@ class Explorer {
   std::string add_file(std::size_t model, std::string bytes, const std::atomic<bool>& stop);
   /// Runs a text or a file through a model with changed heads: maps, and what the model predicts.
   std::string run(std::string_view request, const std::atomic<bool>& stop);
+  /// The ids of the tokens of a text.
+  std::string ids(std::string_view request) const;
   /// The text of a pack of a run; nothing where either does not exist any more.
   std::optional<std::string> pack(std::int64_t run, std::int64_t pack) const;
   /// What a logit loses without each head.

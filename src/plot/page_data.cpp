@@ -355,8 +355,8 @@ PageData page_data(const AttentionPicture& picture, int bits) {
             {"negative", palette(-1)},
             {"kinds", std::move(kinds)}};
   if (const PictureModel& model = picture.model; !model.task.empty()) {
-    json& shown = data["model"] = {
-        {"name", visible(model.name)}, {"task", model.task}, {"answer", json::array()}};
+    json& shown =
+        data["model"] = {{"name", visible(model.name)}, {"task", model.task}, {"answer", json::array()}};
     for (const Candidate& one : model.answer)
       shown["answer"].push_back({visible(one.token), rounded(static_cast<double>(one.probability))});
   }

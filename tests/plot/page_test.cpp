@@ -103,6 +103,52 @@ TEST(Page, FindsHeadsByPattern) {
   EXPECT_EQ(score({1, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0}, "induction"), 1);
 }
 
+// A head worth seeing looks at words, not at special tokens, the first token or a neighbor.
+TEST(Page, MeasuresWeightOnContent) {
+  const AttentionTokens tokens{{"[CLS]", "·the", "a", "·film", "[SEP]"},
+                               {"[CLS]", "·the", "a", "·film", "[SEP]"}};
+  const auto content = [&](std::int64_t key, const std::string& kind) {
+    AttentionMap map{"", kind, 0, 0, 5, 5, std::vector<float>(25)};
+    for (std::size_t query = 0; query < 5; ++query)
+      map.weights[query * 5 + static_cast<std::size_t>(key)] = 1;
+    return plot::pattern_scores(map, tokens).back();
+  };
+  EXPECT_EQ(content(3, "encoder"), std::pair(std::string("content"), 0.4)) << "of [CLS] and ·the alone";
+  EXPECT_EQ(content(1, "encoder").second, 0.4) << "of ·film and [SEP]";
+  for (const int key : {0, 2, 4}) EXPECT_EQ(content(key, "encoder").second, 0) << key;
+  EXPECT_EQ(content(3, "cross").second, 1) << "which has no neighbors";
+}
+
+TEST(Page, KnowsWhichCellsAMaskForbids) {
+  AttentionPicture picture;
+  picture.tokens["decoder"] = {{"a", "b"}, {"a", "b"}};
+  for (const std::int64_t layer : {0, 1, 2}) {
+    picture.maps.push_back({"", "decoder", layer, 0, 2, 2, {1, 0, 0, 1}});
+    picture.maps.push_back({"", "decoder", layer, 1, 2, 2, {1, layer == 2 ? 0.5f : 0, 0.5f, 0.5f}});
+  }
+  const nlohmann::json masks = data_of(attention_html(picture))["kinds"][0]["masks"];
+  ASSERT_EQ(masks.size(), 1u) << "the third layer has none";
+  EXPECT_EQ(masks[0]["layers"], nlohmann::json({0, 1}));
+  EXPECT_EQ(codes_of_pack(masks[0]["cells"], 8), (std::vector<int>{0, 255, 0, 0}));
+}
+
+TEST(Page, SaysWhatTheModelIsForAndAnswers) {
+  AttentionPicture picture = one_map({"a", "b", "c"}, {"x"}, {1, 1, 1});
+  EXPECT_FALSE(data_of(attention_html(picture)).contains("model")) << "nothing is known";
+  picture.model = {"reviews", "span", {{"b", 0.75f}}, 1};
+  picture.tokens["encoder"] = {{"a", "b"}, {"a", "b"}};
+  picture.maps.push_back({"", "encoder", 0, 0, 2, 2, {1, 0.5f, 0.5f, 1}});
+  nlohmann::json data = data_of(attention_html(picture));
+  EXPECT_EQ(data["model"],
+            nlohmann::json::parse(R"({"name": "reviews", "task": "span", "answer": [["b", 0.75]]})"));
+  EXPECT_EQ(data["kinds"][1]["own"], 1);
+  EXPECT_FALSE(data["kinds"][0].contains("own"));
+  picture.mask_position = 0;
+  EXPECT_EQ(data_of(attention_html(picture))["kinds"][1]["own"], 0);
+  picture.tokens["encoder"].query_range = picture.tokens["encoder"].key_range = {1, 3};
+  EXPECT_FALSE(data_of(attention_html(picture))["kinds"][1].contains("own")) << "the mask is not in the part";
+}
+
 TEST(Page, CarriesFactsVectorsAndCandidates) {
   AttentionPicture picture = sample_picture(2, 3);
   picture.facts.push_back({"cross", 1, 0, {1, 2, 4}, {0.5f, -0.25f}});

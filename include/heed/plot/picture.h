@@ -63,8 +63,8 @@ struct Candidate {
 /// What a page says about the model.
 struct PictureModel {
   std::string name = {};
-  /// What it is for: `causal_lm`, `masked_lm`, `sequence`, `token`, `span`, `ctc`, `encoder_decoder`, `towers` or
-  /// `none`; empty: unknown.
+  /// What it is for: `causal_lm`, `masked_lm`, `sequence`, `token`, `span`, `ctc`, `encoder_decoder`,
+  /// `towers` or `none`; empty: unknown.
   std::string task = {};
   std::vector<Candidate> answer = {};  ///< to the whole text, the most probable first: labels, or a span
   std::optional<std::int64_t> answer_position = {};  ///< of the answer's first token in an encoder's text
@@ -150,6 +150,7 @@ struct FigureStyle {
 struct TerminalStyle {
   int width = 100;  // columns
   bool color = false;
+  bool light = false;  // a light terminal: large weights are dark, not bright
 };
 
 // Each renderer throws Error if there is no map, if a map's kind has no tokens, or if sizes differ. Shades
@@ -173,9 +174,9 @@ std::string attention_png(const AttentionPicture& picture, const FigureStyle& st
 std::string encode_png(std::int64_t width, std::int64_t height, const std::vector<std::uint8_t>& rgb);
 
 /// Returns one self-contained page that needs no network: all maps, one of them as a matrix or as lines from
-/// token to token, queries and keys by dimension, candidates, and what is known of the model. Numbers are stored as shares of each map's
-/// largest, with 16 bits, or 8, 7 or 6 where the page would become too large, and compressed; the page says
-/// with how many. Throws Error if there are more numbers than 45 MB can hold.
+/// token to token, queries and keys by dimension, candidates, and what is known of the model. Numbers are
+/// stored as shares of each map's largest, with 16 bits, or 8, 7 or 6 where the page would become too large,
+/// and compressed; the page says with how many. Throws Error if there are more numbers than 45 MB can hold.
 std::string attention_html(const AttentionPicture& picture);
 
 /// Returns `{"title", "tokens": {kind: {"queries", "keys"}}, "maps": [{"name", "kind", "layer", "head",

@@ -218,10 +218,10 @@ class DifferenceData extends AttentionData {
       const same = other.kinds.find(k => k.kind === kind.kind);
       if (!same || same.queries.length !== kind.queries.length || same.keys.length !== kind.keys.length) continue;
       const both = (a, b) => a.map((token, i) => token === b[i] ? token : token + " | " + b[i]);
-      kinds.push({ kind: kind.kind, title: kind.title, queries: both(kind.queries, same.queries), keys: both(kind.keys, same.keys), maps: kind.maps.filter(map => other.find(same, map.measure, map.layer, map.head)) });
+      kinds.push({ kind: kind.kind, title: kind.title, own: kind.own === same.own ? kind.own : undefined, masks: kind.masks, queries: both(kind.queries, same.queries), keys: both(kind.keys, same.keys), maps: kind.maps.filter(map => other.find(same, map.measure, map.layer, map.head)) });
     }
     const same = one.image && other.image && one.image.rows === other.image.rows && one.image.columns === other.image.columns;
-    super({ kinds, image: same ? one.image : undefined, bits: one.bits, palette: one.palette, negative: one.negative, missing: "The two differ in their number of tokens or in their heads, so there is no difference of maps." }, null);
+    super({ kinds, model: one.model, image: same ? one.image : undefined, bits: one.bits, palette: one.palette, negative: one.negative, missing: "The two differ in their number of tokens or in their heads, so there is no difference of maps." }, null);
     Object.assign(this, { one, other });
   }
   async compute(kind, measure, layer, head) {
@@ -298,7 +298,7 @@ function syncForm() {
   fill($("versus"), versusNames());
   $("model").value = ask.model;
   $("versus").value = ask.versus === "model" ? "model" + ask.other_model : ask.versus;
-  $("pair-box").hidden = !about.takes_pair;
+  $("pair-box").hidden = !about.takes_pair || /^(masked_lm|token|ctc)$/.test(about.head) && !ask.pair;  // which seldom read two
   $("target-box").hidden = !about.takes_target;
   $("labels-box").hidden = !about.takes_labels;
   $("other-box").hidden = about.input !== "text" || ask.versus !== "text" && !ask.other;

@@ -131,8 +131,8 @@ function drawPredictions(all) {
   $("continue-box").hidden = !isStepwise() || !all[0].answer.predictions.length;
 }
 function candidateTable(title, prediction, index) {
-  const table = element("table", null, modelNow().takes_labels ? { class: "own-labels" } : {}), changed = prediction.candidates.some(one => one.change !== undefined), top = element("thead", null), head = element("tr", null), body = element("tbody", null);
-  for (const name of [/^(sequence|token)$/.test(modelNow().head) || modelNow().takes_labels ? "label" : "token", "", "probability", "logit"].concat(changed ? ["change"] : [])) head.append(name ? element("th", name, { scope: "col" }) : element("td", ""));
+  const changed = prediction.candidates.some(one => one.change !== undefined), table = element("table", null, { class: (modelNow().takes_labels ? "own-labels " : "") + (changed ? "changed" : "") }), top = element("thead", null), head = element("tr", null), body = element("tbody", null);
+  for (const name of [/^(sequence|token)$/.test(modelNow().head) || modelNow().takes_labels ? "label" : "token", "", "probability", "logit"].concat(changed ? ["change"] : [])) head.append(name ? element("th", name, { scope: "col" }) : element("td", "", { class: "bar-cell" }));
   top.append(head);
   table.append(element("caption", title), top, body);
   const now = index ? null : watched(results[0].answer);

@@ -45,7 +45,11 @@ class Shades {
     return color.map((c, j) => Math.round(this.paper[j] + (c - this.paper[j]) * level / 40));  // zero is the page itself
   }
   css(share) { return "rgb(" + this.at(share).join(",") + ")"; }
-  ink(share) { return (Math.abs(share) > 0.45) !== this.onDark ? "#fff" : "#1d2127"; }
+  /// Black or white, whichever has more contrast on a color (the relative luminance of WCAG).
+  ink(share) {
+    const [r, g, b] = this.at(share).map(value => { const c = value / 255; return c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4; });
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.179 ? "#000" : "#fff";
+  }
 }
 
 function element(name, text, attributes) {
@@ -124,7 +128,6 @@ function drawTabs(box, entries, chosen, choose) {
     };
     return tab;
   }));
-  box.hidden = entries.length < 2;
   markTab(box, chosen);
   if (focused) { const now = box.querySelector("[aria-selected=true]"); if (now) now.focus(); }
 }
@@ -144,13 +147,13 @@ function fill(select, entries) {
 function bar(value, most, signs) {
   const box = element("span", null, { class: signs ? "bar signs" : "bar" }), part = element("span", null, { class: value < 0 ? "below" : "above" }), share = Math.min(1, Math.abs(value) / (most || 1));
   part.style.width = (signs ? 50 : 100) * share + "%";
-  if (signs) part.style[value < 0 ? "right" : "left"] = "50%";
+  if (signs) Object.assign(part.style, value < 0 ? { left: "auto", right: "50%" } : { left: "50%" });
   box.append(part);
   return box;
 }
-/// Rows of [name, value, marked] with bars whose full length is `most`; `show` writes a value.
-function barTable(title, rows, most, show) {
-  const table = element("table", null, { class: "bars" }), signs = rows.some(([, value]) => value < 0);
+/// Rows of [name, value, marked] with bars whose full length is `most`, from a zero axis where numbers may have `signs`; `show` writes a value.
+function barTable(title, rows, most, show, signs) {
+  const table = element("table", null, { class: "bars" });
   table.append(element("caption", title));
   for (const [name, value, marked] of rows) {
     const row = element("tr", null), cell = element("td", null), token = element("th", name, { scope: "row" });

@@ -31,11 +31,11 @@ class Lines {
   }
 
   async draw() {
-    const { panel, strands } = this, { kind, range, viewer } = panel, rows = Math.max(range.q1 - range.q0, range.k1 - range.k0), size = rows > 60 ? 12 : 14;
+    const { panel, strands } = this, { kind, range, viewer } = panel, rows = Math.max(range.q1 - range.q0, range.k1 - range.k0), size = rows > 24 ? 12 : 14;
     const layers = await this.lineLayers(viewer.shades.onDark);
     if (panel.kind !== kind) return;
-    Object.assign(this, { layers, row: rows > 60 ? 18 : 24 });
-    this.side = Math.ceil(Math.max(60, Math.min(panel.room.width < 420 ? 120 : 180, Math.max(widest(kind.queries, size, 180), widest(kind.keys, size, 180)) + 14)));
+    Object.assign(this, { layers, row: Math.max(17, Math.min(26, Math.floor((panel.room.height - 80) / rows))) });
+    this.side = Math.ceil(Math.max(90, Math.min(panel.room.width < 420 ? 120 : 180, Math.max(widest(kind.queries, size, 180), widest(kind.keys, size, 180)) + 14)));
     this.middle = Math.max(70, Math.min(360, panel.room.width - 2 * this.side - 12));
     for (const old of strands.querySelectorAll(".token, .floor, .end")) old.remove();
     const part = document.createDocumentFragment();
@@ -47,7 +47,7 @@ class Lines {
       one.onclick = () => viewer.hold(...cell);
       part.append(one);
     };
-    for (const [text, asks] of [["from: looks (query)", true], ["to: is looked at (key)", false]]) {
+    for (const [text, asks] of [["from (query)", true], ["to (key)", false]]) {
       const end = element("span", text, { class: "end " + (asks ? "query" : "key") });
       Object.assign(end.style, { left: (asks ? 0 : this.side + this.middle) + "px", width: this.side + "px" });
       part.append(end);
@@ -148,6 +148,6 @@ class Lines {
 
 registerView({
   name: "lines", title: () => "Lines", help: "Tokens that look on the left, those that are looked at on the right; a stronger line is a larger weight.", fits: () => true, legend: false,
-  lead: () => "Each line goes from a token that looks (left) to one that it looks at (right); a stronger line is a larger weight.",
+  lead: () => "A line goes from a token that looks (left) to one that it looks at (right).",
   make: (box, panel) => new Lines(box, panel),
 });

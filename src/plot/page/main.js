@@ -8,7 +8,7 @@ function drawSide() {
   if (model && model.answer.length > 1) parts.push(barTable("Answer", model.answer.map(([name, p], i) => [name, p, !i]), 1, percent));
   if (kind.candidates && kind.candidates[at]) parts.push(barTable(candidatesTitle(kind, at), kind.candidates[at], 1, percent));
   if (data.scored && map && map.ablation) parts.push(...withoutHead(kind, map, at));
-  else parts.push(element("p", data.scored ? "Choose a single head to see what changes without it." : "What changes without this head was not measured. For a model with logits, heed attend … --ablate --output FILE.html does.", { class: "note" }));
+  else parts.push(element("p", data.scored ? "Choose a single head to see what changes without it." : "What changes without this head was not measured: heed attend … --ablate does that, for a model with logits.", { class: "note" }));
   $("facts").replaceChildren(...parts);
 }
 function candidatesTitle(kind, at) {
@@ -25,7 +25,7 @@ function withoutHead(kind, map, at) {
   const shown = own && !single && rows[at] ? [rows[at]] : [];
   for (const row of [...rows].sort((a, b) => Math.abs(b[1]) - Math.abs(a[1])).slice(0, 8)) if (!shown.includes(row)) shown.push(row);
   const decimals = decimalsFor(most), show = value => (value > 0 ? "+" : "") + fixed(value, decimals);
-  return [barTable("Logits without head " + viewer.state.head, shown, most, show), element("p", "How much a logit changes where the head's output is replaced by zeros" + (single ? "." : ", of the token at each position."), { class: "note" })];
+  return [barTable("Logits without head " + viewer.state.head, shown, most, show, true), element("p", "How much a logit changes where the head's output is replaced by zeros" + (single ? "." : ", of the token at each position."), { class: "note" })];
 }
 
 function describeModel() {
@@ -34,6 +34,7 @@ function describeModel() {
   const best = model && model.answer[0];
   $("answer").textContent = best ? (model.task === "span" ? "Answer: " : model.task === "masked_lm" ? "Most probable: " : "Label: ") + best[0] + ", " + percent(best[1]) : "";
   $("title").textContent = data.title;
+  if (data.title.length > 80) $("title").tabIndex = 0;  // it scrolls where it is long
   if (data.scored) $("why").textContent = "Logits without a head come from a pass in which its output was replaced by zeros.";
   $("space").hidden = !data.kinds.some(kind => kind.keys.some(token => token.startsWith("·")));
 }

@@ -11,7 +11,7 @@ class Neurons {
       this.pickers.append(label);
       select.onchange = () => panel.viewer.hold(+this.query.value, +this.key.value, true);
     }
-    this.table = element("div", null);
+    this.table = element("div", null, { tabindex: 0, role: "group", "aria-label": "Products" });
     box.append(this.pickers, this.table);
     describe(box);
   }
@@ -63,6 +63,6 @@ class Neurons {
 
 registerView({
   name: "neurons", title: () => "Query · key", help: "The numbers whose products add up to the score of one cell.", fits: viewer => !!viewer.kind.vectors || !!viewer.options.vectors, legend: false,
-  lead: () => "A score is the sum of the products of the query's numbers and the key's: blue ones raise it, orange ones lower it.",
+  lead: () => "A score is a sum of products, query × key: blue ones raise it, orange ones lower it.",
   make: (box, panel) => new Neurons(box, panel),
 });

@@ -25,9 +25,12 @@ class Overview {
       while (this.waiting.size) {
         let drawn;
         do await (drawn = this.viewer.drawn); while (drawn !== this.viewer.drawn);
-        const next = [...this.waiting].slice(0, 3);
-        for (const canvas of next) this.waiting.delete(canvas);
-        await Promise.all(next.filter(canvas => canvas.isConnected).map(canvas => this.drawOne(canvas).catch(() => {})));  // the large map says what is wrong
+        const begin = performance.now();
+        do {  // several a frame: the browser paints all of them after each
+          const next = [];
+          for (const canvas of this.waiting) if (next.length < 16) { next.push(canvas); this.waiting.delete(canvas); } else break;
+          await Promise.all(next.filter(canvas => canvas.isConnected).map(canvas => this.drawOne(canvas).catch(() => {})));  // the large map says what is wrong
+        } while (this.waiting.size && performance.now() - begin < 50);
         await new Promise(next => setTimeout(next, 0));
       }
     } finally { this.working = false; }
@@ -85,7 +88,7 @@ class Overview {
     const pictures = viewer.state.view === "picture" && !!data.image, size = this.sizes(kind, pictures), wrapped = size.across < kind.columns.length;
     const strongest = pattern ? Math.max(...kind.maps.map(m => m.scores && m.scores[pattern] || 0)) : 0, grid = element("div", null, { class: "grid" + (wrapped ? " wrapped" : "") });
     grid.style.setProperty("--thumb", size.width + "px");
-    const short = head => head === "rollout" ? "roll" : head, line = (name, heads) => {
+    const short = head => head === "rollout" && size.width < 44 ? "roll" : head, line = (name, heads) => {
       const row = element("div", null, { class: "layer" }), thumbs = element("div", null, { class: "thumbs" });
       thumbs.style.gridTemplateColumns = "repeat(" + size.across + ", " + (size.width + 2) + "px)";
       thumbs.append(...heads);

@@ -62,10 +62,10 @@ function ownQuery(data, kind) {
 /// Where a choice goes while none is pinned, in words.
 function followed(data, kind) {
   const task = data.model ? data.model.task : "";
-  if (kind.kind === "decoder" && !data.kinds.some(one => one.kind === "cross")) return "follows the end of the text";
+  if (kind.kind === "decoder" && !data.kinds.some(one => one.kind === "cross")) return "follows the end";
   if (task === "masked_lm" && kind.own !== undefined) return "follows the mask";
   if (task === "span") return "follows the answer";
-  if (kind.kind === "cross" || data.kinds.some(one => one.kind === "cross")) return "follows the first content word";
+  if (kind.kind === "cross" || data.kinds.some(one => one.kind === "cross")) return "first content word";
   return task === "sequence" ? "where the label is read" : "the first token";
 }
 

@@ -17,9 +17,10 @@ function leadOf(panel) {
   if (state.head === "rollout") return "A row is a token; " + dark + " cells are the tokens that reach it through all layers so far.";
   const what = { norms: dark + " is from where it takes much", gradient: "blue weights raise the answer, orange ones lower it" }[state.measure];
   if (kind.kind === "cross") return (data.sound ? "A row is a token being written; " : "A row is the word being written; ") + (what || dark + " is where it looks in the " + (data.sound ? "recording" : data.image ? "image" : "source")) + ".";
-  if (decodes) return "A row is a token that was read; " + (what || dark + " is where it looks back to, to guess the next one") + ".";
+  if (decodes) return "A row is a token; " + (what || dark + " is where it looks back to, to guess the next one") + ".";
   if (kind.kind === "decoder") return "A row is a token that the decoder has read; " + (what || dark + " is where it looks back to in its own text") + ".";
-  return "A row is a token; " + (what || dark + " is where it looks in the " + (data.image && data.overImage(kind) ? "input" : "text") + (kind.own !== undefined && data.model && data.model.task === "masked_lm" ? ". The row of the mask: what its guess is taken from" : "")) + ".";
+  if (kind.own !== undefined && data.model && data.model.task === "masked_lm" && !what) return "A row is a token; " + dark + " is where it looks. The mask's row is what its guess is taken from.";
+  return "A row is a token; " + (what || dark + " is where it looks in the " + (data.image && data.overImage(kind) ? "input" : "text")) + ".";
 }
 
 class Viewer {
@@ -52,8 +53,8 @@ class Viewer {
     const name = this.kind.title.replace(/^./, c => c.toUpperCase());
     return viewNamed(state.view).whole ? name : name + ", layer " + state.layer + ", " + heads + (plain ? "" : ", " + measureNames[state.measure]);
   }
-  /// The title below the tabs, which name the kind of attention where there are several.
-  get heading() { return this.data.kinds.length < 2 || viewNamed(this.state.view).whole ? this.title : this.title.slice(this.kind.title.length + 2).replace(/^./, c => c.toUpperCase()); }
+  /// The title beside the tabs of views: the kind of attention stands above.
+  get heading() { return viewNamed(this.state.view).whole ? this.title : this.title.slice(this.kind.title.length + 2).replace(/^./, c => c.toUpperCase()); }
   /// The query of rows of a domain in some data: the chosen one where these rows are shown, else where the page would look by itself.
   queryIn(data, kind) {
     const { pin, hover } = this.state, chosen = pin || hover;
@@ -170,7 +171,7 @@ class Viewer {
   /// After another kind, measure, scale or pattern was chosen.
   rebuild() {
     const kind = this.kind, { state } = this;
-    drawTabs($("kinds"), this.data.kinds.map((one, i) => [i, kindNames[one.kind] || one.title.replace(/^./, c => c.toUpperCase())]), state.kind, index => this.chooseKind(index));
+    drawTabs($("kinds"), this.data.kinds.map((one, i) => [i, this.data.kinds.length > 1 && kindNames[one.kind] || one.title.replace(/^./, c => c.toUpperCase())]), state.kind, index => this.chooseKind(index));
     fill($("layer"), kind.layers.map(l => [l, l]));
     fill($("head"), kind.columns.map(h => [h, h]));
     if (!kind.measures.includes(state.measure)) state.measure = kind.measures[0] || "weights";
