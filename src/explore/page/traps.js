@@ -73,7 +73,7 @@ class TrapsView extends Look {
     this.said.replaceChildren(...names.map(name => element("li", trapTexts[name][1])));
     if (!names.length) { this.status.textContent = "Switch one on."; this.result.replaceChildren(); return; }
     const { changes, ...plain } = now.request;
-    const asked = { ...plain, kind: now.head.kind, layer: now.head.layer, head: now.head.head, traps: names, candidates: 6 };
+    const asked = { ...plain, kind: now.head.kind, layer: now.head.layer, head: now.head.head, traps: names, candidates: 30 };
     if (this.on.has("exchange")) asked.exchange = this.places;
     const answer = await this.ask("/api/traps", asked);
     if (!current()) return;
@@ -101,14 +101,17 @@ class TrapsView extends Look {
   predictions(sound, wrong, now) {
     const position = now.answer.predictions.length ? now.query(predictedKind(now.answer)) : -1, at = run => run.predictions.find(one => one.position === null || one.position === position) || run.predictions[run.predictions.length - 1], before = at(sound), after = at(wrong);
     if (!before || !after) return [];
-    const names = new Map([...before.candidates, ...after.candidates].map(one => [one.id, one.token])), of = (run, id) => run.candidates.find(one => one.id === id);
+    const names = new Map([...before.candidates.slice(0, 6), ...after.candidates.slice(0, 6)].map(one => [one.id, one.token]));
     const table = element("table", null), head = element("tr", null);
     for (const title of ["", "sound", "mistaken"]) head.append(element("th", title, { scope: "col" }));
     table.append(head);
-    const show = one => !one ? "less" : one.probability === null ? fixed(one.logit, 2) : percent(one.probability);
-    for (const [id, token] of [...names].slice(0, 9)) {
+    const show = ({ candidates }, id) => {
+      const one = candidates.find(candidate => candidate.id === id), { probability, logit } = one || candidates[candidates.length - 1], text = probability === null ? fixed(logit, 2) : percent(probability);
+      return one || text[0] === "<" ? text : "< " + text;
+    };
+    for (const [id, token] of names) {
       const row = element("tr", null);
-      row.append(element("td", token), element("td", show(of(before, id))), element("td", show(of(after, id))));
+      row.append(element("td", token), element("td", show(before, id)), element("td", show(after, id)));
       table.append(row);
     }
     return [element("h3", titleOf(now.answer, before)), table];
