@@ -38,7 +38,8 @@ std::vector<Candidate> label_candidates(const EncoderModel& model, const Tensor&
   const LabelFunction function = label_function(model);
   std::vector<Candidate> labels;
   if (function == LabelFunction::none) return labels;
-  for (const inspect::RankedToken& one : inspect::ranked_tokens(logits, kCandidates).front())
+  const auto ranked = inspect::ranked_tokens(logits, kCandidates);
+  for (const inspect::RankedToken& one : ranked.front())
     labels.push_back({name_of(one.id, source),
                       function == LabelFunction::softmax ? one.probability : 1 / (1 + std::exp(-one.logit))});
   return labels;

@@ -17,6 +17,7 @@
 #include "cli/task_arguments.h"
 #include "cli/terminal.h"
 #include "heed/io/safetensors.h"
+#include "inspect/recorded_picture.h"
 #include "inspect/token_input.h"
 
 namespace heed::cli {
@@ -46,16 +47,18 @@ struct Session {
   std::string prefix;
 };
 
-void write_attention(const Translation& translation, const std::string& text, const Tokenizer& tokenizer,
+void write_attention(const Translation& translation, const std::string& text, const Session& session,
                      const std::filesystem::path& file) {
   const TranslationCandidate& best = translation.candidates.front();
   if (best.hypothesis.ids.empty()) return;  // an empty line has no attention
   AttentionPicture picture;
   picture.title = text + " → " + best.text;
+  picture.model.name = title_of(session.arguments.model);
+  picture.model.task = inspect::task_of(*session.model);
   AttentionTokens& tokens = picture.tokens["cross"] = {best.tokens, translation.source_tokens};
   if (file.extension() != ".json")
-    tokens = {inspect::shown_tokens(tokens.queries, &tokenizer),
-              inspect::shown_tokens(tokens.keys, &tokenizer)};
+    tokens = {inspect::shown_tokens(tokens.queries, session.tokenizer.get()),
+              inspect::shown_tokens(tokens.keys, session.tokenizer.get())};
   std::int64_t layer = 0;
   for (const auto& [name, weights] : best.hypothesis.captured)
     add_maps(picture, name, "cross", layer++, weights, {});
@@ -88,7 +91,7 @@ void translate_texts(const Session& session) {
     print_translation(session, line.index, translation);
     if (arguments.attention.empty()) return;
     flush_results();
-    write_attention(translation, line.text, tokenizer,
+    write_attention(translation, line.text, session,
                     line.is_only() ? arguments.attention : numbered(arguments.attention, line.index));
   };
   for_each_line(arguments.texts, arguments.batch_tokens, session.globals, compute, print);

@@ -300,32 +300,57 @@ void add_vectors(const AttentionPicture& picture, json& kind, Packs& packs) {
   }
 }
 
-/// Of the maps of one layer's heads: 1 for each cell to which no head gives weight, since a mask forbids it;
-/// empty if there is none.
-std::vector<float> masked_cells(const std::vector<const AttentionMap*>& heads) {
-  std::vector<float> masked(heads.front()->weights.size(), 1);
-  for (const AttentionMap* map : heads) {
-    for (std::size_t i = 0; i < masked.size(); ++i) {
-      if (map->weights[i] != 0) masked[i] = 0;
+/// A distance has to have so many cells without weight to be masked by itself: a few may be 0 by rounding.
+constexpr std::int64_t kSurelyMasked = 4;
+
+/// The distances, query less key, that a mask forbids, as no head of a layer gives weight to any cell there:
+/// those with kSurelyMasked cells, those beyond a masked one, and in a decoder all later keys where all are
+/// without weight. The own position, `own`, is never masked.
+std::vector<std::int64_t> masked_distances(const std::vector<const AttentionMap*>& heads, std::int64_t own) {
+  const std::int64_t queries = heads.front()->queries, keys = heads.front()->keys;
+  std::vector<std::int64_t> cells(
+      static_cast<std::size_t>(queries + keys - 1));  // of each distance without weight
+  const auto at = [&](std::int64_t distance) { return static_cast<std::size_t>(distance + keys - 1); };
+  const auto count_of = [&](std::int64_t distance) {
+    return std::min({queries, keys, queries - distance, keys + distance});
+  };
+  for (std::int64_t query = 0; query < queries; ++query) {
+    for (std::int64_t key = 0; key < keys; ++key) {
+      const auto cell = static_cast<std::size_t>(query * keys + key);
+      cells[at(query - key)] += std::all_of(heads.begin(), heads.end(),
+                                            [&](const AttentionMap* map) { return map->weights[cell] == 0; });
     }
   }
-  if (std::find(masked.begin(), masked.end(), 1.0f) == masked.end()) masked.clear();
+  const auto empty = [&](std::int64_t distance) { return cells[at(distance)] == count_of(distance); };
+  bool later = heads.front()->kind == "decoder";
+  for (std::int64_t distance = own - 1; distance > -keys; --distance) later = later && empty(distance);
+  // Where a query gives no weight even to its own position, which no mask forbids, zeros are rounded weights.
+  const bool exact = own > -keys && own < queries && cells[at(own)] == 0;
+  std::vector<std::int64_t> masked;
+  for (const std::int64_t step : {-1, 1}) {
+    bool before = later && step < 0;
+    for (std::int64_t distance = own + step; distance > -keys && distance < queries; distance += step) {
+      before = empty(distance) && (before || (exact && count_of(distance) >= kSurelyMasked));
+      if (before) masked.push_back(distance);
+    }
+  }
+  std::sort(masked.begin(), masked.end());
   return masked;
 }
 
 /// Adds the masks of a kind's layers, each once with the layers that it is of.
-void add_masks(const AttentionPicture& picture, json& kind) {
+void add_masks(const AttentionPicture& picture, json& kind, const AttentionTokens& tokens) {
+  if (kind["kind"] == "cross") return;
   std::map<std::int64_t, std::vector<const AttentionMap*>> layers;
   for (const AttentionMap& map : picture.maps) {
     if (map.kind == kind["kind"] && map.measure == "weights") layers[map.layer].push_back(&map);
   }
-  std::map<std::vector<float>, std::vector<std::int64_t>> masks;
-  for (const auto& [layer, heads] : layers) {
-    if (std::vector<float> cells = masked_cells(heads); !cells.empty())
-      masks[std::move(cells)].push_back(layer);
-  }
-  for (const auto& [cells, of] : masks)
-    kind["masks"].push_back({{"layers", of}, {"cells", pack_numbers(cells, 8)}});
+  std::map<std::vector<std::int64_t>, std::vector<std::int64_t>> masks;
+  for (const auto& [layer, heads] : layers)
+    masks[masked_distances(heads, tokens.key_range[0] - tokens.query_range[0])].push_back(layer);
+  masks.erase({});
+  for (const auto& [distances, of] : masks)
+    kind["masks"].push_back({{"layers", of}, {"distances", distances}});
 }
 
 json kinds_data(const AttentionPicture& picture, Packs& packs, int bits) {
@@ -337,7 +362,7 @@ json kinds_data(const AttentionPicture& picture, Packs& packs, int bits) {
       kinds.push_back(kind_data(picture, map));
       kind = kinds.end() - 1;
       add_vectors(picture, *kind, packs);
-      add_masks(picture, *kind);
+      add_masks(picture, *kind, tokens_of(picture, map));
     }
     (*kind)["maps"].push_back(map_data(picture, map, packs, bits));
   }

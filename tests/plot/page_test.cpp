@@ -119,7 +119,43 @@ TEST(Page, MeasuresWeightOnContent) {
   EXPECT_EQ(content(3, "cross").second, 1) << "which has no neighbors";
 }
 
+/// The masks of a layer whose one head gives weight where `sees(query, key)`.
+template <typename Sees>
+nlohmann::json masks_of(const std::string& kind, std::int64_t length, const Sees& sees) {
+  AttentionPicture picture;
+  const std::vector<std::string> tokens(static_cast<std::size_t>(length), "a");
+  picture.tokens[kind] = {tokens, tokens};
+  AttentionMap map{"", kind, 0, 0, length, length, {}};
+  for (std::int64_t i = 0; i < length * length; ++i)
+    map.weights.push_back(sees(i / length, i % length) ? 0.5f : 0);
+  picture.maps.push_back(map);
+  const nlohmann::json data = data_of(attention_html(picture))["kinds"][0];
+  return data.contains("masks") ? data["masks"][0]["distances"] : nlohmann::json::array();
+}
+
 TEST(Page, KnowsWhichCellsAMaskForbids) {
+  const auto causal = [](auto q, auto k) { return k <= q; };
+  EXPECT_EQ(masks_of("decoder", 2, causal), nlohmann::json({-1}));
+  EXPECT_EQ(masks_of("decoder", 4, causal), nlohmann::json({-3, -2, -1}));
+  EXPECT_EQ(masks_of("decoder", 8, [](auto q, auto k) { return k <= q && k > q - 3; }),
+            nlohmann::json({-7, -6, -5, -4, -3, -2, -1, 3, 4, 5, 6, 7}))
+      << "a window";
+  EXPECT_EQ(masks_of("encoder", 8, [](auto q, auto k) { return std::abs(q - k) < 3; }),
+            nlohmann::json({-7, -6, -5, -4, -3, 3, 4, 5, 6, 7}));
+  EXPECT_EQ(masks_of("decoder", 12, [](auto q, auto k) { return k == q || (k < q && (q - k) % 4 == 0); }),
+            nlohmann::json({-11, -10, -9, -8, -7, -6, -5, -4, -3, -2, -1, 1, 2, 3, 5, 6, 7}))
+      << "a stride";
+}
+
+TEST(Page, AWeightOf0IsNoMask) {
+  EXPECT_EQ(masks_of("encoder", 8, [](auto, auto k) { return k == 7; }), nlohmann::json::array())
+      << "all look at the end";
+  EXPECT_EQ(masks_of("encoder", 8, [](auto q, auto k) { return q != 7 || k != 0; }), nlohmann::json::array())
+      << "one cell";
+  EXPECT_EQ(masks_of("encoder", 4, [](auto, auto) { return true; }), nlohmann::json::array());
+}
+
+TEST(Page, MasksAreOfAllHeadsOfALayer) {
   AttentionPicture picture;
   picture.tokens["decoder"] = {{"a", "b"}, {"a", "b"}};
   for (const std::int64_t layer : {0, 1, 2}) {
@@ -128,8 +164,7 @@ TEST(Page, KnowsWhichCellsAMaskForbids) {
   }
   const nlohmann::json masks = data_of(attention_html(picture))["kinds"][0]["masks"];
   ASSERT_EQ(masks.size(), 1u) << "the third layer has none";
-  EXPECT_EQ(masks[0]["layers"], nlohmann::json({0, 1}));
-  EXPECT_EQ(codes_of_pack(masks[0]["cells"], 8), (std::vector<int>{0, 255, 0, 0}));
+  EXPECT_EQ(masks[0], nlohmann::json::parse(R"({"layers": [0, 1], "distances": [-1]})"));
 }
 
 TEST(Page, SaysWhatTheModelIsForAndAnswers) {

@@ -169,8 +169,11 @@ function showAnswers(answers, data) {
   drawAnswers();
   drawChanges();
   noteCounts();
+  pause = Math.max(30, Math.min(400, answers.reduce((sum, one) => sum + one.milliseconds, 0) / 4));
   document.documentElement.dataset.run = answers[0].run;
 }
+/// Milliseconds from a keystroke to its run: few where a run is quick; a newer keystroke ends it.
+let pause = 60;
 function drawAnswers() {
   if (!results.length) return;
   effects.settle();
@@ -315,7 +318,7 @@ function listen() {
       if (name === "other") { clearTimeout(noteCounts.timer); noteCounts.timer = setTimeout(noteCounts, 250); }
       const fresh = name === "text" || name === "pair" ? { ids: null, target_ids: null } : name === "target" ? { target_ids: null } : {};
       change({ [name]: $(name).value, ...fresh }, "type " + name);
-      if (name !== "other" || ask.versus === "text") runSoon(400);
+      if (name !== "other" || ask.versus === "text") runSoon(pause);
     };
     $(name).onkeydown = event => { if (event.key === "Enter" && event.ctrlKey) run(); };
   }

@@ -1,10 +1,4 @@
 // The data of the page: what is on it, and the numbers of a map. A page that is served may give another `pack`.
-/// The bytes of a deflated block in base64.
-async function inflated(text) {
-  const stream = new Blob([bytesOf(text)]).stream().pipeThrough(new DecompressionStream("deflate"));
-  return new Uint8Array(await new Response(stream).arrayBuffer());
-}
-
 class AttentionData {
   /// `meta` describes the maps; `pack(id)` gives the base64 text of a deflated block of numbers.
   constructor(meta, pack) {
@@ -102,16 +96,20 @@ class AttentionData {
   }
 
   /// The cells that a layer's mask forbids, [queries * keys] with 1 for each, or null where it forbids none.
-  async blocked(kind, layer) {
+  blocked(kind, layer) {
     const mask = (kind.masks || []).find(one => one.layers.includes(layer));
     if (!mask) return null;
-    if (!this.masks.has(mask)) this.masks.set(mask, inflated(mask.cells));
+    if (!this.masks.has(mask)) {
+      const distances = new Set(mask.distances), columns = kind.keys.length;
+      this.masks.set(mask, Uint8Array.from({ length: kind.queries.length * columns }, (_, i) => distances.has(Math.floor(i / columns) - i % columns)));
+    }
     return this.masks.get(mask);
   }
 
   /// Decodes numbers of `bits` bits: shares of the block's largest, from 0, or where it has signs, from -1.
   async unpack(block, bits) {
-    const codes = await inflated(await this.pack(block.pack));
+    const stream = new Blob([bytesOf(await this.pack(block.pack))]).stream().pipeThrough(new DecompressionStream("deflate"));
+    const codes = new Uint8Array(await new Response(stream).arrayBuffer());
     const count = bits > 8 ? codes.length / 2 : codes.length, levels = 2 ** bits - 1, values = new Float32Array(count);
     const factor = block.largest / (block.signed ? (levels - 1) / 2 : levels), zero = block.signed ? (levels - 1) / 2 : 0;
     for (let i = 0; i < count; ++i) values[i] = ((bits > 8 ? codes[i] * 256 + codes[count + i] : codes[i]) - zero) * factor;

@@ -34,7 +34,7 @@ class Lines {
     const { panel, strands } = this, { kind, range, viewer } = panel, rows = Math.max(range.q1 - range.q0, range.k1 - range.k0), size = rows > 24 ? 12 : 14;
     const layers = await this.lineLayers(viewer.shades.onDark);
     if (panel.kind !== kind) return;
-    Object.assign(this, { layers, row: Math.max(17, Math.min(26, Math.floor((panel.room.height - 80) / rows))) });
+    Object.assign(this, { layers, row: Math.max(17, Math.min(40, Math.floor((panel.room.height - 80) / rows))) });
     this.side = Math.ceil(Math.max(90, Math.min(panel.room.width < 420 ? 120 : 180, Math.max(widest(kind.queries, size, 180), widest(kind.keys, size, 180)) + 14)));
     this.middle = Math.max(70, Math.min(360, panel.room.width - 2 * this.side - 12));
     for (const old of strands.querySelectorAll(".token, .floor, .end")) old.remove();

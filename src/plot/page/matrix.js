@@ -63,9 +63,10 @@ class Matrix {
     const cell = Math.max(120, room.width - left - 8) / time.image.columns;
     this.shape = { cell, row, size, every: 1, left, above, rows: kind.queries.length, columns: time.image.columns, q0: 0, k0: 0, width: left + time.image.columns * cell + 8, height: above + kind.queries.length * row + 22, time };
   }
-  /// All panels have cells of one size, and their rows on one line.
+  /// Panels whose texts are of about one length have cells of one size, and their rows on one line.
   measure() {
-    const { panel } = this, shown = panel.viewer.panels.filter(one => one.kind).map(one => ({ kind: one.kind, ...one.range }));
+    const { panel } = this, sizes = panel.viewer.panels.filter(one => one.kind).map(one => ({ kind: one.kind, ...one.range })), here = panel.range, near = (a, b) => a < 1.5 * b && b < 1.5 * a;
+    const shown = sizes.filter(one => near(one.q1 - one.q0, here.q1 - here.q0) && near(one.k1 - one.k0, here.k1 - here.k0));
     const most = of => Math.max(...shown.map(of)), rows = most(one => one.q1 - one.q0), columns = most(one => one.k1 - one.k0);
     const longest = { queries: most(one => widths(one.kind, one.q0, one.q1, true)), keys: most(one => widths(one.kind, one.k0, one.k1, false)) };
     const { width: room, height: tall } = panel.room, narrow = room < 420;

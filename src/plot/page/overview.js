@@ -36,7 +36,7 @@ class Overview {
     } finally { this.working = false; }
   }
   async drawOne(canvas) {
-    const { viewer } = this, { layer, head, kind, data } = canvas.of, values = await data.values(kind, viewer.state.measure, layer, head), blocked = await data.blocked(kind, layer);
+    const { viewer } = this, { layer, head, kind, data } = canvas.of, values = await data.values(kind, viewer.state.measure, layer, head), blocked = data.blocked(kind, layer);
     const { state } = viewer, { image } = data, pictures = state.view === "picture" && image, query = this.panel.kind ? this.panel.query : -1;
     const full = state.scale !== "all" ? viewer.fullColor(kind, values, query) : pictures ? data.largestOver(kind, state.measure, head) : data.largest(kind, state.measure, head);
     if (pictures) {  // as densely as the large picture has them
@@ -44,7 +44,8 @@ class Overview {
       paint(canvas, parts, image.rows, image.columns, 1, 64, viewer.shades);
     } else {
       const time = viewer.alongTime(kind), rows = kind.queries.length, shown = time ? narrowed(values, rows, kind.keys.length, time.image.columns, 64) : values;
-      paint(canvas, shown, rows, time ? 64 : kind.keys.length, full, 128, viewer.shades, time ? null : blocked);
+      const pixels = Math.max(16, Math.floor(Math.max(parseFloat(canvas.style.width), parseFloat(canvas.style.height)) * (window.devicePixelRatio || 1)));  // no more than are shown
+      paint(canvas, shown, rows, time ? 64 : kind.keys.length, full, pixels, viewer.shades, time ? null : blocked);
     }
     canvas.drawn = true;
   }
@@ -95,7 +96,7 @@ class Overview {
       row.append(element("span", name, { class: "number" }), thumbs);
       return row;
     };
-    if (!wrapped && size.width >= 16) grid.append(line("", kind.columns.map(head => element("span", size.width < 26 && typeof head === "string" ? head.slice(0, size.width < 20 ? 1 : 2) : short(head), { class: "over-column", title: headName(head, kind) }))));
+    if (!wrapped && size.width >= 16) grid.append(line("", kind.columns.map(head => element("span", size.width < 20 && typeof head === "string" ? head[0] : short(head), { class: "over-column" + (size.width < 30 && typeof head === "string" ? " tiny" : ""), title: headName(head, kind) }))));
     for (const layer of kind.layers) {
       grid.append(line(layer, kind.columns.map(head => {
         const cell = element("div", null, { class: head === "mean" ? "apart" : "" });

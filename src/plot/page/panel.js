@@ -57,13 +57,13 @@ class MapPanel {
   async drawMap() {
     const turn = ++this.turn, { viewer } = this, { state } = viewer, kind = this.kind, view = viewNamed(state.view);
     const shown = !!kind && this.data.has(kind, state.measure, state.layer, state.head);
-    const [values, blocked] = shown ? await Promise.all([this.data.values(kind, state.measure, state.layer, state.head), this.data.blocked(kind, state.layer)]) : [null, null];
+    const values = shown ? await this.data.values(kind, state.measure, state.layer, state.head) : null;
     if (turn !== this.turn) return;
-    Object.assign(this, { values, blocked });
+    Object.assign(this, { values, blocked: shown ? this.data.blocked(kind, state.layer) : null });
     this.part("caption").textContent = this.caption || "";
     for (const part of ["stage", "text"]) this.part(part).hidden = !shown && !(view.whole && kind);
     this.part("legend").hidden = !shown || !view.legend;
-    if (!shown && !view.whole) { this.part("readout").textContent = this.data.missing || "There is no such map here."; return; }
+    if (!shown && !view.whole) { this.part("save").hidden = true; this.part("readout").textContent = this.data.missing || "There is no such map here."; return; }
     if (shown) {
       this.full = viewer.fullColor(kind, values, this.query);
       this.drawLegend();

@@ -163,7 +163,7 @@ class Viewer {
   }
 
   async draw() {
-    document.documentElement.style.setProperty("--stage", this.height + "px");
+    document.documentElement.style.setProperty("--stage", Math.min(this.height, this.panels[0].room.width) + "px");
     await Promise.all(this.panels.map(panel => panel.draw()));
     document.documentElement.dataset.drawn = performance.now().toFixed(0);
   }
@@ -186,8 +186,8 @@ class Viewer {
     for (const tab of $("views").children) tab.dataset.help = viewNamed(tab.dataset.value).help;
     describe($("views"));
     this.overviewPictures = state.view === "picture";
-    this.overview.build();
     this.show({});
+    this.overview.build();  // while the map's numbers come
     this.options.chosen();
   }
 
