@@ -348,7 +348,7 @@ void add_masks(const AttentionPicture& picture, json& kind, const AttentionToken
   std::map<std::vector<std::int64_t>, std::vector<std::int64_t>> masks;
   for (const auto& [layer, heads] : layers)
     masks[masked_distances(heads, tokens.key_range[0] - tokens.query_range[0])].push_back(layer);
-  masks.erase({});
+  masks.erase(std::vector<std::int64_t>());
   for (const auto& [distances, of] : masks)
     kind["masks"].push_back({{"layers", of}, {"distances", distances}});
 }

@@ -127,7 +127,7 @@ TEST(HeadSteps, WeightsAreThoseOfTheMap) {
 TEST(HeadSteps, RefusesWhatIsNotThere) {
   explore::Explorer explorer = explorer_of(sample_decoder(), sample("decoders/transformer-linear"));
   StepsJson request{{"model", 0}, {"text", "5 17 30"}, {"kind", "decoder"},
-                    {"layer", 1}, {"head", 4},          {"query", 2}};
+                    {"layer", 1}, {"head", 4},         {"query", 2}};
   EXPECT_ERROR(steps(explorer, request), "head.head: expected a head below 4, got 4");
   request["head"] = 0;
   request["query"] = 3;
