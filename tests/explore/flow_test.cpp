@@ -15,6 +15,7 @@
 #include "heed/ops/shape.h"
 #include "inspect/stream_sum.h"
 #include "reference/error.h"
+#include "reference/temporary_folder.h"
 
 namespace heed::explore_test {
 namespace {
@@ -161,6 +162,16 @@ TEST(Flow, FollowsChangedHeads) {
   const Json answer = flow(explorer, request);
   EXPECT_EQ(part_of(answer, "self_attn", 1, 2)["size"], 0);
   EXPECT_EQ(part_of(answer, "self_attn", 1, 2)["effect"], 0);
+}
+
+TEST(Flow, FollowsAPatchOfAnImage) {
+  explore::Explorer explorer = explorer_of(sample_of_files("vit"));
+  const std::string photo = slurp(kFixtures / "image/pictures/photo.jpg");
+  const Json file = Json::parse(explorer.add_file(0, photo, kGoOn))["file"];
+  const Json answer = flow(explorer, {{"model", 0}, {"file", file}, {"stack", "encoder"}, {"position", 0}});
+  EXPECT_EQ(answer["tokens"].size(), 17u) << "the class token and 4 x 4 patches";
+  EXPECT_TRUE(answer["has_effects"]);
+  EXPECT_GT(part_of(answer, "self_attn", 1, 2)["size"].get<double>(), 0);
 }
 
 TEST(Flow, RefusesWhatIsNotThere) {

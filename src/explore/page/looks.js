@@ -13,7 +13,8 @@ class Look {
   constructor(box, panel) {
     Object.assign(this, { panel, turn: 0 });
     this.box = element("div", null, { class: "look" });
-    box.append(this.box);
+    this.none = element("p", "There is no such view of a difference.", { class: "note", hidden: "" });
+    box.append(this.box, this.none);
   }
   /// What is shown of one side: its answer, what was asked, the head of the map, and the kind of attention. What the mouse is over does not
   /// count: the server is asked for what is pinned, or followed.
@@ -37,7 +38,9 @@ class Look {
   async draw() {
     const now = this.now(), turn = ++this.turn;
     this.followed = now && this.chosen(now);
-    if (!now) { this.refuse("There is no such view of a difference."); return; }
+    this.box.hidden = !now;
+    this.none.hidden = !!now;
+    if (!now) return;
     try {
       await this.show(now, () => turn === this.turn);
     } catch (error) {

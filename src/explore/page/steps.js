@@ -114,7 +114,7 @@ class StepsView extends Look {
   drawTable() {
     const { steps } = this, table = element("table", null), head = element("tr", null), wide = this.box.clientWidth < 700 ? 64 : 128;
     const cap = steps.cap > 0, columns = ["key", "k", "q·k", this.scaleText()].concat(cap ? ["capped"] : [], steps.positions ? ["+ positions"] : [], ["mask", "softmax", "", "v"]);
-    columns.forEach(title => head.append(element("th", title, { scope: "col", class: title === "k" || title === "v" ? "start" : "" })));
+    columns.forEach(title => head.append(title ? element("th", title, { scope: "col", class: title === "k" || title === "v" ? "start" : "" }) : element("td", "")));
     table.append(head);
     const fullK = StepsView.most(steps.k), fullV = StepsView.most(steps.v), focused = this.scroll.contains(document.activeElement);
     steps.keys.forEach((token, s) => {

@@ -103,7 +103,7 @@ class TrapsView extends Look {
     if (!before || !after) return [];
     const names = new Map([...before.candidates.slice(0, 6), ...after.candidates.slice(0, 6)].map(one => [one.id, one.token]));
     const table = element("table", null), head = element("tr", null);
-    for (const title of ["", "sound", "mistaken"]) head.append(element("th", title, { scope: "col" }));
+    head.append(element("td", ""), element("th", "sound", { scope: "col" }), element("th", "mistaken", { scope: "col" }));
     table.append(head);
     const show = ({ candidates }, id) => {
       const one = candidates.find(candidate => candidate.id === id), { probability, logit } = one || candidates[candidates.length - 1], text = probability === null ? fixed(logit, 2) : percent(probability);
