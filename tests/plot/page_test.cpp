@@ -117,6 +117,10 @@ TEST(Page, MeasuresWeightOnContent) {
   EXPECT_EQ(content(1, "encoder").second, 0.4) << "of ·film and [SEP]";
   for (const int key : {0, 2, 4}) EXPECT_EQ(content(key, "encoder").second, 0) << key;
   EXPECT_EQ(content(3, "cross").second, 1) << "which has no neighbors";
+  const std::vector<std::string> words{"one", "two", "three", "four", "five", "six"};
+  AttentionMap back{"", "decoder", 0, 0, 6, 6, std::vector<float>(36)};
+  for (std::size_t query = 2; query < 6; ++query) back.weights[query * 6 + query - 2] = 1;
+  EXPECT_EQ(plot::pattern_scores(back, {words, words}).back().second, 0) << "always the word before the last";
 }
 
 /// The masks of a layer whose one head gives weight where `sees(query, key)`.

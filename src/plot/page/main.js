@@ -34,7 +34,9 @@ function describeModel() {
   const best = model && model.answer[0];
   $("answer").textContent = best ? (model.task === "span" ? "Answer: " : model.task === "masked_lm" ? "Most probable: " : "Label: ") + best[0] + ", " + percent(best[1]) : "";
   $("title").textContent = data.title;
-  if (data.title.length > 80) $("title").tabIndex = 0;  // it scrolls where it is long
+  const reach = () => { $("title").tabIndex = $("title").scrollHeight > $("title").clientHeight + 1 ? 0 : -1; };  // it scrolls where it is long
+  window.addEventListener("resize", reach);
+  reach();
   if (data.scored) $("why").textContent = "Logits without a head come from a pass in which its output was replaced by zeros.";
   $("space").hidden = !data.kinds.some(kind => kind.keys.some(token => token.startsWith("·")));
 }

@@ -119,7 +119,7 @@ class Matrix {
   /// In cells that have room for them.
   numbers(context, shown, blocked) {
     const { cell, left, above, columns, time } = this.shape, { full, format, viewer } = this.panel;
-    const size = Math.min(14, Math.max(10, cell * 0.36));
+    const size = Math.min(14, Math.max(9, cell * 0.36));
     context.font = font(size); context.textAlign = "center"; context.textBaseline = "middle";
     if (time || context.measureText(format(-full)).width + 3 > cell && context.measureText(format(full)).width + 3 > cell) return;
     for (let i = 0; i < shown.length; ++i) {

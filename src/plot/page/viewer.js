@@ -214,7 +214,7 @@ class Viewer {
     this.chosen();
     this.options.shown();
   }
-  /// Draws what depends on the chosen token: once a frame.
+  /// Draws what depends on the chosen token.
   chosen() {
     this.showChoice();
     for (const panel of this.panels) panel.follow();
