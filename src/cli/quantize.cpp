@@ -27,6 +27,7 @@ struct QuantizeArguments {
   ModelChoice model;
   WrittenModel to;
   int bits = 4;
+  int output_bits = 0;
   std::int64_t group = 64;
   std::string method = "rtn";
   std::string type = "q4_0";
@@ -224,7 +225,7 @@ void check_output(const QuantizeArguments& a, const CLI::App& command) {
       throw UsageError("--type: expected with --output FILE.gguf only (a directory has --bits and --group)");
     return;
   }
-  for (const char* name : {"--bits", "--group", "--method", "--calibrate", "--dtype"}) {
+  for (const char* name : {"--bits", "--output-bits", "--group", "--method", "--calibrate", "--dtype"}) {
     if (command.count(name) > 0)
       throw UsageError(std::string(name) +
                        ": expected with a directory as --output only (a GGUF file has --type)");
@@ -259,13 +260,18 @@ void run(const QuantizeArguments& a, const CLI::App& command, const Globals& glo
   check_output(a, command);
   if (writes_gguf(a)) return write_gguf_file(a, globals);
   if (a.bits != 4 && a.bits != 8) throw UsageError("--bits: expected 4 or 8, got " + std::to_string(a.bits));
+  if (command.count("--output-bits") > 0 && a.output_bits != 4 && a.output_bits != 8)
+    throw UsageError("--output-bits: expected 4 or 8, got " + std::to_string(a.output_bits));
   if (a.group < 32 || a.group % 32 != 0)
     throw UsageError("--group: expected a multiple of 32, got " + std::to_string(a.group));
   QuantizeOptions options{.bits = a.bits, .group = a.group, .method = method_named(a)};
   a.to.check();
   const LocatedModel located = locate_model(a.model);
   options.scale_type = a.to.type(located.directory);
-  const auto model = load_model(located.directory, DType::f32, located.adapters);
+  options.output_bits = a.output_bits;
+  WeightOptions held;
+  held.separate_output = a.output_bits > 0;
+  const auto model = load_model(located.directory, held, located.adapters);
   warn_of_unknown_settings(*model, located.directory, globals);
   warn_of_second_rounding(*model, located.directory, globals);
   model->merge_adapters();
@@ -289,6 +295,11 @@ void add_quantize(CLI::App& app, const Globals& globals) {
   command->add_option("--bits", a->bits, "Bits of a number")
       ->type_name("4|8")
       ->capture_default_str()
+      ->group("Codes");
+  command
+      ->add_option("--output-bits", a->output_bits,
+                   "Bits of the output map too, which is written apart from the table of tokens")
+      ->type_name("4|8")
       ->group("Codes");
   command->add_option("--group", a->group, "Numbers of a row that share a scale: a multiple of 32")
       ->type_name("N")
@@ -326,14 +337,15 @@ void add_quantize(CLI::App& app, const Globals& globals) {
       ->group("Output");
   command->footer(
       "A directory is compressed-tensors (pack-quantized), which transformers and vLLM read. The tables of "
-      "tokens, the\n"
-      "output map and the heads of encoders keep their type. A file ending in .gguf is for llama.cpp: "
-      "decoders "
-      "like LLaMA,\n"
-      "with their tokenizer. heed evaluate --text tells what it costs.\n\n"
+      "tokens and\n"
+      "the heads of encoders keep their type, and so does the output map without --output-bits. A file "
+      "ending in\n"
+      ".gguf is for llama.cpp: decoders like LLaMA, with their tokenizer. heed evaluate --text tells what it "
+      "costs.\n\n"
       "Examples:\n"
       "  heed quantize --model SmolLM2-135M --output smol-4bit\n"
       "  heed quantize --model SmolLM2-135M --bits 8 --group 128 --output smol-8bit\n"
+      "  heed quantize --model opus-mt-en-de --bits 8 --output-bits 8 --output en-de-8bit\n"
       "  heed quantize --model SmolLM2-135M --type q8_0 --output smol-q8_0.gguf\n"
       "  heed quantize --model SmolLM2-135M --method gptq --calibrate wiki.txt --output smol-gptq");
   command->callback([a, command, &globals] { run(*a, *command, globals); });

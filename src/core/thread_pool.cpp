@@ -21,10 +21,12 @@
 namespace heed::detail {
 namespace {
 
-/// How long a thread spins before it sleeps: about as long as waking it takes. The steps of a model follow
-/// each other within microseconds, so they find their threads awake; and a thread that another program has
-/// displaced from its processor soon gets a free one.
-constexpr std::chrono::microseconds kSpin{50};
+/// How long a thread spins before it sleeps. The steps of a model follow each other within microseconds, but
+/// for the parts that one thread computes alone, so they find their threads awake. A thread that sleeps on a
+/// processor where another program runs, whatever its priority, may get it back only when that program's time
+/// slice ends, milliseconds later; so it is awake for longer than a slice.
+constexpr std::chrono::microseconds kSpin{5000};
+constexpr std::chrono::microseconds kNap{50};  // between looks at a caller that works for longer than that
 
 constexpr int kMaxHelpers = 255;  // per call
 
@@ -166,7 +168,7 @@ std::int64_t wait_for_piece(Worker& worker) {
     if (sleeps) {
       worker.holding.wait(Worker::asleep);
     } else {
-      std::this_thread::sleep_for(kSpin);  // the holder works on what is left
+      std::this_thread::sleep_for(kNap);  // the holder works on what is left
     }
   }
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <list>
+#include <map>
 #include <memory>
 #include <set>
 #include <utility>
@@ -130,11 +131,27 @@ void quantize_by_awq(Weights& weights, const std::vector<const TensorRow*>& rows
           made = tensor;
           values = copy;
         }
-        report.maps.push_back({name, relative_loss(numbers, values), least});
+        report.maps.push_back({name, relative_loss(numbers, values), least, to.bits});
         weights.replace(name, made);
       }
     }
   }
+}
+
+void quantize_output(Weights& weights, const CodeOptions& to, QuantizeReport& report) {
+  const std::vector<TensorRow>& rows = weights.rows();
+  const auto row = std::find_if(rows.begin(), rows.end(),
+                                [](const TensorRow& r) { return r.target == AdapterTarget::output; });
+  if (row == rows.end())
+    throw Error("quantize: expected a model with an output map of its own for its bits, got none");
+  if (row->shape[1] % to.group != 0) {
+    report.kept.push_back(row->name);
+    return;
+  }
+  const Tensor numbers = weights[row->name].dequantized(),
+               made = tensor_of(nearest_codes(numbers, to), row->shape), values = made.clone();
+  report.maps.push_back({row->name, relative_loss(numbers, values), {}, to.bits});
+  weights.replace(row->name, made);
 }
 
 }  // namespace
@@ -142,8 +159,9 @@ void quantize_by_awq(Weights& weights, const std::vector<const TensorRow*>& rows
 QuantizeReport quantize(Weights& weights, const QuantizeOptions& options,
                         const std::function<void()>& calibrate,
                         const std::vector<std::vector<ScaledGroup>>& layers) {
-  if (options.bits != 4 && options.bits != 8)
-    throw Error("quantize: expected 4 or 8 bits, got " + std::to_string(options.bits));
+  for (const int bits : {options.bits, options.output_bits == 0 ? 8 : options.output_bits}) {
+    if (bits != 4 && bits != 8) throw Error("quantize: expected 4 or 8 bits, got " + std::to_string(bits));
+  }
   if (options.group < 32 || options.group % 32 != 0)
     throw Error("quantize: expected groups of a multiple of 32 numbers, got " +
                 std::to_string(options.group));
@@ -167,6 +185,8 @@ QuantizeReport quantize(Weights& weights, const QuantizeOptions& options,
     throw Error("quantize: expected linear maps whose rows are whole groups of " +
                 std::to_string(options.group) + " numbers, got none (choose a smaller group)");
   const CodeOptions to{options.bits, options.group, options.scale_type};
+  if (options.output_bits > 0)
+    quantize_output(weights, {options.output_bits, options.group, options.scale_type}, report);
   if (options.method == QuantizeMethod::awq) {
     quantize_by_awq(weights, rows, to, calibrate, layers, report);
     return report;
@@ -190,7 +210,8 @@ QuantizeReport quantize(Weights& weights, const QuantizeOptions& options,
       const Tensor numbers = weights[name].dequantized();
       const auto codes = watch ? gptq_codes(numbers, watch->gram(i), to) : nearest_codes(numbers, to);
       const Tensor made = tensor_of(codes, some[i]->shape), values = made.clone();
-      QuantizedMap& map = report.maps.emplace_back(QuantizedMap{name, relative_loss(numbers, values)});
+      QuantizedMap& map =
+          report.maps.emplace_back(QuantizedMap{name, relative_loss(numbers, values), {}, to.bits});
       if (watch) map.output_error = relative_loss(numbers, values, watch->gram(i));
       weights.replace(name, made);
     }
@@ -199,18 +220,20 @@ QuantizeReport quantize(Weights& weights, const QuantizeOptions& options,
 }
 
 std::string quantization_config(const QuantizeReport& report, const QuantizeOptions& options) {
-  std::vector<std::string> modules;
-  for (const QuantizedMap& map : report.maps) modules.push_back(module_of_weight(map.name));
+  std::map<int, std::vector<std::string>> modules;  // by their bits
+  for (const QuantizedMap& map : report.maps) modules[map.bits].push_back(module_of_weight(map.name));
   JsonWriter json;
   json.begin_object().field("quant_method", "compressed-tensors").field("format", "pack-quantized");
-  json.field("quantization_status", "compressed");
-  json.key("config_groups").begin_object().key("group_0").begin_object();
-  json.field("targets", modules);
-  json.key("weights").begin_object().field("num_bits", options.bits).field("type", "int");
-  json.field("symmetric", true).field("strategy", "group").field("group_size", options.group);
-  json.field("dynamic", false).end_object();
-  json.field("input_activations", nullptr).field("output_activations", nullptr);
-  json.end_object().end_object();
+  json.field("quantization_status", "compressed").key("config_groups").begin_object();
+  int number = 0;
+  for (const auto& [bits, targets] : modules) {
+    json.key("group_" + std::to_string(number++)).begin_object().field("targets", targets);
+    json.key("weights").begin_object().field("num_bits", bits).field("type", "int");
+    json.field("symmetric", true).field("strategy", "group").field("group_size", options.group);
+    json.field("dynamic", false).end_object();
+    json.field("input_activations", nullptr).field("output_activations", nullptr).end_object();
+  }
+  json.end_object();
   return json.field("ignore", std::vector<std::string>{}).end_object().text();
 }
 

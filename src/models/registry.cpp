@@ -58,7 +58,8 @@ std::unique_ptr<Model> load_by_config(const Config& config, const fs::path& dire
                                               .directory = directory,
                                               .dtype = options.dtype,
                                               .adapters = adapters,
-                                              .generator = adapters.empty() ? nullptr : &head});
+                                              .generator = adapters.empty() ? nullptr : &head,
+                                              .separate_output = options.separate_output});
   if (options.int8_activations && model->use_int8_activations(true) == 0)
     throw Error(directory.string() +
                 ": int8 activations: expected a model with weights quantized to integers, got none (heed "

@@ -251,7 +251,30 @@ const Weight& WeightBuilder::embedding(const std::string& name, std::int64_t cou
   return take(std::move(row));
 }
 
+// Gives a tied output map numbers of its own, those of the table; and the tables of stacks that share it too,
+// since nothing is tied where config.json says that the output map is not.
+void WeightBuilder::separate(const std::string& output) {
+  const auto is_its = [&](const TensorRow& row) {
+    return row.name == output || std::find(row.tied.begin(), row.tied.end(), output) != row.tied.end();
+  };
+  const auto found = std::find_if(weights_.rows_.begin(), weights_.rows_.end(), is_its);
+  if (found == weights_.rows_.end()) return;
+  if (found->name == output) found->target = AdapterTarget::output;  // the files have its numbers
+  if (found->name == output) return;
+  const TensorRow table = *found;
+  found->tied.clear();
+  for (const std::string& name : table.tied) {
+    weights_.weights_.erase(name);
+    read_row({.name = name,
+              .shape = table.shape,
+              .target = name == output ? AdapterTarget::output : AdapterTarget::none},
+             stored_name(table));
+  }
+  untied_ = true;
+}
+
 Weight WeightBuilder::output(const OutputMap& output, std::int64_t vocabulary, std::int64_t dim) {
+  if (output.tied && files_ && source_->separate_output && !failed()) separate(output.name);
   if (output.tied) return weights_[output.name];
   if (!output.headless)
     return take({.name = output.name, .shape = {vocabulary, dim}, .target = AdapterTarget::output});
@@ -290,6 +313,7 @@ ModelFiles WeightBuilder::finish() {
   check_complete();
   for (const std::string& name : names_) weights_.ignored_names_.erase(name);
   ModelFiles files{source_->config, std::move(generation_), std::move(weights_)};
+  files.untied = untied_;
   for (const AdapterSource& adapter : source_->adapters) add_adapter(files.weights, adapter);
   for (const std::string& row : files.weights.new_rows()) {
     if (!source_->adapters.empty() && !files.weights.is_replaced(row))
@@ -304,7 +328,10 @@ void ModelFiles::save(const std::filesystem::path& directory, DType dtype, bool 
   if (!trained && weights.is_adapted())
     throw Error(config.where() +
                 ": expected a model without adapters to save, got one with (merge them first)");
-  write_file(directory / "config.json", config_for_saving(config, dtype, quantization) + "\n");
+  write_file(directory / "config.json",
+             config_for_saving(untied ? config.with(R"({"tie_word_embeddings": false})") : config, dtype,
+                               quantization) +
+                 "\n");
   if (trained) return trained->save(directory, dtype);
   if (generates)
     write_file(directory / "generation_config.json", generation.empty() ? generation_of(config) : generation);

@@ -33,6 +33,7 @@ struct WeightSource {
   std::vector<AdapterSource> adapters = {};
   /// Of a new model; or of a head that the files lack or have in another shape.
   Generator* generator = nullptr;
+  bool separate_output = false;  ///< a tied output map becomes a weight of its own
   /// Standard deviation of new matrices where neither config nor row says one; 0: by TensorRow::init.
   double initializer_range = 0;
 };
@@ -51,6 +52,7 @@ struct ModelFiles {
   Weights weights;
   std::optional<TrainedAdapter> trained = {};                // saved instead of the model
   std::string quantization = "null";                         // quantization_config of what is saved, as JSON
+  bool untied = false;                                       // the output map was tied, and is no longer
   std::vector<std::vector<ScaledGroup>> scaled_layers = {};  // of awq; empty: the family has none
   std::function<GgufModel()> gguf = {};  // throws for what a GGUF file does not keep; null: all of it
 
@@ -117,6 +119,7 @@ class WeightBuilder {
   void read(const TensorRow& row);
   void read_row(const TensorRow& row, const std::string& name);
   std::vector<TensorRow> separate_untied(TensorRow& row, const std::string& held) const;
+  void separate(const std::string& output);
   void check_complete() const;
 
   Weights weights_;
@@ -126,6 +129,7 @@ class WeightBuilder {
 
   std::optional<WeightSource> source_;
   std::optional<TensorFiles> files_;  // none for a new model
+  bool untied_ = false;               // the output map was tied, and is no longer
   std::string generation_;            // text of generation_config.json
   std::set<std::string> names_;       // that the walk took
   std::vector<std::string> missing_;

@@ -32,6 +32,7 @@ const std::vector<Words>& all_commands() {
                                        {"heads"},
                                        {"patch"},
                                        {"why"},
+                                       {"features"},
                                        {"doctor"},
                                        {"tokenize"},
                                        {"forward"},

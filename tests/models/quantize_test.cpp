@@ -37,6 +37,13 @@ std::vector<float> logits_of(const Model& model) {
   return model.forward({{"input_ids", ids}}).at("logits").to_vector<float>();
 }
 
+std::vector<float> results_of(const Model& model) {
+  if (dynamic_cast<const DecoderModel*>(&model) != nullptr) return logits_of(model);
+  const NoGradients guard;
+  const Tensor ids = Tensor::from(std::vector<std::int64_t>{5, 6, 7, 8, 9, 3, 2, 1}, {1, 8});
+  return model.forward({{"input_ids", ids}, {"decoder_input_ids", ids}}).at("logits").to_vector<float>();
+}
+
 double distance(const std::vector<float>& a, const std::vector<float>& b) {
   double sum = 0, all = 0;
   for (std::size_t i = 0; i < a.size(); ++i) {
@@ -123,9 +130,50 @@ TEST(Quantize, AwqLosesLessThanRounding) {
                "expected a model in which awq can scale the inputs of maps");
 }
 
+// An output map that shares its numbers with tables gets its own; the tables stay as they are.
+TEST(Quantize, SeparatesATiedOutputMap) {
+  for (const char* name : {"decoders/qwen3-tied", "bart", "marian"}) {
+    const bool decoder = std::string(name).starts_with("decoders");
+    const Config config =
+        Config::load(fs::path(HEED_FIXTURES) / name / "config.json")
+            .with(decoder ? R"({"hidden_size": 64, "head_dim": 16, "intermediate_size": 96})"
+                          : R"({"d_model": 64})");
+    Generator generator(3);
+    const TemporaryFolder plain, folder;
+    make_model(config, generator)->save(plain.path());
+    WeightOptions separate;
+    separate.separate_output = true;
+    const auto model = load_model(plain.path(), separate);
+    const std::vector<float> before = results_of(*model);
+    EXPECT_EQ(before, results_of(*load_model(plain.path()))) << name;
+    const QuantizeReport report = model->quantize({.bits = 4, .group = 32, .output_bits = 8});
+    EXPECT_EQ(report.maps.front().name, "lm_head.weight");
+    EXPECT_EQ(report.maps.front().bits, 8);
+    EXPECT_EQ(report.maps.back().bits, 4);
+    const std::vector<float> quantized = results_of(*model);
+    EXPECT_LT(distance(before, quantized), 0.5) << name;
+    model->save(folder.path());
+    EXPECT_EQ(results_of(*load_model(folder.path())), quantized) << name;
+
+    const nlohmann::json written = nlohmann::json::parse(read_file(folder / "config.json"));
+    EXPECT_EQ(written.at("tie_word_embeddings"), false);
+    const auto& groups = written.at("quantization_config").at("config_groups");
+    EXPECT_EQ(groups.at("group_0").at("weights").at("num_bits"), 4);
+    EXPECT_EQ(groups.at("group_1").at("weights").at("num_bits"), 8);
+    EXPECT_EQ(groups.at("group_1").at("targets"), nlohmann::json{"lm_head"});
+    const SafetensorsFile file = SafetensorsFile::open(folder / "model.safetensors");
+    EXPECT_TRUE(file.contains("lm_head.weight_packed"));
+    for (const char* table : {"model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight"})
+      EXPECT_EQ(file.contains(table), !decoder) << table;
+  }
+}
+
 TEST(Quantize, RefusesWhatDoesNotFit) {
   const auto llama = random_llama();
   EXPECT_ERROR(llama->quantize({.bits = 3}), "expected 4 or 8 bits, got 3");
+  EXPECT_ERROR(llama->quantize({.output_bits = 5}), "expected 4 or 8 bits, got 5");
+  EXPECT_ERROR(load_model(decoder_folder("qwen3-tied"))->quantize({.group = 32, .output_bits = 8}),
+               "expected a model with an output map of its own");
   EXPECT_ERROR(llama->quantize({.group = 48}), "a multiple of 32 numbers, got 48");
   EXPECT_ERROR(llama->quantize({.group = 4096}), "whole groups of 4096 numbers, got none");
   EXPECT_ERROR(load_model(decoder_folder("gpt2"))->quantize({.group = 32}), "stored as [out, in]");

@@ -19,13 +19,16 @@ enum class QuantizeMethod {
 };
 
 /// w = scale * code, a signed integer of `bits` bits. A group of numbers of a row of w [out, in] has one
-/// scale. Tables of tokens, the output map and heads of encoders stay as they are, and so do maps whose rows
-/// are no whole groups.
+/// scale. Tables of tokens and heads of encoders stay as they are, and so do maps whose rows are no whole
+/// groups, and the output map unless it is asked for.
 struct QuantizeOptions {
   int bits = 4;             ///< 4 or 8
   std::int64_t group = 64;  ///< a multiple of 32
   QuantizeMethod method = QuantizeMethod::nearest;
   DType scale_type = DType::f32;  ///< f16, bf16 or f32: as the other weights will be saved
+  /// Of the output map [vocabulary, in]: 4 or 8; 0: it stays as it is. A map that is tied to the token table
+  /// must have been separated (WeightOptions::separate_output).
+  int output_bits = 0;
 };
 
 /// How the matrices of a GGUF file are stored: in blocks of 32 numbers of a row, with a scale in f16; q4_1
@@ -37,6 +40,7 @@ struct QuantizedMap {
   std::string name;                         ///< of the weight
   double weight_error = 0;                  ///< |w - w'| / |w|; 0 where only its inputs were rounded
   std::optional<double> output_error = {};  ///< |x (w - w')^T| / |x w^T| for the calibration inputs x
+  int bits = 0;                             ///< of its codes; 0: of a GGUF type, or unchanged
 };
 
 /// What Model::quantize() or save_gguf() did.

@@ -24,6 +24,9 @@ struct WeightOptions {
       : dtype(dtype_in_memory), int8_activations(rounds_activations) {}
   DType dtype;            ///< f32 or bf16; quantized weights stay as they are
   bool int8_activations;  ///< Model::use_int8_activations()
+  /// An output map that is tied to the token table becomes a weight of its own, for
+  /// QuantizeOptions::output_bits.
+  bool separate_output = false;
 };
 
 /// Loads the model of a directory in Hugging Face layout: the family is config.json's model_type. With

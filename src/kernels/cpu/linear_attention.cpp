@@ -41,7 +41,7 @@ template <class T>
 struct ChunkWorkspace {
   static int64_t numbers(const AttentionShape& s) {
     const int64_t d = padded<T>(s.head_dim), e = padded<T>(s.value_dim + 1);
-    return 4 * kLinearChunk * (d + e) + kLinearChunk * kLinearRows + d * e + 16 * 16;
+    return 4 * kLinearChunk * (d + e) + kLinearChunk * kLinearRows + 3 * d * e + 16 * 16;
   }
   ChunkWorkspace(const AttentionShape& s, Workspace<T> from)
       : d(padded<T>(s.head_dim)),
@@ -55,7 +55,9 @@ struct ChunkWorkspace {
         by_key(from.take(kLinearChunk * d)),
         by_value(from.take(kLinearChunk * e)),
         products(from.take(kLinearRows * kLinearChunk)),
-        state_turned(from.take(e * d)) {}
+        state_turned(from.take(e * d)),
+        state(from.take(d * e)),
+        sum(from.take(d * e)) {}
 
   int64_t d, e;                    // head_dim, and value_dim + 1
   T *q, *k;                        // phi(q) and phi(k), [kLinearChunk, d]
@@ -64,6 +66,7 @@ struct ChunkWorkspace {
   T *by_key, *by_value;            // results, [kLinearChunk, d] and [kLinearChunk, e]
   T* products;                     // [kLinearRows, kLinearChunk]
   T* state_turned;                 // [e, d]
+  T *state, *sum;                  // [d, e]: of the chunks so far, and of the chunk itself
 };
 
 template <class T>
@@ -78,42 +81,53 @@ class LinearAttention {
         query_chunks_(chunks_of(shape.queries)) {}
 
   void forward(const LinearAttentionForward<T>& a) const {
+    if (goes_by_heads()) return forward_by_heads(a);
     const Workspaces<T> sums(1, s_.batch * s_.kv_heads * key_chunks_ * state_size());
     T* const states = sums.data();
-    sum_keys(a.k, a.v, states);
+    each_chunk(s_.batch * s_.kv_heads, key_chunks_,
+               [&](int64_t head, int64_t c, ChunkWorkspace<T>& w) HWY_ATTR {
+                 read_keys(a.k, a.v, {head / s_.kv_heads, head % s_.kv_heads}, chunk_at(c, s_.keys), w);
+                 sum_keys(chunk_at(c, s_.keys), w, states + (head * key_chunks_ + c) * state_size());
+               });
     accumulate(key_chunks_, false, a.state, states);
-    each_chunk(
-        s_.batch * s_.heads, query_chunks_, [&](int64_t head, int64_t c, ChunkWorkspace<T>& w) HWY_ATTR {
-          const HeadIndex at{head / s_.heads, head % s_.heads};
-          const Interval rows = chunk_at(c, s_.queries);
-          read_queries(a.q, at, rows, w);
-          const T* state = state_for(states, at.b, at.h / group_, c, key_chunks_);
-          tile_multiply<Into::c, false, T>(rows.size(), w.e, s_.head_dim, {w.q, w.d, 1}, {state, w.e},
-                                           {w.by_value, w.e});
-          if (o_.causal) {
-            read_keys(a.k, a.v, {at.b, at.h / group_}, rows, w);
-            pack_transposed<T>(rows.size(), s_.head_dim, {w.k, w.d}, {w.keys_turned, kLinearChunk},
-                               kLinearChunk);
-            add_lower(rows.size(), s_.head_dim, {w.q, w.d}, w.keys_turned, {w.v, w.e}, {w.by_value, w.e}, w);
-          }
-          write_output(a, at, rows, w);
-        });
+    each_chunk(s_.batch * s_.heads, query_chunks_,
+               [&](int64_t head, int64_t c, ChunkWorkspace<T>& w) HWY_ATTR {
+                 const HeadIndex at{head / s_.heads, head % s_.heads};
+                 if (o_.causal) read_keys(a.k, a.v, {at.b, at.h / group_}, chunk_at(c, s_.queries), w);
+                 output(a, at, c, state_for(states, at.b, at.h / group_, c, key_chunks_), w);
+               });
   }
 
   void backward(const LinearAttentionBackward<T>& a) const {
+    if (goes_by_heads()) return backward_by_heads(a);
     const int64_t heads = s_.batch * s_.kv_heads;
     const Workspaces<T> sums(1, heads * (key_chunks_ + query_chunks_) * state_size());
     T *const states = sums.data(), *const later = states + heads * key_chunks_ * state_size();
-    sum_keys(a.k, a.v, states);
+    each_chunk(heads, key_chunks_, [&](int64_t head, int64_t c, ChunkWorkspace<T>& w) HWY_ATTR {
+      read_keys(a.k, a.v, {head / s_.kv_heads, head % s_.kv_heads}, chunk_at(c, s_.keys), w);
+      sum_keys(chunk_at(c, s_.keys), w, states + (head * key_chunks_ + c) * state_size());
+    });
     accumulate(key_chunks_, false, nullptr, states);
-    sum_queries(a, later);
+    each_chunk(heads, query_chunks_, [&](int64_t head, int64_t c, ChunkWorkspace<T>& w) HWY_ATTR {
+      T* const sum = later + (head * query_chunks_ + c) * state_size();
+      std::fill(sum, sum + state_size(), T(0));
+      for (int64_t i = 0; i < group_; ++i) {
+        const HeadIndex at{head / s_.kv_heads, head % s_.kv_heads * group_ + i};
+        read_queries(a.q, at, chunk_at(c, s_.queries), w);
+        read_gradients(a, at, chunk_at(c, s_.queries), w);
+        add_queries(chunk_at(c, s_.queries), w, sum);
+      }
+    });
     accumulate(query_chunks_, true, nullptr, later);
     each_chunk(s_.batch * s_.heads, query_chunks_,
                [&](int64_t head, int64_t c, ChunkWorkspace<T>& w) HWY_ATTR {
-                 query_gradients(a, {head / s_.heads, head % s_.heads}, c, states, w);
+                 const HeadIndex at{head / s_.heads, head % s_.heads};
+                 if (o_.causal) read_keys(a.k, a.v, {at.b, at.h / group_}, chunk_at(c, s_.queries), w);
+                 query_gradients(a, at, c, state_for(states, at.b, at.h / group_, c, key_chunks_), w);
                });
     each_chunk(heads, key_chunks_, [&](int64_t head, int64_t c, ChunkWorkspace<T>& w) HWY_ATTR {
-      key_gradients(a, {head / s_.kv_heads, head % s_.kv_heads}, c, later, w);
+      const HeadIndex at{head / s_.kv_heads, head % s_.kv_heads};
+      key_gradients(a, at, c, state_for(later, at.b, at.h, c, query_chunks_), nullptr, w);
     });
   }
 
@@ -176,31 +190,79 @@ class LinearAttention {
     }
   }
 
-  /// states[head, c] = the sum over the keys of chunk c of phi(k) [v, 1]^T.
-  void sum_keys(const T* k, const T* v, T* states) const {
-    each_chunk(s_.batch * s_.kv_heads, key_chunks_,
-               [&](int64_t head, int64_t c, ChunkWorkspace<T>& w) HWY_ATTR {
-                 const Interval rows = chunk_at(c, s_.keys);
-                 read_keys(k, v, {head / s_.kv_heads, head % s_.kv_heads}, rows, w);
-                 tile_multiply<Into::c, true, T>(s_.head_dim, w.e, rows.size(), {w.k, 1, w.d}, {w.v, w.e},
-                                                 {states + (head * key_chunks_ + c) * state_size(), w.e});
-               });
+  /// sum = the sum over the keys of a chunk, which were read, of phi(k) [v, 1]^T.
+  void sum_keys(Interval rows, const ChunkWorkspace<T>& w, T* sum) const {
+    tile_multiply<Into::c, true, T>(s_.head_dim, w.e, rows.size(), {w.k, 1, w.d}, {w.v, w.e}, {sum, w.e});
   }
-  /// sums[head, c] = the sum over the queries of chunk c, of all heads that read this one, of phi(q) g^T.
-  void sum_queries(const LinearAttentionBackward<T>& a, T* sums) const {
-    each_chunk(s_.batch * s_.kv_heads, query_chunks_,
-               [&](int64_t head, int64_t c, ChunkWorkspace<T>& w) HWY_ATTR {
-                 const Interval rows = chunk_at(c, s_.queries);
-                 T* to = sums + (head * query_chunks_ + c) * state_size();
-                 std::fill(to, to + state_size(), T(0));
-                 for (int64_t i = 0; i < group_; ++i) {
-                   const HeadIndex at{head / s_.kv_heads, head % s_.kv_heads * group_ + i};
-                   read_queries(a.q, at, rows, w);
-                   read_gradients(a, at, rows, w);
-                   tile_multiply<Into::sum, true, T>(s_.head_dim, w.e, rows.size(), {w.q, 1, w.d}, {w.g, w.e},
-                                                     {to, w.e});
-                 }
-               });
+  /// sum += the sum over the queries of a chunk, which were read, of phi(q) g^T.
+  void add_queries(Interval rows, const ChunkWorkspace<T>& w, T* sum) const {
+    tile_multiply<Into::sum, true, T>(s_.head_dim, w.e, rows.size(), {w.q, 1, w.d}, {w.g, w.e}, {sum, w.e});
+  }
+
+  /// Whether each thread takes whole heads, chunk after chunk, with what accumulate() would give at hand.
+  bool goes_by_heads() const { return o_.causal && s_.batch * s_.kv_heads >= 2 * threads(); }
+
+  /// Calls fn(head, total, workspace) for each head of keys; total [d, e] is zeros.
+  template <class Fn>
+  void each_head(Fn fn) const {
+    const int64_t tasks = s_.batch * s_.kv_heads, team = team_size(tasks, 1);
+    const Workspaces<T> workspaces(team, ChunkWorkspace<T>::numbers(s_));
+    const Workspaces<double> totals(team, state_size());
+    parallel_for_team(team, tasks, 1, [&](int64_t member, int64_t begin, int64_t end) HWY_ATTR {
+      ChunkWorkspace<T> workspace(s_, workspaces.at(member));
+      double* const total = totals.at(member).take(state_size());
+      for (int64_t task = begin; task < end; ++task) {
+        std::fill(total, total + state_size(), 0.0);
+        fn(HeadIndex{task / s_.kv_heads, task % s_.kv_heads}, total, workspace);
+      }
+    });
+  }
+  /// w.state = the sum of the chunks so far, before the next one's is added to it.
+  void round_total(const double* total, ChunkWorkspace<T>& w) const {
+    for (int64_t i = 0; i < state_size(); ++i) w.state[i] = static_cast<T>(total[i]);
+  }
+  void add_sum(const ChunkWorkspace<T>& w, double* total) const {
+    for (int64_t i = 0; i < state_size(); ++i) total[i] += static_cast<double>(w.sum[i]);
+  }
+
+  void forward_by_heads(const LinearAttentionForward<T>& a) const {
+    each_head([&](HeadIndex at, double* total, ChunkWorkspace<T>& w) HWY_ATTR {
+      const int64_t width = s_.value_dim + 1;
+      double* const kept =
+          a.state == nullptr ? nullptr : a.state + (at.b * s_.kv_heads + at.h) * s_.head_dim * width;
+      for (int64_t i = 0; kept != nullptr && i < s_.head_dim; ++i)
+        std::copy(kept + i * width, kept + (i + 1) * width, total + i * e_);
+      for (int64_t c = 0; c < key_chunks_; ++c) {
+        const Interval rows = chunk_at(c, s_.keys);
+        read_keys(a.k, a.v, at, rows, w);
+        round_total(total, w);
+        for (int64_t i = 0; i < group_; ++i) output(a, {at.b, at.h * group_ + i}, c, w.state, w);
+        sum_keys(rows, w, w.sum);
+        add_sum(w, total);
+      }
+      for (int64_t i = 0; kept != nullptr && i < s_.head_dim; ++i)
+        std::copy(total + i * e_, total + i * e_ + width, kept + i * width);
+    });
+  }
+
+  void backward_by_heads(const LinearAttentionBackward<T>& a) const {
+    each_head([&](HeadIndex at, double* total, ChunkWorkspace<T>& w) HWY_ATTR {
+      for (int64_t c = 0; c < key_chunks_; ++c) {
+        const Interval rows = chunk_at(c, s_.keys);
+        read_keys(a.k, a.v, at, rows, w);
+        round_total(total, w);
+        for (int64_t i = 0; i < group_; ++i) query_gradients(a, {at.b, at.h * group_ + i}, c, w.state, w);
+        sum_keys(rows, w, w.sum);
+        add_sum(w, total);
+      }
+      std::fill(total, total + state_size(), 0.0);
+      for (int64_t c = key_chunks_ - 1; c >= 0; --c) {
+        round_total(total, w);
+        std::fill(w.sum, w.sum + state_size(), T(0));
+        key_gradients(a, at, c, w.state, w.sum, w);
+        add_sum(w, total);
+      }
+    });
   }
 
   /// The sums of chunks become those of all chunks before each (after each, if `reverse`), `state` included;
@@ -268,6 +330,19 @@ class LinearAttention {
     }
   }
 
+  /// The results of a chunk of queries; of causal ones, whose keys were read.
+  void output(const LinearAttentionForward<T>& a, HeadIndex at, int64_t c, const T* state,
+              ChunkWorkspace<T>& w) const {
+    const Interval rows = chunk_at(c, s_.queries);
+    read_queries(a.q, at, rows, w);
+    tile_multiply<Into::c, false, T>(rows.size(), w.e, s_.head_dim, {w.q, w.d, 1}, {state, w.e},
+                                     {w.by_value, w.e});
+    if (o_.causal) {
+      pack_transposed<T>(rows.size(), s_.head_dim, {w.k, w.d}, {w.keys_turned, kLinearChunk}, kLinearChunk);
+      add_lower(rows.size(), s_.head_dim, {w.q, w.d}, w.keys_turned, {w.v, w.e}, {w.by_value, w.e}, w);
+    }
+    write_output(a, at, rows, w);
+  }
   void write_output(const LinearAttentionForward<T>& a, HeadIndex at, Interval rows,
                     ChunkWorkspace<T>& w) const {
     for (int64_t i = 0; i < rows.size(); ++i) {
@@ -292,29 +367,28 @@ class LinearAttention {
     }
   }
 
-  void query_gradients(const LinearAttentionBackward<T>& a, HeadIndex at, int64_t c, const T* states,
+  /// Those of a chunk; of causal queries, whose keys were read.
+  void query_gradients(const LinearAttentionBackward<T>& a, HeadIndex at, int64_t c, const T* state,
                        ChunkWorkspace<T>& w) const {
     const Interval rows = chunk_at(c, s_.queries);
     const int64_t n = rows.size(), depth = s_.value_dim + 1;
     read_queries(a.q, at, rows, w);
     read_gradients(a, at, rows, w);
-    const T* state = state_for(states, at.b, at.h / group_, c, key_chunks_);
     pack_transposed<T>(s_.head_dim, depth, {state, w.e}, {w.state_turned, w.d}, w.d);
     tile_multiply<Into::c, false, T>(n, w.d, depth, {w.g, w.e, 1}, {w.state_turned, w.d}, {w.by_key, w.d});
     if (o_.causal) {
-      read_keys(a.k, a.v, {at.b, at.h / group_}, rows, w);
       pack_transposed<T>(n, depth, {w.v, w.e}, {w.values_turned, kLinearChunk}, kLinearChunk);
       add_lower(n, depth, {w.g, w.e}, w.values_turned, {w.k, w.d}, {w.by_key, w.d}, w);
     }
     write_gradient(w.by_key, w.q, w.d, rows, a.dq, a.dq_strides, at);
   }
 
-  void key_gradients(const LinearAttentionBackward<T>& a, HeadIndex at, int64_t c, const T* later,
+  /// Those of a chunk; `sum`, if not null, is what add_queries() adds for the chunk.
+  void key_gradients(const LinearAttentionBackward<T>& a, HeadIndex at, int64_t c, const T* state, T* sum,
                      ChunkWorkspace<T>& w) const {
     const Interval rows = chunk_at(c, s_.keys);
     const int64_t n = rows.size(), depth = s_.value_dim + 1;
     read_keys(a.k, a.v, at, rows, w);
-    const T* state = state_for(later, at.b, at.h, c, query_chunks_);
     pack_transposed<T>(s_.head_dim, depth, {state, w.e}, {w.state_turned, w.d}, w.d);
     tile_multiply<Into::c, false, T>(n, w.d, depth, {w.v, w.e, 1}, {w.state_turned, w.d}, {w.by_key, w.d});
     tile_multiply<Into::c, false, T>(n, w.e, s_.head_dim, {w.k, w.d, 1}, {state, w.e}, {w.by_value, w.e});
@@ -322,6 +396,7 @@ class LinearAttention {
       const HeadIndex query{at.b, at.h * group_ + i};
       read_queries(a.q, query, rows, w);
       read_gradients(a, query, rows, w);
+      if (sum != nullptr) add_queries(rows, w, sum);
       pack_transposed<T>(n, s_.head_dim, {w.q, w.d}, {w.keys_turned, kLinearChunk}, kLinearChunk);
       pack_transposed<T>(n, depth, {w.g, w.e}, {w.values_turned, kLinearChunk}, kLinearChunk);
       add_upper(n, s_.head_dim, {w.k, w.d}, w.keys_turned, {w.g, w.e}, {w.by_value, w.e}, w);

@@ -188,7 +188,9 @@ std::unique_ptr<Model> build_t5(const T5Config& c, WeightBuilder& w) {
   parts.decoder.stack = build.stack("decoder", c.decoder_layers);
   parts.encoder_dropout = parts.decoder.stack_dropout = c.dropout;
   parts.decoder.output_scale = c.output_scale;
-  parts.decoder.output.weight = w[output];
+  // A scaled map stays tied: that the results are scaled shows in that alone.
+  parts.decoder.output.weight =
+      c.output_scale == 1 ? w.output({output, true}, c.vocab_size, c.d_model) : w[output];
   w.ignore("decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight");  // never used
   return assemble_encoder_decoder(
       w.finish(), std::move(parts),

@@ -1,0 +1,85 @@
+// Features of a model's activations, as sparse autoencoders and transcoders find them (Bricken et al. 2023,
+// "Towards monosemanticity"; Dunefsky et al. 2024, "Transcoders find interpretable LLM feature circuits").
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "heed/export.h"
+#include "heed/models/model.h"
+
+namespace HEED_API heed {
+
+/// A sparse autoencoder, or a transcoder, which reads one value of a model and predicts another:
+///
+///   f = act((n(x) - b) W_enc + b_enc),   y = n^-1(f W_dec + b_dec) + x W_skip^T
+///
+/// with b = b_dec or 0, n nothing, division by the RMS of x, or its standardization; act is ReLU, JumpReLU
+/// (Rajamanoharan et al. 2024), the k largest (Gao et al. 2024), or the product with a gate (Rajamanoharan et
+/// al. 2024, "gated"). Threads: several may use one object at once.
+class SparseCoder {
+ public:
+  /// Reads a directory as SAELens (cfg.json, sae_weights.safetensors: standard, jumprelu, gated, topk, and
+  /// those of transcoders) or sparsify (cfg.json, sae.safetensors) writes it. Throws Error that names the
+  /// file and the key or tensor for what is missing, has another shape, or is not supported.
+  static SparseCoder load(const std::filesystem::path& directory);
+
+  std::int64_t inputs() const;    ///< numbers of x
+  std::int64_t features() const;  ///< numbers of f
+  std::int64_t outputs() const;   ///< numbers of y
+  /// Whether y predicts another value than x.
+  bool is_transcoder() const;
+  /// What the file calls the values: hooks of TransformerLens (`blocks.8.hook_resid_pre`), or the directory's
+  /// name
+  /// (`layers.8.mlp`); empty where it does not say.
+  const std::string& reads() const;
+  const std::string& writes() const;
+
+  /// f [..., features] of x [..., inputs], f32.
+  Tensor encode(const Tensor& x) const;
+  /// y [..., outputs] of f, for the x that f was made of, on which n^-1 and W_skip depend.
+  Tensor decode(const Tensor& f, const Tensor& x) const;
+  /// What a feature adds to y, without n^-1: its row of W_dec, [outputs].
+  Tensor direction(std::int64_t feature) const;
+
+ private:
+  struct Parts;
+  explicit SparseCoder(std::shared_ptr<const Parts> parts) : parts_(std::move(parts)) {}
+  std::shared_ptr<const Parts> parts_;
+};
+
+/// The taps of a model that a coder reads and writes.
+struct FeatureSites {
+  std::string reads, writes;
+};
+
+/// The taps behind the names that the coder's file has for them, of the decoder, or else of the encoder.
+/// Throws Error for names that are unknown or absent.
+FeatureSites feature_sites(const Model& model, const SparseCoder& coder);
+
+/// What a coder makes of a model's values for one row of inputs.
+struct FeatureActivations {
+  Tensor values;               ///< f [T, features]
+  double explained = 0;        ///< 1 - |y - target|^2 / |target - mean(target)|^2 over the positions
+  double active_features = 0;  ///< features above 0 at a position, on average
+};
+/// Throws Error where the taps are not those of the model, or have another width than the coder.
+FeatureActivations feature_activations(const Model& model, const TensorMap& inputs, const SparseCoder& coder,
+                                       const FeatureSites& sites);
+
+/// In the passes that `taps` listens to, adds to what the coder writes what it would write more if features
+/// were `factors` times as large (0: ablation): what the coder does not explain stays. `taps` keeps a copy of
+/// the coder.
+void scale_features(Taps& taps, const SparseCoder& coder, const FeatureSites& sites,
+                    const std::map<std::int64_t, double>& factors);
+
+/// What a feature's direction adds to the logits of all tokens [V], through the gain of the final norm, but
+/// without its division, which depends on the whole stream: the order of tokens, not the size. Throws Error
+/// for models that predict no token, and for coders that do not write to the residual stream.
+std::vector<double> feature_logits(const Model& model, const SparseCoder& coder, std::int64_t feature);
+
+}  // namespace heed
