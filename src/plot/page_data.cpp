@@ -9,7 +9,6 @@
 #include <cmath>
 #include <cstdint>
 #include <map>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -99,35 +98,36 @@ std::vector<bool> content_of(const std::vector<std::string>& tokens) {
   return content;
 }
 
-/// The distance, query less key, at which a head has half of its weight or more, in the mean over at least
-/// three queries with such a key: it looks there in every text.
-std::optional<std::int64_t> fixed_distance(const AttentionMap& map) {
-  std::vector<double> total(static_cast<std::size_t>(map.queries + map.keys - 1));
+/// By distance, query less key, from 1 - keys on: the mean weight there, and 0 for fewer than three cells.
+std::vector<double> mean_by_distance(const AttentionMap& map) {
+  std::vector<double> mean(static_cast<std::size_t>(map.queries + map.keys - 1));
   for (std::int64_t query = 0; query < map.queries; ++query) {
     for (std::int64_t key = 0; key < map.keys; ++key)
-      total[static_cast<std::size_t>(query - key + map.keys - 1)] += weight_at(map, query, key);
+      mean[static_cast<std::size_t>(query - key + map.keys - 1)] += weight_at(map, query, key);
   }
   for (std::int64_t distance = 1 - map.keys; distance < map.queries; ++distance) {
     const std::int64_t cells = std::min({map.queries, map.keys, map.queries - distance, map.keys + distance});
-    const double sum = total[static_cast<std::size_t>(distance + map.keys - 1)];
-    if (cells >= 3 && sum >= 0.5 * static_cast<double>(cells)) return distance;
+    double& one = mean[static_cast<std::size_t>(distance + map.keys - 1)];
+    one = cells < 3 ? 0 : one / static_cast<double>(cells);
   }
-  return std::nullopt;
+  return mean;
 }
 
 /// The mean over the queries of the largest weight on a word that is neither the first token nor the query's
-/// own or a neighbor of it, nor at the head's fixed distance: many heads look there in every text.
+/// own or a neighbor of it, less what the head gives keys at that distance in the mean: many heads look there
+/// in every text.
 double content_weight(const AttentionMap& map, const std::vector<bool>& content, bool self) {
-  const std::optional<std::int64_t> fixed = self ? fixed_distance(map) : std::nullopt;
+  const std::vector<double> usual = self ? mean_by_distance(map) : std::vector<double>();
   double total = 0;
   for (std::int64_t query = 0; query < map.queries; ++query) {
-    float largest = 0;
+    double largest = 0;
     for (std::int64_t key = 0; key < map.keys; ++key) {
-      const bool near = self && (key == 0 || std::abs(query - key) <= 1 || query - key == fixed);
-      if (content[static_cast<std::size_t>(key)] && !near)
-        largest = std::max(largest, map.weights[static_cast<std::size_t>(query * map.keys + key)]);
+      const bool near = self && (key == 0 || std::abs(query - key) <= 1);
+      if (!content[static_cast<std::size_t>(key)] || near) continue;
+      const double less = self ? usual[static_cast<std::size_t>(query - key + map.keys - 1)] : 0;
+      largest = std::max(largest, weight_at(map, query, key) - less);
     }
-    total += static_cast<double>(largest);
+    total += largest;
   }
   return total / static_cast<double>(map.queries);
 }

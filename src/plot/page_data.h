@@ -33,8 +33,8 @@ PageData page_data(const AttentionPicture& picture, int bits);
 /// Then comes `focus`: the mean of the largest weight on a key that is neither first, last nor the query
 /// itself; and `content`, the measure of a head worth seeing: the mean over the queries of the largest weight
 /// on a word (no special token, and at least three letters if some token has as many) that is neither the
-/// first token nor, in self-attention, the query itself or a neighbor of it, nor at the one distance where
-/// the head has half of its weight or more.
+/// first token nor, in self-attention, the query itself or a neighbor of it; in self-attention less the mean
+/// weight at the same distance.
 std::vector<std::pair<std::string, double>> pattern_scores(const AttentionMap& map,
                                                            const AttentionTokens& tokens);
 

@@ -113,8 +113,10 @@ TEST(Page, MeasuresWeightOnContent) {
       map.weights[query * 5 + static_cast<std::size_t>(key)] = 1;
     return plot::pattern_scores(map, tokens).back();
   };
-  EXPECT_EQ(content(3, "encoder"), std::pair(std::string("content"), 0.4)) << "of [CLS] and ·the alone";
-  EXPECT_EQ(content(1, "encoder").second, 0.4) << "of ·film and [SEP]";
+  EXPECT_EQ(content(3, "encoder").first, "content");
+  EXPECT_DOUBLE_EQ(content(3, "encoder").second, (1 + 2 / 3.0) / 5)
+      << "of [CLS] and ·the alone, less a third of the weight at a distance of two";
+  EXPECT_DOUBLE_EQ(content(1, "encoder").second, (1 + 2 / 3.0) / 5) << "of ·film and [SEP]";
   for (const int key : {0, 2, 4}) EXPECT_EQ(content(key, "encoder").second, 0) << key;
   EXPECT_EQ(content(3, "cross").second, 1) << "which has no neighbors";
   const std::vector<std::string> words{"one", "two", "three", "four", "five", "six"};
