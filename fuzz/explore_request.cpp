@@ -25,6 +25,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view text = heed::fuzz::text_of(data, size);
   check_request(text, heed::explore::parse_run_request);
   check_request(text, heed::explore::parse_ablation_request);
+  check_request(text, heed::explore::parse_flow_request);
+  check_request(text, heed::explore::parse_steps_request);
+  check_request(text, heed::explore::parse_traps_request);
   for (const std::string& example : heed::explore::examples_in_card(text)) {
     if (example.empty() || example.size() > 500) ::abort();
   }

@@ -1,7 +1,9 @@
 // Requests by path and method.
 #include "explore/application.h"
 
+#include <algorithm>
 #include <charconv>
+#include <iterator>
 
 #include "explore/page.h"
 #include "heed/canceled.h"
@@ -52,6 +54,24 @@ server::HttpResponse wrong_method(const char* allowed) {
   return response;
 }
 
+/// What the explorer computes for a JSON object.
+struct Question {
+  std::string_view path;
+  std::string (Explorer::*answer)(std::string_view, const std::atomic<bool>&);
+};
+constexpr Question kQuestions[] = {{"/api/run", &Explorer::run},
+                                   {"/api/ablation", &Explorer::ablation},
+                                   {"/api/flow", &Explorer::flow},
+                                   {"/api/steps", &Explorer::steps},
+                                   {"/api/traps", &Explorer::traps}};
+
+/// Null for another path.
+const Question* question_at(std::string_view path) {
+  const auto* found = std::find_if(std::begin(kQuestions), std::end(kQuestions),
+                                   [&](const Question& one) { return one.path == path; });
+  return found == std::end(kQuestions) ? nullptr : found;
+}
+
 /// -1 for what is no number.
 std::int64_t number_in(std::string_view text) {
   std::int64_t number = -1;
@@ -77,7 +97,7 @@ std::optional<server::HttpResponse> Application::at_once(const server::HttpReque
   const std::string_view path = server::path_of(request.target);
   if (auto refused = server::refusal(request, host_, token_))
     return path == "/" ? refusal_page(std::move(*refused)) : refused;
-  if (path == "/api/run" || path == "/api/ablation" || path == "/api/file" || path == "/api/tokens")
+  if (path == "/api/file" || path == "/api/tokens" || question_at(path) != nullptr)
     return request.method == "POST" ? std::nullopt : std::optional(wrong_method("POST"));
   if (path != "/" && path != "/api/models" && path != "/api/pack")
     return server::error_response(404, "path: not found");
@@ -99,9 +119,9 @@ server::HttpResponse Application::compute(const server::HttpRequest& request, co
       return {200, explorer_.add_file(static_cast<std::size_t>(model), request.body, stop)};
     }
     const std::string_view path = server::path_of(request.target);
-    return {200, path == "/api/run"      ? explorer_.run(request.body, stop)
-                 : path == "/api/tokens" ? explorer_.ids(request.body)
-                                         : explorer_.ablation(request.body, stop)};
+    if (path == "/api/tokens") return {200, explorer_.ids(request.body)};
+    const Question* question = question_at(path);
+    return {200, (explorer_.*question->answer)(request.body, stop)};
   } catch (const Error& error) {
     return server::error_response(400, error.what());
   }

@@ -5,9 +5,12 @@
 #include <chrono>
 
 #include "core/json.h"
+#include "explore/flow.h"
 #include "explore/head_changes.h"
+#include "explore/head_steps.h"
 #include "explore/labels.h"
 #include "explore/predictions.h"
+#include "explore/traps.h"
 #include "heed/autograd.h"
 #include "heed/error.h"
 #include "plot/number_packs.h"
@@ -162,6 +165,15 @@ const ExploredModel& Explorer::model_at(std::size_t index) const {
               std::to_string(index));
 }
 
+ExploredText Explorer::text_of(const RunRequest& run, const std::atomic<bool>& stop) const {
+  const ExploredModel& model = model_at(run.model);
+  ExploredText text = model.text_of(run.text, run.max_new_tokens, stop);
+  check_labels(model, run.labels);
+  text.labels = run.labels;
+  check_map_numbers(model, text);
+  return text;
+}
+
 std::string Explorer::add_file(std::size_t model, std::string bytes, const std::atomic<bool>& stop) {
   const ExploredModel& reader = model_at(model);
   RequestedText text;
@@ -283,10 +295,7 @@ std::optional<std::string> Explorer::pack(std::int64_t run, std::int64_t pack) c
 std::string Explorer::ablation(std::string_view request, const std::atomic<bool>& stop) {
   const AblationRequest wanted = parse_ablation_request(request);
   const ExploredModel& model = model_at(wanted.run.model);
-  ExploredText text = model.text_of(wanted.run.text, wanted.run.max_new_tokens, stop);
-  check_labels(model, wanted.run.labels);
-  text.labels = wanted.run.labels;
-  check_map_numbers(model, text);
+  ExploredText text = text_of(wanted.run, stop);
   RecordOptions options;
   options.stop = &stop;
   for (const AttentionKind& kind : model.kinds_of(text)) {
@@ -329,6 +338,29 @@ std::string Explorer::ablation(std::string_view request, const std::atomic<bool>
     list.push_back(
         {{"kind", one.kind}, {"layer", one.layer}, {"head", one.head}, {"change", one.change.front()}});
   return json_text(json{{"change", std::move(list)}});
+}
+
+std::string Explorer::flow(std::string_view request, const std::atomic<bool>& stop) {
+  const FlowRequest wanted = parse_flow_request(request);
+  const ExploredModel& model = model_at(wanted.run.model);
+  const ExploredText text = text_of(wanted.run, stop);
+  Taps changes;
+  add_changes(changes, model, text, wanted.run.changes, stop);
+  return json_text(flow_json(model, text, wanted, changes, stop));
+}
+
+std::string Explorer::steps(std::string_view request, const std::atomic<bool>& stop) {
+  const StepsRequest wanted = parse_steps_request(request);
+  const ExploredModel& model = model_at(wanted.run.model);
+  const ExploredText text = text_of(wanted.run, stop);
+  Taps changes;
+  add_changes(changes, model, text, wanted.run.changes, stop);
+  return json_text(head_steps_json(model, text, wanted, changes, stop));
+}
+
+std::string Explorer::traps(std::string_view request, const std::atomic<bool>& stop) {
+  const TrapsRequest wanted = parse_traps_request(request);
+  return json_text(traps_json(model_at(wanted.run.model), text_of(wanted.run, stop), wanted, stop));
 }
 
 }  // namespace heed::explore

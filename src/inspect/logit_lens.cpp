@@ -66,6 +66,37 @@ void require_predictions(const Model& model, const char* where) {
     required_read_out(model, where);
 }
 
+void require_linear(const ReadOut& read_out, const Model& model, std::int64_t token) {
+  if (token < 0 || token >= read_out.output.weight.size(0))
+    throw Error("attribution: expected a token below " + std::to_string(read_out.output.weight.size(0)) +
+                ", got " + std::to_string(token));
+  if (read_out.transform.dense)
+    throw Error("attribution: expected logits that are linear in the normed stream, got an activation (" +
+                model.family() + ")");
+}
+
+LogitAttribution logit_parts(StreamSum sum, const ReadOut& read_out, std::int64_t token) {
+  if (read_out.norm) sum.apply(*read_out.norm, {.name = "bias"});
+  const Tensor row = read_out.output.weight.embedding(Tensor::from(std::vector<std::int64_t>{token}, {1}),
+                                                      read_out.scale, {});  // [1, D]
+  const std::vector<double> logits = numbers(heed::sum(sum.values * row.to(DType::f64), 2));
+  LogitAttribution result;
+  result.parts.push_back({{.name = "embed"}, 0});
+  double bias =
+      read_out.output.bias.defined() ? numbers(read_out.output.bias)[static_cast<std::size_t>(token)] : 0;
+  for (std::size_t i = 0; i < logits.size(); ++i) {
+    const StreamPart& part = sum.parts[i];
+    if (part.layer >= 0) {
+      result.parts.push_back({part, logits[i]});
+    } else {
+      (part.name == "bias" ? bias : result.parts.front().logit) += logits[i];
+    }
+  }
+  result.parts.push_back({{.name = "bias"}, bias});
+  for (const LogitPart& part : result.parts) result.logit += part.logit;
+  return result;
+}
+
 }  // namespace inspect
 
 namespace {
@@ -165,39 +196,14 @@ LogitAttribution attribute_logit(const Model& model, const TensorMap& inputs, st
                                  std::int64_t token) {
   const NoGradients guard;
   const ReadOut read_out = inspect::required_read_out(model, "attribution");
-  if (token < 0 || token >= read_out.output.weight.size(0))
-    throw Error("attribution: expected a token below " + std::to_string(read_out.output.weight.size(0)) +
-                ", got " + std::to_string(token));
-  if (read_out.transform.dense)
-    throw Error("attribution: expected logits that are linear in the normed stream, got an activation (" +
-                model.family() + ")");
+  inspect::require_linear(read_out, model, token);
   const Stack& stack = *model.stack_named("decoder");
   inspect::StreamRecorder recorder(stack, {{"attribution", position}}, inspect::end_of(stack));
   Taps taps;
   recorder.listen(taps);
   Context context{.taps = &taps};
   model.forward(inputs, {}, context);
-  inspect::StreamSum sum = recorder.sum();
-  if (read_out.norm) sum.apply(*read_out.norm, {.name = "bias"});
-  const Tensor row = read_out.output.weight.embedding(Tensor::from(std::vector<std::int64_t>{token}, {1}),
-                                                      read_out.scale, {});  // [1, D]
-  const std::vector<double> logits = inspect::numbers(heed::sum(sum.values * row.to(DType::f64), 2));
-  LogitAttribution result;
-  result.parts.push_back({{.name = "embed"}, 0});
-  double bias = read_out.output.bias.defined()
-                    ? inspect::numbers(read_out.output.bias)[static_cast<std::size_t>(token)]
-                    : 0;
-  for (std::size_t i = 0; i < logits.size(); ++i) {
-    const StreamPart& part = sum.parts[i];
-    if (part.layer >= 0) {
-      result.parts.push_back({part, logits[i]});
-    } else {
-      (part.name == "bias" ? bias : result.parts.front().logit) += logits[i];
-    }
-  }
-  result.parts.push_back({{.name = "bias"}, bias});
-  for (const LogitPart& part : result.parts) result.logit += part.logit;
-  return result;
+  return inspect::logit_parts(recorder.sum(), read_out, token);
 }
 
 }  // namespace heed

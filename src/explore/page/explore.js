@@ -358,7 +358,7 @@ const viewer = new Viewer({
     if (!results.length) return;
     writeAddress();
     drawHead();
-    if (viewer.state.view === "neurons" && !viewer.kind.vectors && !running.vectors) { run(); running.vectors = true; }
+      if (viewer.state.view === "neurons" && !viewer.kind.vectors && !running.vectors) { run(); running.vectors = true; }
   },
   chosen: drawChosen,
 });

@@ -121,6 +121,7 @@ class Viewer {
     const kind = this.kind, pictured = state.view === "picture";
     if (!this.data.has(kind, state.measure, state.layer, state.head)) Object.assign(state, this.worthSeeing(kind));
     document.body.classList.toggle("pictured", pictured);
+    document.body.classList.toggle("wide", !!viewNamed(state.view).wide);
     if (this.overviewPictures !== pictured) { this.overviewPictures = pictured; this.overview.build(); }
     this.overview.mark();
     markTab($("views"), state.view);
