@@ -59,11 +59,11 @@ TEST_F(Recorded, ThePageHoldsTheAnswersAndAllMaps) {
   const std::string request = R"({"text": "5 6 7 8", "model": 0})";
   const Json answer = parse_json(run(recording, request), "answer");
   const std::string page = recording.page(explorer.models());
-  EXPECT_EQ(recording_in(page)["models"], parse_json(explorer.models(), "models")["models"]);
+  EXPECT_EQ(recording_in(page)["models"], Json(parse_json(explorer.models(), "models")["models"]));
   const Json found = answers_in(page);
   ASSERT_EQ(found.size(), 1u);
   EXPECT_EQ(found[0][0], "/api/run");
-  EXPECT_EQ(found[0][1], parse_json(request, "request"));
+  EXPECT_EQ(found[0][1], Json(parse_json(request, "request")));
   expect_same(found[0][2], answer);
   const std::int64_t run = answer["run"].get<std::int64_t>();
   ASSERT_GT(found[0][3].size(), 4u);
@@ -148,8 +148,9 @@ TEST_F(Recorded, ATextIsRecordedAsThePageWouldAsk) {
   Recording recording(kMuch);
   record_texts(explorer, recording, {"5 6 7 8"}, {}, kGoOn);
   const Json found = answers(recording);
-  EXPECT_EQ(found[0][1],
-            parse_json(R"({"candidates": 10, "model": 0, "text": "5 6 7 8", "vectors": true})", "request"));
+  EXPECT_EQ(
+      found[0][1],
+      Json(parse_json(R"({"candidates": 10, "model": 0, "text": "5 6 7 8", "vectors": true})", "request")));
   EXPECT_EQ(count(found, "/api/run"), 2u) << "and without a head";
   EXPECT_EQ(count(found, "/api/traps"), 5u);
   EXPECT_EQ(count(found, "/api/steps"), 4u);
