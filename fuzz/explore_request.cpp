@@ -1,7 +1,8 @@
-// What the page of heed explore sends: a request is read, or refused in one short line.
+// What the page of heed explore sends: a request is read, or refused in one short line. And model cards.
 #include <cstdlib>
 #include <string_view>
 
+#include "explore/model_card.h"
 #include "explore/run_request.h"
 #include "heed/error.h"
 #include "reader.h"
@@ -24,5 +25,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view text = heed::fuzz::text_of(data, size);
   check_request(text, heed::explore::parse_run_request);
   check_request(text, heed::explore::parse_ablation_request);
+  check_request(text, heed::explore::parse_flow_request);
+  check_request(text, heed::explore::parse_steps_request);
+  check_request(text, heed::explore::parse_traps_request);
+  for (const std::string& example : heed::explore::examples_in_card(text)) {
+    if (example.empty() || example.size() > 500) ::abort();
+  }
   return 0;
 }

@@ -1,6 +1,8 @@
-// GGUF files: the header, the config and the tokenizer made of the metadata, and the tensors.
+// GGUF files: the header, the config and the tokenizer made of the metadata, the tensors, and control
+// vectors.
 #include "heed/io/safetensors.h"
 #include "heed/models/registry.h"
+#include "heed/models/steering.h"
 #include "reader.h"
 #include "tokenizing.h"
 
@@ -14,6 +16,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       heed::fuzz::check(folder, [&] { files.get(name).to(heed::DType::f64); });
     }
   });
+  heed::fuzz::check(folder, [&] { heed::load_steering(path); });
   heed::fuzz::check(folder, [&] { heed::load_model(path); });
   heed::fuzz::check(folder, [&] { heed::fuzz::use(*heed::load_tokenizer(path)); });
   return 0;

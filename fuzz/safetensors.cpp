@@ -1,6 +1,7 @@
-// model.safetensors: the header, and every tensor it describes.
+// model.safetensors: the header, and every tensor it describes, and as steering vectors.
 #include "heed/io/safetensors.h"
 
+#include "heed/models/steering.h"
 #include "reader.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -12,5 +13,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       heed::fuzz::check(folder, [&] { file.get(info.name).to(heed::DType::f64); });
     }
   });
+  heed::fuzz::check(folder, [] { heed::load_steering(folder.path() / "model.safetensors"); });
   return 0;
 }

@@ -88,3 +88,35 @@ page_key() {
   local key="\"key\":\"$1\",\"code\":\"$1\",\"modifiers\":${2:-0},\"windowsVirtualKeyCode\":${3:-0}"
   page_call Input.dispatchKeyEvent "\"type\":\"rawKeyDown\",$key" && page_call Input.dispatchKeyEvent "\"type\":\"keyUp\",$key"
 }
+
+# axe_file: prints the path of axe-core's axe.min.js, which finds what people with disabilities cannot use. $HEED_AXE may name it;
+# else it is fetched once, from the package axe-playwright-python of PyPI. Fails where it cannot be had.
+axe_file() {
+  local version=0.1.8 kept=${XDG_CACHE_HOME:-$HOME/.cache}/heed folder
+  if [ -n "${HEED_AXE:-}" ]; then printf '%s' "$HEED_AXE"; return; fi
+  kept+=/axe-$version.min.js
+  if [ ! -s "$kept" ]; then
+    command -v pip3 >/dev/null && command -v unzip >/dev/null || return 1
+    folder=$(mktemp -d)
+    if timeout 60 pip3 download --quiet --no-deps --retries 1 --timeout 10 --dest "$folder" "axe-playwright-python==$version" >/dev/null 2>&1 &&
+      unzip -p "$folder"/*.whl '*/axe.min.js' >"$folder/axe.min.js" 2>/dev/null && [ -s "$folder/axe.min.js" ]; then
+      mkdir -p "${kept%/*}"
+      mv "$folder/axe.min.js" "$kept"
+    fi
+    rm -rf "$folder"
+    [ -s "$kept" ] || return 1
+  fi
+  printf '%s' "$kept"
+}
+
+# page_axe: sets page_result to what axe-core finds wrong on the page, as a JSON string: empty if nothing. Says once where it is skipped.
+page_axe() {
+  page_result='""'
+  if [ -z "${axe_path+known}" ]; then
+    axe_path=$(axe_file) || { axe_path=; echo "devtools: skipped: axe-core cannot be had here (pip3, unzip and a network, or HEED_AXE=axe.min.js)"; }
+  fi
+  if [ -z "$axe_path" ]; then return; fi
+  page_run "typeof axe" || return 1
+  if [ "$page_result" = '"undefined"' ]; then page_run "$(cat "$axe_path"); typeof axe" || return 1; fi
+  page_run "axe.run(document, { resultTypes: ['violations'] }).then(found => found.violations.map(one => one.id + ': ' + one.nodes.slice(0, 4).map(node => node.target.join(' ')).join(', ')).join('; '))"
+}

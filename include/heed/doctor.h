@@ -34,6 +34,8 @@ struct CheckedModel {
   std::string text = {};                 ///< for the loss by position; empty: none
   std::string reference = {};            ///< its translation, line by line, for an encoder-decoder
   std::vector<std::filesystem::path> adapters = {};  ///< directories of the adapters that the model has
+  /// The mean loss in nats that the model is known to have on the text, from another program say.
+  std::optional<double> expected_loss = {};
 };
 
 /// What one check found.

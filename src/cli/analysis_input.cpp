@@ -21,7 +21,7 @@ const char* AnalyzedModel::reads() const {
 
 AnalyzedModel load_analyzed(const ModelChoice& choice, const Globals& globals) {
   const LocatedModel located = locate_model(choice);
-  AnalyzedModel analyzed{load_model(located.directory, DType::f32, located.adapters)};
+  AnalyzedModel analyzed{load_model(located, DType::f32)};
   warn_of_unknown_settings(*analyzed.loaded, located.directory, globals);
   analyzed.model = analyzed.loaded.get();
   if (const auto* dual = dynamic_cast<const DualEncoderModel*>(analyzed.model))
@@ -144,15 +144,48 @@ AttentionKind analyzed_kind(const std::string& kind, const Model& model, const c
   return kinds[index_of_kind(!kind.empty() ? kind : decodes ? "decoder" : "encoder", names)];
 }
 
+std::string part_label(const StreamPart& part) {
+  if (part.layer < 0) return part.name == "embed_bias" ? "embed bias" : part.name;
+  const auto named = [&](const char* sublayer, const char* label) {
+    return part.name.starts_with(sublayer) ? std::optional<std::string>(label) : std::nullopt;
+  };
+  std::string sublayer =
+      named("self_attn", "attn")
+          .value_or(named("cross_attn", "cross").value_or(named("feed_forward", "ff").value_or(part.name)));
+  if (part.head >= 0)
+    return fmt::format("{} {}.{}", sublayer == "attn" ? "head" : sublayer, part.layer, part.head);
+  if (part.name.ends_with("_norm")) {
+    sublayer += " norm";
+  } else if (part.name.ends_with("_attn")) {
+    sublayer += " bias";
+  }
+  return fmt::format("{} {}", sublayer, part.layer);
+}
+
 void check_svg_file(const std::filesystem::path& file) {
   if (!file.empty() && file.extension() != ".svg")
     throw UsageError("--output: expected a file ending in .svg, got " + file.string());
 }
 
+void check_table_file(const std::filesystem::path& file) {
+  const std::string ending = file.extension().string();
+  if (!file.empty() && ending != ".svg" && ending != ".csv" && ending != ".npz")
+    throw UsageError("--output: expected a file ending in .svg, .csv or .npz, got " + file.string());
+}
+
+void add_table_output(CLI::App& command, std::filesystem::path& file) {
+  command
+      .add_option("--output,-o", file, "Write a figure, or the numbers of the table, as .csv or NumPy's .npz")
+      ->type_name("FILE.svg|.csv|.npz")
+      ->group("Output");
+}
+
 void show_tables(const std::vector<HeatTable>& tables, const HeatTable& figure, const std::string& json,
                  const std::filesystem::path& file, const Globals& globals) {
   if (!file.empty()) {
-    write_file(file, heat_table_svg(figure));
+    write_file(file, file.extension() == ".csv"   ? heat_table_csv(figure)
+                     : file.extension() == ".npz" ? heat_table_npz(figure)
+                                                  : heat_table_svg(figure));
     if (!globals.quiet) print_stderr("wrote " + file.string());
   }
   if (globals.json) {

@@ -9,6 +9,7 @@
 
 #include "cli/cli.h"
 #include "cli/model_commands.h"
+#include "heed/inspect/analysis.h"
 #include "heed/inspect/record.h"
 #include "heed/plot/heat_table.h"
 #include "tasks/file_input.h"
@@ -74,9 +75,17 @@ std::size_t index_of_kind(const std::string& kind, const std::vector<std::string
 /// UsageError for a kind that the model does not have, and Error, as `where`, for a recurrent model.
 AttentionKind analyzed_kind(const std::string& kind, const Model& model, const char* where);
 
+/// A part of the stream in a table: "head 5.1", "ff 3", "attn bias 3", "token".
+std::string part_label(const StreamPart& part);
+
 /// Throws UsageError unless the file is empty or ends in .svg.
 void check_svg_file(const std::filesystem::path& file);
-/// Prints the tables, or `json` where that is asked for, and writes the figure where there is a file.
+/// Throws UsageError unless the file is empty, a figure (.svg), or the numbers of a table (.csv, .npz).
+void check_table_file(const std::filesystem::path& file);
+/// Adds --output for them.
+void add_table_output(CLI::App& command, std::filesystem::path& file);
+/// Prints the tables, or `json` where that is asked for, and writes the figure or its numbers where there is
+/// a file.
 void show_tables(const std::vector<HeatTable>& tables, const HeatTable& figure, const std::string& json,
                  const std::filesystem::path& file, const Globals& globals);
 /// The same of a table that is its own figure.

@@ -7,6 +7,7 @@
 #include "cli/cli.h"
 #include "cli/input.h"
 #include "cli/lines.h"
+#include "cli/metric_options.h"
 #include "cli/model_commands.h"
 #include "cli/models.h"
 #include "cli/option_values.h"
@@ -39,7 +40,7 @@ struct AttendArguments {
   AttendRanges ranges;
   std::vector<std::string> show;  // empty: weights
   std::optional<std::int64_t> position;
-  std::string token;
+  ChosenToken chosen;
   ChosenPatch patch;
   std::optional<double> start;            // of a recording
   std::vector<std::string> images_texts;  // for an image, of a model of two towers
@@ -239,7 +240,7 @@ AttentionPicture attend(const AttendArguments& arguments, AttendInput input, con
     options.gradient = LogitChoice();
     picture.title += " (gradient of the similarity)";
   } else if (shows("gradient")) {
-    options.gradient = chosen_logit(arguments.position, arguments.token, input, source);
+    options.gradient = chosen_logit(arguments.position, arguments.chosen, input, source);
     picture.title += fmt::format(" (gradient of {} at {})", name_of(options.gradient->token, source),
                                  options.gradient->position);
   }
@@ -301,7 +302,7 @@ void show(const AttentionPicture& picture, const std::filesystem::path& file,
     std::erase(json, '\n');  // one value per line
     fmt::print("{}\n", json);
   } else {
-    fmt::print("{}", attention_terminal(picture, {terminal_width(100), color_stdout()}));
+    fmt::print("{}", attention_terminal(picture, {terminal_width(100), color_stdout(), light_terminal()}));
   }
   flush_results();
 }
@@ -324,7 +325,7 @@ void check_arguments(AttendArguments& arguments, const Globals& globals) {
   if (arguments.heads == "alignment" && writes(arguments, ".html"))
     throw UsageError("--heads: expected heads, all, mean or max for a page, got alignment");
   const bool gradient = arguments.shows("gradient");
-  if (!gradient && (arguments.position || !arguments.token.empty()))
+  if (!gradient && (arguments.position || arguments.chosen.given()))
     throw UsageError(std::string(arguments.position ? "--position" : "--token") + ": needs --show gradient");
 }
 
@@ -338,7 +339,7 @@ void run(AttendArguments arguments, const Globals& globals) {
   }
   const LocatedModel located = locate_model(arguments.model);
   const std::filesystem::path& directory = located.directory;
-  const auto model = load_model(directory, DType::f32, located.adapters);
+  const auto model = load_model(located, DType::f32);
   warn_of_unknown_settings(*model, directory, globals);
   // Tensors of images and sounds need none; token ids of a file are then shown as numbers.
   std::unique_ptr<Tokenizer> tokenizer;
@@ -375,6 +376,7 @@ void run(AttendArguments arguments, const Globals& globals) {
       continue;
     }
     const bool single = texts.size() == 1 || arguments.output.empty();
+    picture.model.name = title_of(arguments.model);
     show(picture, single ? arguments.output : numbered(arguments.output, i), arguments, globals);
   }
   failed.finish();
@@ -468,12 +470,9 @@ void add_attend(CLI::App& app, const Globals& globals) {
       ->transform(whole_number(0))
       ->type_name("N")
       ->group("Output");
-  command
-      ->add_option(
-          "--token", a->token,
-          "Token or id of that logit (default: the one that follows in the text, else the most probable)")
-      ->type_name("TOKEN")
-      ->group("Output");
+  add_token_options(*command, a->chosen,
+                    "Of that logit (default: the token that follows in the text, else the most probable)",
+                    "Output");
   command
       ->add_flag_function(
           "--ablate,!--no-ablate", [a](std::int64_t count) { a->ablate = count > 0; },

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "cli/cli.h"
+#include "cli/metric_options.h"
 #include "cli/pictures.h"
 #include "heed/generate/options.h"
 #include "heed/inspect/record.h"
@@ -161,10 +162,10 @@ void add_ablations(AttentionPicture& picture, const AttentionRecord& record,
                    const std::vector<std::int64_t>& heads, const AttendInput& input,
                    const AttendSource& source, bool shows_progress);
 
-/// The logit that --show gradient explains: at --position (the mask token's, else the last), of --token (the
-/// one that follows in the text, else the most probable); empty: none. Throws UsageError for those that do
-/// not exist, Error for a model without logits.
-LogitChoice chosen_logit(std::optional<std::int64_t> position, const std::string& token,
+/// The logit that --show gradient explains: at --position (the mask token's, else the last), of --token, --id
+/// or --label (the one that follows in the text, else the most probable); empty: none. Throws UsageError for
+/// those that do not exist, Error for a model without logits.
+LogitChoice chosen_logit(std::optional<std::int64_t> position, const ChosenToken& chosen,
                          const AttendInput& input, const AttendSource& source);
 
 /// The token or label that a logit is of.

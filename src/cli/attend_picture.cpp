@@ -12,6 +12,7 @@
 #include "heed/inspect/measures.h"
 #include "heed/ops/reduce.h"
 #include "heed/ops/shape.h"
+#include "heed/tasks/classify.h"
 #include "inspect/recorded_picture.h"
 #include "inspect/token_input.h"
 
@@ -29,6 +30,52 @@ std::vector<std::vector<Candidate>> candidates_of(const Tensor& logits, const At
     for (const inspect::RankedToken& one : row) step.push_back({name_of(one.id, source), one.probability});
   }
   return steps;
+}
+
+// The labels of the whole text with their probabilities; none of a regression.
+std::vector<Candidate> label_candidates(const EncoderModel& model, const Tensor& logits,
+                                        const AttendSource& source) {
+  const LabelFunction function = label_function(model);
+  std::vector<Candidate> labels;
+  if (function == LabelFunction::none) return labels;
+  const auto ranked = inspect::ranked_tokens(logits, kCandidates);
+  for (const inspect::RankedToken& one : ranked.front())
+    labels.push_back({name_of(one.id, source),
+                      function == LabelFunction::softmax ? one.probability : 1 / (1 + std::exp(-one.logit))});
+  return labels;
+}
+
+// The most probable answer in a text: of the best beginning the best end from there on.
+void add_span(PictureModel& answer, const AttentionRecord& record, const std::vector<std::string>& tokens) {
+  const auto scores = [&](const char* name) {
+    return reshape(record.outputs.at(name).to(DType::f32).contiguous(), {1, std::ssize(tokens)});
+  };
+  const auto starts = inspect::ranked_tokens(scores("start_logits"), 1).front();
+  const auto ends = inspect::ranked_tokens(scores("end_logits"), std::ssize(tokens)).front();
+  const auto end =
+      std::find_if(ends.begin(), ends.end(), [&](const auto& one) { return one.id >= starts[0].id; });
+  std::string text;
+  for (std::int64_t i = starts[0].id; i <= end->id; ++i)
+    text += (text.empty() ? "" : " ") + tokens[static_cast<std::size_t>(i)];
+  answer.answer = {{text, starts[0].probability * end->probability}};
+  answer.answer_position = starts[0].id;
+}
+
+// What the model is for and, of an encoder, what it answers.
+void add_model(AttentionPicture& picture, const AttentionRecord& record, const AttendInput& input,
+               const AttendSource& source) {
+  picture.model.task = inspect::task_of(source.model);
+  const auto* encoder = dynamic_cast<const EncoderModel*>(&source.model);
+  const auto tokens = picture.tokens.find("encoder");
+  if (encoder == nullptr || tokens == picture.tokens.end()) return;
+  const auto candidates = picture.candidates.find("encoder");
+  if (encoder->head() == EncoderHead::sequence && record.logits.defined())
+    picture.model.answer = label_candidates(*encoder, record.logits, source);
+  if (encoder->head() == EncoderHead::span && record.outputs.contains("start_logits") &&
+      record.outputs.at("start_logits").numel() == std::ssize(tokens->second.queries))
+    add_span(picture.model, record, tokens->second.queries);
+  if (input.mask_position && candidates != picture.candidates.end())
+    picture.model.answer = {candidates->second[static_cast<std::size_t>(*input.mask_position)].front()};
 }
 
 // The image or spectrogram whose parts are `keys`.
@@ -102,7 +149,7 @@ std::string name_of(std::int64_t token, const AttendSource& source) {
   return std::to_string(token);
 }
 
-LogitChoice chosen_logit(std::optional<std::int64_t> position, const std::string& token,
+LogitChoice chosen_logit(std::optional<std::int64_t> position, const ChosenToken& chosen,
                          const AttendInput& input, const AttendSource& source) {
   const Tensor logits = record_attention(source.model, input.tensors, {attention_kinds(source.model)}).logits;
   if (!logits.defined())
@@ -116,9 +163,11 @@ LogitChoice chosen_logit(std::optional<std::int64_t> position, const std::string
         fmt::format("--position: expected a position below {}, got {}", positions, choice.position));
   const auto at = static_cast<std::size_t>(choice.position);
   const bool follows = at < input.following.size() && input.following[at] >= 0 && logits.rank() == 3;
-  choice.token = !token.empty() ? token_id(token, source.tokenizer)
-                 : follows      ? input.following[at]
-                                : best_token(logits, choice.position);
+  const bool token = chosen.token && !chosen.id && !chosen.label && predicts_tokens(source);
+  choice.token = token            ? token_id(*chosen.token, source.tokenizer)
+                 : chosen.given() ? chosen_id(chosen, source.model, source.tokenizer)
+                 : follows        ? input.following[at]
+                                  : best_token(logits, choice.position);
   if (choice.token >= logits.size(logits.rank() - 1))
     throw UsageError(fmt::format("--token: expected an id below {}, got {}", logits.size(logits.rank() - 1),
                                  choice.token));
@@ -150,17 +199,21 @@ void add_page_facts(AttentionPicture& picture, const AttentionRecord& record, co
                     const AttendSource& source, std::int64_t most_vectors) {
   inspect::add_facts(picture, record, most_vectors);
   picture.mask_position = input.mask_position;
-  const bool tokens = record.logits.defined() && record.logits.rank() == 3 && predicts_tokens(source);
-  for (const auto& [kind, labels] : picture.tokens) {
-    const auto positions = static_cast<std::int64_t>(labels.queries.size());
+  const auto* encoder = dynamic_cast<const EncoderModel*>(&source.model);
+  const bool labels = encoder != nullptr && encoder->head() == EncoderHead::token;
+  const bool tokens =
+      record.logits.defined() && record.logits.rank() == 3 && (predicts_tokens(source) || labels);
+  for (const auto& [kind, shown] : picture.tokens) {
+    const auto positions = static_cast<std::int64_t>(shown.queries.size());
     const bool decodes =
         kind != "encoder" || dynamic_cast<const EncoderDecoderModel*>(&source.model) == nullptr;
     if (tokens && decodes && record.logits.size(1) == positions)
       picture.candidates[kind] = candidates_of(record.logits, source);
     if (kind == "encoder" || kind.starts_with("image") || kind.starts_with("pooling") ||
         (kind == "cross" && (input.sound.seconds > 0 || !input.words.empty())))
-      add_image(picture, input, source, static_cast<std::int64_t>(labels.keys.size()));
+      add_image(picture, input, source, static_cast<std::int64_t>(shown.keys.size()));
   }
+  add_model(picture, record, input, source);
 }
 
 AttentionPicture picture_over_image(AttentionPicture picture, const AttendInput& input,

@@ -410,7 +410,7 @@ CLI::App* add_model_bench(CLI::App& parent, const char* kind, const char* text, 
   auto a = std::make_shared<ModelArguments>();
   a->sizes = sizes;
   a->shape = shape;
-  auto* by_model = add_model_option(*command, a->model);
+  auto* by_model = add_stored_model_option(*command, a->model);
   auto* by_config =
       command->add_option("--config", a->config, "A config.json: random weights of its family and sizes")
           ->type_name("FILE")

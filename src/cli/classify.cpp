@@ -86,7 +86,7 @@ std::vector<std::string> prompts_of(const ClassifyArguments& arguments, const Gl
 void classify_by_labels(const ClassifyArguments& arguments, const Globals& globals) {
   const std::vector<std::string> prompts = prompts_of(arguments, globals);
   const LocatedModel located = locate_model(arguments.model);
-  const auto model = load_model(located.directory, weight_options(arguments.weights), located.adapters);
+  const auto model = load_model(located, weight_options(arguments.weights));
   const auto* dual = dynamic_cast<const DualEncoderModel*>(model.get());
   if (dual == nullptr)
     throw UsageError("--labels: expected a model of texts and images, such as CLIP, got " + kind_of(*model));

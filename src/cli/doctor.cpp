@@ -22,6 +22,7 @@ namespace {
 struct DoctorArguments {
   ModelChoice model;
   std::filesystem::path text, reference;
+  std::optional<double> expected_loss;
 };
 
 // Any of these makes a tokenizer, if not always a whole one.
@@ -44,7 +45,7 @@ std::unique_ptr<Tokenizer> tokenizer_of(const std::filesystem::path& directory, 
 // A folder without config.json is no model's; of any other, the files are checked even if they make no model.
 std::unique_ptr<Model> model_of(const LocatedModel& located, std::string& error) {
   try {
-    return load_model(located.directory, DType::f32, located.adapters);
+    return load_model(located, DType::f32);
   } catch (const Error& unloadable) {
     if (!std::filesystem::exists(located.directory / "config.json")) throw;
     error = unloadable.what();
@@ -102,6 +103,8 @@ void print_findings(const std::filesystem::path& directory, const Model* model,
 }
 
 void run(const DoctorArguments& a, const Globals& globals) {
+  if (a.expected_loss && a.text.empty())
+    throw UsageError("--expect-loss: needs --text FILE, on which the model has that loss");
   if (!a.reference.empty() && a.text.empty())
     throw UsageError("--reference: needs --text FILE, whose lines it translates");
   const LocatedModel located = locate_model(a.model);
@@ -116,6 +119,7 @@ void run(const DoctorArguments& a, const Globals& globals) {
     throw UsageError("--reference: expected an encoder-decoder, got " + kind_of(*model));
   const auto tokenizer = tokenizer_of(directory, tokenizer_error);
   CheckedModel checked{model.get(), error, tokenizer.get(), tokenizer_error, directory, text, reference};
+  checked.expected_loss = a.expected_loss;
   for (const AdapterSource& adapter : located.adapters) checked.adapters.push_back(adapter.directory);
   const auto results = examine(checked, globals.json ? nullptr : print_result);
   auto counts = count(results);
@@ -150,6 +154,13 @@ void add_doctor(CLI::App& app, const Globals& globals) {
                    "File with a translation of each line of --text, for an encoder-decoder")
       ->type_name("FILE")
       ->group("Input");
+  command
+      ->add_option(
+          "--expect-loss", a->expected_loss,
+          "Mean loss in nats that the model has on --text elsewhere; more than 1.05 times that fails")
+      ->check(CLI::PositiveNumber)
+      ->type_name("NATS")
+      ->group("Input");
   command->footer(
       "Prints a line for each check, and what to do about a warning or a failure. The exit status is 1 if a "
       "check\n"
@@ -158,6 +169,7 @@ void add_doctor(CLI::App& app, const Globals& globals) {
       "Examples:\n"
       "  heed doctor en-fr\n"
       "  heed doctor ./checkpoint --text held-out.txt\n"
+      "  heed doctor ./converted --text held-out.txt --expect-loss 2.31\n"
       "  heed doctor en-fr --text test.en --reference test.fr\n"
       "  heed doctor gpt2 --adapter runs/poems\n"
       "  heed doctor ./checkpoint --json");

@@ -313,6 +313,7 @@ void run(EmbedArguments arguments, const Globals& globals) {
   const std::filesystem::path& directory = located.directory;
   const std::filesystem::path transformer = transformer_directory(directory);
   const auto model = load_model_body(transformer, weight_options(arguments.weights), located.adapters);
+  steer_model(*model, located.steering);
   const std::vector<Task> tasks = tasks_of(*model);
   const bool reads_texts = !arguments.images || !arguments.queries.empty();
   for (const Task task : {Task::embed, Task::embed_images}) {

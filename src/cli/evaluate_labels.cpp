@@ -240,7 +240,7 @@ void evaluate_labels(const LabelEvaluation& arguments, const Globals& globals) {
   if (arguments.model.name.empty())
     throw UsageError("evaluate: missing --model, which --data and --tsv need");
   const LocatedModel located = locate_model(arguments.model);
-  const auto loaded = load_model(located.directory, weight_options(arguments.weights), located.adapters);
+  const auto loaded = load_model(located, weight_options(arguments.weights));
   const auto* model = dynamic_cast<const EncoderModel*>(loaded.get());
   const std::vector<Task> tasks = tasks_of(*loaded);
   const auto has = [&](Task task) { return !tasks.empty() && tasks.front() == task; };

@@ -8,6 +8,7 @@
 #include "cli/signals.h"
 #include "cli/terminal.h"
 #include "explore/application.h"
+#include "explore/model_card.h"
 #include "heed/canceled.h"
 #include "heed/generate/options.h"
 #include "heed/io/json.h"
@@ -27,7 +28,7 @@ struct ExploreArguments {
 explore::ExploredModel open_explored(const ModelChoice& choice, const Globals& globals) {
   const std::string& name = choice.name;
   const LocatedModel located = locate_model(choice);
-  auto model = load_model(located.directory, DType::f32, located.adapters);
+  auto model = load_model(located, DType::f32);
   warn_of_unknown_settings(*model, located.directory, globals);
   std::unique_ptr<Tokenizer> tokenizer;
   try {
@@ -43,8 +44,10 @@ explore::ExploredModel open_explored(const ModelChoice& choice, const Globals& g
   std::string title = std::filesystem::exists(name) ? shown : name;
   for (const std::string& adapter : choice.adapters) title += " + " + adapter;
   tasks::FileProcessor processor = tasks::load_file_processor(model->input(), located.directory);
-  return {std::move(title), std::move(model), std::move(tokenizer),
-          load_generation_options(located.directory), std::move(processor)};
+  explore::ExploredModel explored{std::move(title), std::move(model), std::move(tokenizer),
+                                  load_generation_options(located.directory), std::move(processor)};
+  explored.show_examples(explore::examples_of(located.directory));
+  return explored;
 }
 
 std::string address_of(const server::HttpServer& server, const std::string& host, const std::string& token) {

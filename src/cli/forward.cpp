@@ -159,7 +159,7 @@ void run(const ForwardArguments& arguments, const Globals& globals) {
   const std::filesystem::path& directory = located.directory;
   if (arguments.gradients && weight_options(arguments.weights).dtype != DType::f32)
     throw UsageError("--gradients: expected weights in f32, got --dtype " + arguments.weights.dtype);
-  const auto model = load_model(directory, weight_options(arguments.weights), located.adapters);
+  const auto model = load_model(located, weight_options(arguments.weights));
   warn_of_unknown_settings(*model, directory, globals);
   const TextTensors texts = arguments.input.empty() ? encode_texts(arguments, *model, directory, globals)
                                                     : TextTensors{{}, {{"format", "pt"}}};

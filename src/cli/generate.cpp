@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "cli/cli.h"
+#include "cli/generated_taps.h"
 #include "cli/generation_arguments.h"
 #include "cli/hypotheses.h"
 #include "cli/lines.h"
@@ -16,6 +17,7 @@
 #include "cli/terminal.h"
 #include "heed/canceled.h"
 #include "heed/generate/complete.h"
+#include "heed/io/safetensors.h"
 #include "heed/text/tokenizer.h"
 
 namespace heed::cli {
@@ -27,6 +29,8 @@ struct GenerateArguments : TaskArguments {
   std::vector<std::string> stop;
   bool full_text = false;
   GenerationArguments generation;
+  std::vector<std::string> taps;
+  std::filesystem::path tapped, replacements;
 };
 
 struct GenerateSession {
@@ -110,7 +114,7 @@ void continue_without_tokenizer(const GenerateSession& session,
                                 const std::vector<std::vector<std::int64_t>>& prompts) {
   const CompleteOptions& options = session.options;
   const auto found = search_prompts(*session.model, prompts, options.generation, options.task.batch_tokens,
-                                    {.stop = options.task.stop});
+                                    {.taps = options.taps, .stop = options.task.stop});
   for (std::size_t i = 0; i < found.size(); ++i) {
     const Hypothesis& best = found[i].front();
     if (best.finish_reason == FinishReason::positions)
@@ -143,15 +147,52 @@ void continue_ids(GenerateSession& session) {
   for (std::size_t i = 0; i < found.size(); ++i) print_completions(session, i, text_of(prompts[i]), found[i]);
 }
 
+// Taps are those of one row of tokens.
+void check_taps(const GenerateArguments& a, const GenerationOptions& generation) {
+  if (a.taps.empty() && a.replacements.empty()) return;
+  if (a.taps.empty() != a.tapped.empty())
+    throw UsageError("--taps: expected --taps and --taps-output together, got one of them");
+  const char* option = a.taps.empty() ? "--replace" : "--taps";
+  if (a.texts.size() + a.prompts.size() + a.prompt_ids.size() != 1)
+    throw UsageError(fmt::format("{}: expected one prompt as an argument, got {}", option,
+                                 a.texts.size() + a.prompts.size() + a.prompt_ids.size()));
+  if (generation.num_beams > 1 || generation.num_return_sequences > 1)
+    throw UsageError(std::string(option) +
+                     ": expected one continuation without beams, got --num-beams or --num-return-sequences");
+}
+
+void continue_prompts(GenerateSession& session) {
+  session.arguments.prompt_ids.empty() ? continue_lines(session) : continue_ids(session);
+}
+
+void continue_tapped(GenerateSession& session, const std::vector<TapRequest>& requests) {
+  GeneratedTaps generated;
+  if (!session.arguments.replacements.empty()) generated.replace(session.arguments.replacements);
+  generated.record(requests);
+  session.options.taps = &generated.taps();
+  continue_prompts(session);
+  generated.taps().require_all_fired();
+  if (requests.empty()) return;
+  std::vector<NamedTensor> values;
+  const TensorMap recorded = generated.recorded();
+  for (const auto& [name, value] : recorded) values.push_back({name, value});
+  std::map<std::string, std::string> metadata{{"format", "pt"}};
+  add_tap_names(recorded, metadata);
+  save_safetensors(session.arguments.tapped, values, metadata);
+  if (!session.globals.quiet) print_stderr("wrote " + session.arguments.tapped.string());
+}
+
 void run(const GenerateArguments& arguments, const Globals& globals) {
   const bool text = !arguments.texts.empty() || !arguments.prompts.empty();
   if (text && !arguments.prompt_ids.empty())
     throw UsageError("generate: expected text or --prompt-ids, got both");
+  const std::vector<TapRequest> requests = parse_taps(arguments.taps, "--taps");
   const LocatedModel located = locate_model(arguments.model);
   const std::filesystem::path& directory = located.directory;
   GenerateSession session{arguments, globals, nullptr, nullptr, {}};
   session.options.generation = arguments.generation.load(directory, globals);
   session.options.stop_strings = arguments.stop;
+  check_taps(arguments, session.options.generation);
   for (const std::string& stop : arguments.stop) {
     if (stop.empty()) throw UsageError("--stop: expected a text, got an empty one");
   }
@@ -166,8 +207,8 @@ void run(const GenerateArguments& arguments, const Globals& globals) {
     if (arguments.prompt_ids.empty() || !globals.json || !arguments.stop.empty() || arguments.full_text)
       throw;
   }
-  if (arguments.prompt_ids.empty()) return continue_lines(session);
-  continue_ids(session);
+  const bool listens = !requests.empty() || !arguments.replacements.empty();
+  listens ? continue_tapped(session, requests) : continue_prompts(session);
 }
 
 }  // namespace
@@ -192,6 +233,25 @@ void add_generate(CLI::App& app, const Globals& globals) {
       ->group("Generation: lengths");
   a->generation.add_to(*command);
   command->add_flag("--full-text", a->full_text, "Print the prompt before its continuation")->group("Output");
+  command
+      ->add_option(
+          "--replace", a->replacements,
+          "Safetensors file with tensors named like taps, whose values they replace at the positions "
+          "that they have")
+      ->type_name("FILE")
+      ->group("Input");
+  CLI::Option* taps =
+      command
+          ->add_option("--taps", a->taps,
+                       "Also write these values, of the positions of prompt and continuation: "
+                       "decoder.layers.*.self_attn.weights[heads=3]")
+          ->allow_extra_args(false)
+          ->type_name("PATTERN")
+          ->group("Output");
+  command->add_option("--taps-output", a->tapped, "Safetensors file to write the values of --taps to")
+      ->needs(taps)
+      ->type_name("FILE")
+      ->group("Output");
   command->footer(
       std::string(kGenerationNote) +
       "Examples:\n"

@@ -3,13 +3,18 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <utility>
 
 #include "cli/analysis_input.h"
 #include "cli/cli.h"
 #include "cli/input.h"
+#include "cli/metric_options.h"
 #include "cli/option_values.h"
+#include "cli/prompts.h"
 #include "cli/task_arguments.h"
 #include "cli/terminal.h"
+#include "heed/inspect/ablation.h"
 #include "heed/inspect/analysis.h"
 #include "heed/inspect/record.h"
 #include "heed/io/json.h"
@@ -21,13 +26,26 @@ namespace {
 struct HeadsArguments {
   std::vector<std::string> texts;
   std::string file;
+  std::filesystem::path prompts;
   std::optional<std::string> target;
   std::optional<std::int64_t> repeat;
   std::vector<std::string> separators;
   std::string kind;
-  bool ablate = false;
+  bool ablate = false, feed_forward = false;
+  std::optional<std::string> ablation;
+  std::string reference, remove;
+  MetricArguments metric;
   ModelChoice model;
   std::filesystem::path output;
+
+  bool ablates() const { return ablate || feed_forward || ablation.has_value(); }
+  bool measures_metric() const { return ablates() || !remove.empty(); }
+};
+
+// What is read: the texts or files, with what is measured of each where heads are ablated.
+struct HeadsInput {
+  std::vector<TensorMap> inputs;
+  std::vector<MeasuredInput> measured;
 };
 
 // A sequence of random ids, twice: what an induction head needs.
@@ -42,42 +60,130 @@ std::vector<std::int64_t> repeated_ids(const AnalyzedModel& loaded, std::int64_t
   return ids;
 }
 
-// The labels are those that the model predicts.
-std::vector<TensorMap> head_files(const HeadsArguments& a, const AnalyzedModel& loaded,
-                                  const Globals& globals) {
-  std::vector<std::string> files =
-      a.file.empty() ? read_texts(file_arguments(a.texts), globals.quiet) : read_lines(a.file, globals.quiet);
-  std::erase_if(files, [](const std::string& file) { return file.empty(); });
-  std::vector<TensorMap> inputs;
-  for (const std::string& file : files) {
-    TensorMap& input = inputs.emplace_back(analyzed_file(loaded, file).inputs);
-    if (!a.ablate) continue;
-    labels_of(loaded, "--ablate");
-    input["labels"] = Tensor::from(std::vector<std::int64_t>{predicted_label(loaded, input)}, {1});
+std::vector<std::string> without_empty(std::vector<std::string> lines) {
+  std::erase_if(lines, [](const std::string& line) { return line.empty(); });
+  return lines;
+}
+
+TensorMap text_inputs(const AnalyzedModel& loaded, const std::string& text,
+                      const std::optional<std::string>& target) {
+  const bool both = dynamic_cast<const EncoderDecoderModel*>(loaded.model) != nullptr;
+  return analyzed_text(loaded, text, both ? target.value_or(text) : target).inputs;
+}
+
+// What is measured of a text or file: the metric of the options, or of its row of --prompts.
+MeasuredInput measured_input(const HeadsArguments& a, const AnalyzedModel& loaded, const TensorMap& inputs,
+                             const Prompt* prompt) {
+  MeasuredInput measured{inputs, prompt != nullptr ? metric_of(*prompt, a.metric, loaded, MetricKind::loss)
+                                                   : chosen_metric(a.metric, loaded, MetricKind::loss)};
+  if (!measured.metric.position && !loaded.reads_files())
+    measured.metric.position = usual_position(loaded, inputs.at("input_ids").to_vector<std::int64_t>());
+  if (measured.metric.kind == MetricKind::loss && !measured.metric.token) add_labels(loaded, measured.inputs);
+  return measured;
+}
+
+HeadsInput heads_input(const HeadsArguments& a, const AnalyzedModel& loaded, const Globals& globals) {
+  HeadsInput input;
+  const auto add = [&](const TensorMap& inputs, const Prompt* prompt = nullptr) {
+    input.inputs.push_back(inputs);
+    if (a.measures_metric()) input.measured.push_back(measured_input(a, loaded, inputs, prompt));
+  };
+  if (loaded.reads_files()) {
+    if (a.measures_metric()) labels_of(loaded, "--ablate");
+    for (const std::string& file :
+         without_empty(a.file.empty() ? read_texts(file_arguments(a.texts), globals.quiet)
+                                      : read_lines(a.file, globals.quiet)))
+      add(analyzed_file(loaded, file).inputs);
+  } else if (a.repeat) {
+    if (dynamic_cast<const EncoderDecoderModel*>(loaded.model) != nullptr)
+      throw UsageError("--repeat: expected a model with one stack, got " + loaded.model->family());
+    add(analyzed_ids(repeated_ids(loaded, *a.repeat, globals.seed.value_or(0))).inputs);
+  } else if (!a.prompts.empty()) {
+    for (const Prompt& prompt : read_prompts(a.prompts))
+      add(text_inputs(loaded, prompt.clean, prompt.target ? prompt.target : a.target), &prompt);
+  } else {
+    for (const std::string& text : without_empty(a.file.empty() ? read_texts(a.texts, globals.quiet)
+                                                                : read_lines(a.file, globals.quiet)))
+      add(text_inputs(loaded, text, a.target));
   }
+  return input;
+}
+
+// The texts or files of --reference.
+std::vector<TensorMap> reference_inputs(const HeadsArguments& a, const AnalyzedModel& loaded,
+                                        const Globals& globals) {
+  std::vector<TensorMap> inputs;
+  if (a.reference.empty()) return inputs;
+  for (const std::string& line : without_empty(read_lines(a.reference, globals.quiet)))
+    inputs.push_back(loaded.reads_files() ? analyzed_file(loaded, line).inputs
+                                          : text_inputs(loaded, line, a.target));
+  if (inputs.empty()) throw Error(a.reference + ": expected at least one text, got none");
   return inputs;
 }
 
-std::vector<TensorMap> head_texts(const HeadsArguments& a, const AnalyzedModel& loaded,
-                                  const Globals& globals) {
-  const auto* both = dynamic_cast<const EncoderDecoderModel*>(loaded.model);
-  std::vector<TensorMap> inputs;
-  if (a.repeat) {
-    if (both != nullptr)
-      throw UsageError("--repeat: expected a model with one stack, got " + loaded.model->family());
-    inputs.push_back(analyzed_ids(repeated_ids(loaded, *a.repeat, globals.seed.value_or(0))).inputs);
-  } else {
-    std::vector<std::string> texts =
-        a.file.empty() ? read_texts(a.texts, globals.quiet) : read_lines(a.file, globals.quiet);
-    std::erase_if(texts, [](const std::string& text) { return text.empty(); });
-    for (const std::string& text : texts)
-      inputs.push_back(
-          analyzed_text(loaded, text, both != nullptr ? a.target.value_or(text) : a.target).inputs);
+// "5.1,6.0,3.ff"
+std::vector<Component> removed_components(const std::string& list, const AttentionKind& kind) {
+  std::vector<Component> components;
+  for (std::size_t begin = 0, end = 0; begin <= list.size() && !list.empty(); begin = end + 1) {
+    end = std::min(list.find(',', begin), list.size());
+    const std::string name = list.substr(begin, end - begin);
+    const std::size_t dot = name.find('.');
+    Component one{.stack = kind.stack, .part = kind.part, .layer = -1, .head = -1};
+    const std::string head = dot == std::string::npos ? "" : name.substr(dot + 1);
+    if (head == "ff") one.part = "feed_forward";
+    if (!parse_number(name.substr(0, dot), one.layer) || one.layer < 0 ||
+        (head != "ff" && (!parse_number(head, one.head) || one.head < 0)))
+      throw UsageError(
+          "--remove: expected heads LAYER.HEAD and feed-forward networks LAYER.ff, as 5.1,6.0, "
+          "got " +
+          name);
+    components.push_back(one);
   }
-  if (a.ablate && both == nullptr) {
-    for (TensorMap& text : inputs) text["labels"] = text.at("input_ids");
+  return components;
+}
+
+// What heads and feed-forward networks do for the metric.
+struct Importances {
+  std::vector<Component> components = {};
+  std::vector<Estimate> importance = {};  // of each component
+  Estimate whole = {}, removed = {};
+  LogitMetric metric = {};
+  bool has_errors = false;  // of several texts
+};
+
+AblationOptions ablation_options(const HeadsArguments& a, const HeadsInput& input, const AttentionKind& kind,
+                                 const AnalyzedModel& loaded, const Globals& globals) {
+  AblationOptions options{.replacement = a.ablation == "mean"       ? Replacement::mean
+                                         : a.ablation == "resample" ? Replacement::resample
+                                                                    : Replacement::zero,
+                          .seed = globals.seed.value_or(0),
+                          .removed = removed_components(a.remove, kind)};
+  if (a.ablates())
+    options.each =
+        components_of(*loaded.model, input.measured.front(), kind.stack, kind.part, a.feed_forward, "heads");
+  return options;
+}
+
+Importances importances(const HeadsArguments& a, const HeadsInput& input, const AttentionKind& kind,
+                        const AnalyzedModel& loaded, const Globals& globals) {
+  AblationOptions options = ablation_options(a, input, kind, loaded, globals);
+  const std::vector<TensorMap> reference = reference_inputs(a, loaded, globals);
+  options.reference = reference;
+  Progress progress(globals.quiet);
+  options.progress = [&](std::int64_t done, std::int64_t total) { progress.show(done, total, "ablations"); };
+  const AblationResult result = measure_ablations(*loaded.model, input.measured, options);
+  progress.finish();
+  Importances found{.components = options.each,
+                    .whole = estimate_of(result.whole, result.weights),
+                    .removed = estimate_of(result.removed, result.weights),
+                    .metric = input.measured.front().metric,
+                    .has_errors = input.measured.size() > 1};
+  for (std::size_t i = 0; i < options.each.size(); ++i) {
+    Estimate one = estimate_of(result.effect(i), result.weights);
+    one.mean *= sign_of_harm(found.metric.kind);
+    found.importance.push_back(one);
   }
-  return inputs;
+  return found;
 }
 
 struct Column {
@@ -124,7 +230,51 @@ void add_column(HeatTable& table, const std::string& name, const std::vector<dou
   for (std::size_t i = 0; i < values.size(); ++i)
     table.cells[i].push_back({fmt::format("{:.3f}", values[i]),
                               share || largest == 0 ? values[i] : values[i] / largest,
-                              fmt::format("head {}, {}: {:.5f}", table.rows[i], name, values[i])});
+                              fmt::format("head {}, {}: {:.5f}", table.rows[i], name, values[i]), values[i]});
+}
+
+// The importance of every component; rows of feed-forward networks have nothing else.
+void add_importance(HeatTable& table, const Importances& found) {
+  double largest = 0;
+  for (const Estimate& one : found.importance) largest = std::max(largest, std::abs(one.mean));
+  std::map<std::string, std::size_t> rows;
+  for (std::size_t i = 0; i < table.rows.size(); ++i) rows[table.rows[i]] = i;
+  const std::size_t before = table.columns.size();
+  table.columns.emplace_back("importance");
+  for (std::size_t i = 0; i < found.components.size(); ++i) {
+    const Component& c = found.components[i];
+    const Estimate& one = found.importance[i];
+    const std::string name =
+        c.head < 0 ? fmt::format("{}.ff", c.layer) : fmt::format("{}.{}", c.layer, c.head);
+    if (rows.emplace(name, table.rows.size()).second) {
+      table.rows.push_back(name);
+      table.cells.emplace_back(before, HeatCell{"", 0});
+    }
+    const std::string text = found.has_errors ? fmt::format("{:.3f} ± {:.3f}", one.mean, one.error)
+                                              : fmt::format("{:.3f}", one.mean);
+    HeatCell cell{text, largest > 0 ? one.mean / largest : 0,
+                  fmt::format("{}, importance: {:.5f}", name, one.mean), one.mean};
+    if (found.has_errors) cell.error = one.error;
+    table.cells[rows.at(name)].push_back(cell);
+  }
+}
+
+// What the importance is of, and what is removed.
+std::string metric_legend(const Importances& found, const HeadsArguments& a, const AnalyzedModel& loaded) {
+  const auto number = [&](const Estimate& one) {
+    return found.has_errors ? fmt::format("{:.3f} ± {:.3f}", one.mean, one.error)
+                            : fmt::format("{:.3f}", one.mean);
+  };
+  const std::string metric =
+      a.prompts.empty() ? text_of(found.metric, loaded) : text_of({.kind = found.metric.kind}, loaded);
+  std::string legend = metric + " " + number(found.whole);
+  if (!a.remove.empty()) legend += fmt::format(", without {} {}", a.remove, number(found.removed));
+  if (!a.ablates()) return legend;
+  const char* by = a.ablation == "mean"       ? "its mean"
+                   : a.ablation == "resample" ? "that for another text"
+                                              : "zeros";
+  return legend + fmt::format("; importance: how much this {} with {} in the place of the output",
+                              sign_of_harm(found.metric.kind) > 0 ? "grows" : "falls", by);
 }
 
 HeatTable heads_table(const std::vector<HeadMeasures>& heads, const Measured& measured) {
@@ -147,19 +297,28 @@ HeatTable heads_table(const std::vector<HeadMeasures>& heads, const Measured& me
     for (const HeadMeasures& head : heads) values.push_back(head.*column.value);
     add_column(table, column.name, values, column.share);
   }
-  if (heads.front().importance) {
-    std::vector<double> values;
-    for (const HeadMeasures& head : heads) values.push_back(*head.importance);
-    add_column(table, "importance", values, false);
-  }
-  const auto noted = [](const HeadMeasures& head) { return !note_of(head).empty(); };
-  if (std::none_of(heads.begin(), heads.end(), noted)) return table;
-  table.columns.emplace_back("note");
-  for (std::size_t i = 0; i < heads.size(); ++i) table.cells[i].push_back({note_of(heads[i]), 0});
   return table;
 }
 
-std::string heads_json(const std::vector<HeadMeasures>& heads, const Measured& measured) {
+// A last column, where there is anything to note.
+void add_notes(HeatTable& table, const std::vector<HeadMeasures>& heads) {
+  const auto noted = [](const HeadMeasures& head) { return !note_of(head).empty(); };
+  if (std::none_of(heads.begin(), heads.end(), noted)) return;
+  table.columns.emplace_back("note");
+  for (std::size_t i = 0; i < table.rows.size(); ++i)
+    table.cells[i].push_back({i < heads.size() ? note_of(heads[i]) : "", 0});
+}
+
+void write_importance(JsonWriter& json, const Importances& found, std::size_t i) {
+  json.field("importance", found.importance[i].mean);
+  if (found.has_errors) json.field("importance_error", found.importance[i].error);
+}
+
+std::string heads_json(const std::vector<HeadMeasures>& heads, const Measured& measured,
+                       const std::optional<Importances>& found) {
+  std::map<std::pair<std::int64_t, std::int64_t>, std::size_t> components;
+  for (std::size_t i = 0; found && i < found->components.size(); ++i)
+    components[{found->components[i].layer, found->components[i].head}] = i;
   JsonWriter json;
   json.begin_array();
   for (const HeadMeasures& head : heads) {
@@ -169,14 +328,21 @@ std::string heads_json(const std::vector<HeadMeasures>& heads, const Measured& m
         .field("nearest", head.nearest)
         .field("nearest_distance", head.nearest_distance);
     json.field("redundant", head.redundant);
-    if (head.importance) json.field("importance", *head.importance);
+    const auto own = components.find({head.layer, head.head});
+    if (own != components.end()) write_importance(json, *found, own->second);
+    json.end_object();
+  }
+  for (const auto& [place, i] : components) {
+    if (place.second >= 0) continue;
+    json.begin_object().field("layer", place.first).field("part", "feed_forward");
+    write_importance(json, *found, i);
     json.end_object();
   }
   return json.end_array().text();
 }
 
 HeadsOptions heads_options(const HeadsArguments& a, const AttentionKind& kind, const Tokenizer* known) {
-  HeadsOptions options{.stack = kind.stack, .part = kind.part, .separators = {}, .ablate = a.ablate};
+  HeadsOptions options{.stack = kind.stack, .part = kind.part, .separators = {}};
   if (known == nullptr) return options;  // of files
   const Tokenizer& tokenizer = *known;
   for (const auto& id : {tokenizer.bos_id(), tokenizer.eos_id(), tokenizer.sep_id(), tokenizer.cls_id()}) {
@@ -187,24 +353,32 @@ HeadsOptions heads_options(const HeadsArguments& a, const AttentionKind& kind, c
   return options;
 }
 
+void check_arguments(const HeadsArguments& a) {
+  check_table_file(a.output);
+  const int given = !a.texts.empty() + !a.file.empty() + a.repeat.has_value() + !a.prompts.empty();
+  const char* option = a.repeat ? "--repeat" : !a.prompts.empty() ? "--prompts" : "--text";
+  if (given > 1)
+    throw UsageError(fmt::format("{0}: expected texts or {0}{1}, got both", option, a.repeat ? "" : " FILE"));
+  if (!a.reference.empty() && (!a.ablation || a.ablation == "zero"))
+    throw UsageError("--reference: needs --ablation mean or resample");
+  const MetricArguments& m = a.metric;
+  if (!a.measures_metric() && (m.metric || m.chosen.given() || m.other || m.position))
+    throw UsageError("--metric: needs --ablate or --remove");
+}
+
 void run(const HeadsArguments& a, const Globals& globals) {
-  check_svg_file(a.output);
-  if (!a.file.empty() && !a.texts.empty())
-    throw UsageError("--text: expected texts or --text FILE, got both");
-  if (a.repeat && (!a.file.empty() || !a.texts.empty()))
-    throw UsageError("--repeat: expected texts or --repeat, got both");
+  check_arguments(a);
   const AnalyzedModel loaded = load_analyzed(a.model, globals);
   const AttentionKind kind = analyzed_kind(a.kind, *loaded.model, "heads");
   refuse_text_option(loaded, "--target", a.target.has_value());
   refuse_text_option(loaded, "--repeat", a.repeat.has_value());
+  refuse_text_option(loaded, "--prompts", !a.prompts.empty());
   refuse_text_option(loaded, "--separator", !a.separators.empty());
-  const std::vector<TensorMap> texts =
-      loaded.reads_files() ? head_files(a, loaded, globals) : head_texts(a, loaded, globals);
-  HeadsOptions options = heads_options(a, kind, loaded.tokenizer.get());
-  Progress progress(globals.quiet);
-  options.progress = [&](std::int64_t done, std::int64_t total) { progress.show(done, total, "heads"); };
-  const std::vector<HeadMeasures> heads = measure_heads(*loaded.model, texts, options);
-  progress.finish();
+  const HeadsInput input = heads_input(a, loaded, globals);
+  const std::vector<HeadMeasures> heads =
+      measure_heads(*loaded.model, input.inputs, heads_options(a, kind, loaded.tokenizer.get()));
+  std::optional<Importances> found;
+  if (a.measures_metric()) found = importances(a, input, kind, loaded, globals);
   warn_of_non_finite(*loaded.model,
                      std::all_of(heads.begin(), heads.end(),
                                  [](const HeadMeasures& head) {
@@ -213,12 +387,16 @@ void run(const HeadsArguments& a, const Globals& globals) {
                      globals);
   const Measured measured{kind, loaded};
   HeatTable table = heads_table(heads, measured);
-  table.subtitle =
-      subtitle_of(a.model, a.repeat              ? fmt::format("{} random tokens, twice", *a.repeat)
-                           : !a.file.empty()     ? a.file
-                           : a.texts.size() == 1 ? a.texts.front()
-                                                 : fmt::format("{} {}s", texts.size(), loaded.reads()));
-  show_table(table, heads_json(heads, measured), a.output, globals);
+  if (a.ablates()) add_importance(table, *found);
+  if (found) table.legend = metric_legend(*found, a, loaded) + "; " + table.legend;
+  add_notes(table, heads);
+  table.subtitle = subtitle_of(a.model, a.repeat ? fmt::format("{} random tokens, twice", *a.repeat)
+                                        : !a.prompts.empty() ? a.prompts.string()
+                                        : !a.file.empty()    ? a.file
+                                        : a.texts.size() == 1
+                                            ? a.texts.front()
+                                            : fmt::format("{} {}s", input.inputs.size(), loaded.reads()));
+  show_table(table, heads_json(heads, measured, found), a.output, globals);
 }
 
 }  // namespace
@@ -232,6 +410,12 @@ void add_heads(CLI::App& app, const Globals& globals) {
       "Texts, or files for a model of images or sounds, - for one on stdin; without any, the lines of stdin");
   command->add_option("--text", a->file, "File with a text, or the name of a file, in each line")
       ->type_name("FILE")
+      ->group("Input");
+  command
+      ->add_option("--prompts", a->prompts,
+                   "Instead of texts: rows with clean, and A and B for --token and --other; means have a "
+                   "standard error")
+      ->type_name("FILE.jsonl|.tsv|.csv")
       ->group("Input");
   command
       ->add_option("--target", a->target,
@@ -259,18 +443,42 @@ void add_heads(CLI::App& app, const Globals& globals) {
       ->type_name("TOKEN")
       ->group("Output");
   command
-      ->add_flag(
-          "--ablate", a->ablate,
-          "Also the importance of each head: by how much the loss, of a classifier that of the label it "
-          "predicts, increases when its output is 0")
-      ->group("Output");
-  command->add_option("--output,-o", a->output, "Write a figure")->type_name("FILE.svg")->group("Output");
+      ->add_flag("--ablate", a->ablate,
+                 "Also the importance of each head: by how much --metric gets worse without its output")
+      ->group("Ablation");
+  accept_words(
+      command->add_option("--ablation", a->ablation,
+                          "What stands in the place of an output (implies --ablate): zeros, its mean over "
+                          "all positions of the --reference texts, or its values for another "
+                          "of these, drawn with --seed (default: zero)"),
+      {"zero", "mean", "resample"})
+      ->group("Ablation");
+  command
+      ->add_option("--reference", a->reference,
+                   "File with a text, or the name of a file, in each line (default: the measured texts)")
+      ->type_name("FILE")
+      ->group("Ablation");
+  command
+      ->add_flag("--feed-forward", a->feed_forward,
+                 "Ablate feed-forward networks too: what they add to the stream (implies --ablate)")
+      ->group("Ablation");
+  command
+      ->add_option("--remove", a->remove,
+                   "Heads and feed-forward networks that are ablated together, beside each other one")
+      ->type_name("L.H,L.ff,...")
+      ->group("Ablation");
+  add_metric_options(*command, a->metric,
+                     "the loss per token; of a classifier, that of the label it predicts");
+  add_table_output(*command, a->output);
   command->footer(
       "Examples:\n"
       "  heed heads --model gpt2 \"The cat sat on the mat. The cat slept.\"\n"
       "  heed heads --model gpt2 --repeat 50 --output heads.svg\n"
       "  heed heads --model ./vit photo.jpg --ablate\n"
-      "  heed heads --model gpt2 --text lines.txt --ablate --json");
+      "  heed heads --model gpt2 --text lines.txt --ablation mean --reference corpus.txt --json\n"
+      "  heed heads --model gpt2 \"The capital of France is\" --remove 5.1,6.0 --metric probability --token "
+      "\" Paris\"\n"
+      "  heed heads --model gpt2 --prompts prompts.tsv --ablate --feed-forward --output importance.csv");
   command->callback([a, &globals] { run(*a, globals); });
 }
 

@@ -5,11 +5,14 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <utility>
 
 #include "cli/analysis_input.h"
 #include "cli/cli.h"
 #include "cli/input.h"
+#include "cli/metric_options.h"
 #include "cli/option_values.h"
+#include "cli/prompts.h"
 #include "cli/task_arguments.h"
 #include "files/input_file.h"
 #include "heed/inspect/analysis.h"
@@ -20,8 +23,9 @@ namespace heed::cli {
 namespace {
 
 struct LensArguments {
-  std::string text;
-  std::optional<std::string> target, token;
+  std::optional<std::string> text, target, other;
+  std::filesystem::path prompts;
+  ChosenToken chosen;
   std::optional<std::int64_t> position;
   ModelChoice model;
   std::int64_t top_k = 1;
@@ -42,8 +46,9 @@ std::string lens_tooltip(const Tokenizer& tokenizer, const std::vector<TokenProb
 }
 
 HeatTable lens_table(const std::vector<LensLayer>& layers, const std::vector<std::string>& tokens,
-                     const Tokenizer& tokenizer) {
-  HeatTable table{.title = "Logit lens: what each layer would predict next",
+                     const Tokenizer& tokenizer, bool masked) {
+  HeatTable table{.title = std::string("Logit lens: what each layer would predict ") +
+                           (masked ? "in each place" : "next"),
                   .rows_title = "token",
                   .legend = "columns: the input of the first layer, and the output of each",
                   .shade_legend = "shade: probability of the most probable token",
@@ -55,7 +60,8 @@ HeatTable lens_table(const std::vector<LensLayer>& layers, const std::vector<std
     for (std::size_t t = 0; t < tokens.size(); ++t) {
       const auto& best = layer.positions[t];
       table.cells[t].push_back({shown_token(tokenizer, best.front().id), best.front().probability,
-                                tokens[t] + ", " + layer.name + ": " + lens_tooltip(tokenizer, best)});
+                                tokens[t] + ", " + layer.name + ": " + lens_tooltip(tokenizer, best),
+                                best.front().probability});
     }
   }
   return table;
@@ -87,13 +93,21 @@ std::string column_of(const LogitPart& part) {
   const std::string kind = part.name == "cross_attn" ? "cross " : part.name == "self_attn" ? "head " : "";
   if (part.head >= 0) return kind + std::to_string(part.head);
   if (part.name == "feed_forward") return "ff";
+  if (part.name == "steering") return part.name;
   if (part.name == "feed_forward_norm") return "ff norm";
   if (part.name == "cross_attn_norm") return "cross norm";
   if (part.name == "self_attn_norm") return "norm";
   return (part.name == "cross_attn" ? "cross " : "") + std::string("bias");
 }
 
-HeatTable attribution_table(const LogitAttribution& attribution, const std::string& title) {
+// The mean over prompts, and of each part its standard error.
+struct MeanAttribution {
+  LogitAttribution mean;
+  std::vector<double> errors = {};  // of each part; empty for one text
+};
+
+HeatTable attribution_table(const MeanAttribution& found, const std::string& title) {
+  const LogitAttribution& attribution = found.mean;
   HeatTable table{
       .title = title, .rows_title = "layer", .legend = "", .rows = {}, .columns = {}, .cells = {}};
   std::map<std::string, std::size_t> columns;
@@ -111,29 +125,88 @@ HeatTable attribution_table(const LogitAttribution& attribution, const std::stri
   }
   table.legend = fmt::format("logit {:.3f} = the sum of the table, {}", attribution.logit, table.legend);
   table.cells.assign(table.rows.size(), std::vector<HeatCell>(table.columns.size()));
-  for (const LogitPart& part : attribution.parts) {
+  for (std::size_t i = 0; i < attribution.parts.size(); ++i) {
+    const LogitPart& part = attribution.parts[i];
     if (part.layer < 0) continue;
-    table.cells[rows.at(part.layer)][columns.at(column_of(part))] = {
-        fmt::format("{:+.2f}", part.logit), largest > 0 ? part.logit / largest : 0,
-        fmt::format("layer {}, {}: {:+.4f}", part.layer, column_of(part), part.logit)};
+    HeatCell& cell = table.cells[rows.at(part.layer)][columns.at(column_of(part))];
+    cell = {fmt::format("{:+.2f}", part.logit), largest > 0 ? part.logit / largest : 0,
+            fmt::format("layer {}, {}: {:+.4f}", part.layer, column_of(part), part.logit), part.logit};
+    if (found.errors.empty()) continue;
+    cell.error = found.errors[i];
+    cell.text += fmt::format(" ± {:.2f}", found.errors[i]);
   }
   return table;
 }
 
-std::string attribution_json(const LogitAttribution& attribution, const std::string& token, std::int64_t id,
-                             std::int64_t position) {
-  JsonWriter json;
-  json.begin_object().field("token", token).field("id", id).field("position", position);
-  json.field("logit", attribution.logit).key("parts").begin_array();
+// `json` has begun an object that says what the logit is of.
+std::string attribution_json(JsonWriter json, const MeanAttribution& found) {
+  json.field("logit", found.mean.logit).key("parts").begin_array();
   const auto number = [](std::int64_t n) { return n < 0 ? std::optional<std::int64_t>() : n; };
-  for (const LogitPart& part : attribution.parts)
+  for (std::size_t i = 0; i < found.mean.parts.size(); ++i) {
+    const LogitPart& part = found.mean.parts[i];
     json.begin_object()
         .field("name", part.name)
         .field("layer", number(part.layer))
         .field("head", number(part.head))
-        .field("logit", part.logit)
-        .end_object();
+        .field("logit", part.logit);
+    if (!found.errors.empty()) json.field("error", found.errors[i]);
+    json.end_object();
+  }
   return json.end_array().end_object().text();
+}
+
+// The logit of a token, less that of another.
+LogitAttribution attribution_of(const AnalyzedModel& loaded, const AnalyzedText& text,
+                                const LogitMetric& metric) {
+  const std::int64_t position = metric.position.value_or(std::ssize(text.ids) - 1);
+  if (position >= std::ssize(text.ids))
+    throw UsageError(
+        fmt::format("--position: expected a position below {}, got {}", text.ids.size(), position));
+  LogitAttribution whole = attribute_logit(*loaded.model, text.inputs, position, *metric.token);
+  if (!metric.other) return whole;
+  const LogitAttribution other = attribute_logit(*loaded.model, text.inputs, position, *metric.other);
+  for (std::size_t i = 0; i < whole.parts.size(); ++i) whole.parts[i].logit -= other.parts[i].logit;
+  whole.logit -= other.logit;
+  return whole;
+}
+
+MeanAttribution mean_of(const std::vector<LogitAttribution>& all) {
+  MeanAttribution mean{all.front()};
+  std::vector<double> values(all.size());
+  const auto estimate = [&](auto value) {
+    for (std::size_t i = 0; i < all.size(); ++i) values[i] = value(all[i]);
+    return estimate_of(values);
+  };
+  mean.mean.logit = estimate([](const LogitAttribution& one) { return one.logit; }).mean;
+  for (std::size_t part = 0; part < all.front().parts.size(); ++part) {
+    const Estimate one = estimate([&](const LogitAttribution& of) { return of.parts[part].logit; });
+    mean.mean.parts[part].logit = one.mean;
+    mean.errors.push_back(one.error);
+  }
+  return mean;
+}
+
+void run_on_prompts(const LensArguments& a, const AnalyzedModel& loaded, const Globals& globals) {
+  const MetricArguments options{.metric = {}, .chosen = a.chosen, .other = a.other, .position = a.position};
+  std::vector<LogitAttribution> all;
+  bool differences = false;
+  for (const Prompt& prompt : read_prompts(a.prompts)) {
+    const LogitMetric metric = metric_of(prompt, options, loaded, MetricKind::logit);
+    if (!metric.token) throw Error(prompt.where + ": A: expected a token, got none (or choose --token)");
+    if (!all.empty() && differences != metric.other.has_value())
+      throw Error(prompt.where + ": B: expected a token in every row or in none");
+    differences = metric.other.has_value();
+    all.push_back(attribution_of(
+        loaded, analyzed_text(loaded, prompt.clean, prompt.target ? prompt.target : a.target), metric));
+  }
+  const MeanAttribution mean = mean_of(all);
+  warn_of_non_finite(*loaded.model, std::isfinite(mean.mean.logit), globals);
+  HeatTable table = attribution_table(mean, fmt::format("Logit of A{}, mean of {} prompts",
+                                                        differences ? " less that of B" : "", all.size()));
+  table.subtitle = subtitle_of(a.model, a.prompts.string());
+  JsonWriter json;
+  json.begin_object().field("prompts", all.size());
+  show_table(table, attribution_json(std::move(json), mean), a.output, globals);
 }
 
 // What the head reads after each layer: a row for each, the most probable labels from left to right.
@@ -152,7 +225,8 @@ HeatTable label_table(const std::vector<LensLayer>& layers, const std::vector<st
     std::vector<HeatCell>& row = table.cells.emplace_back();
     for (const TokenProbability& one : layer.positions.front())
       row.push_back({fmt::format("{} {:.3f}", label_name(labels, one.id), one.probability), one.probability,
-                     fmt::format("{}: {} {:.5f}", layer.name, label_name(labels, one.id), one.probability)});
+                     fmt::format("{}: {} {:.5f}", layer.name, label_name(labels, one.id), one.probability),
+                     one.probability});
   }
   return table;
 }
@@ -184,9 +258,10 @@ bool lens_is_finite(const std::vector<LensLayer>& layers) {
 
 void run_on_file(const LensArguments& a, const AnalyzedModel& loaded, const Globals& globals) {
   refuse_text_option(loaded, "--target", a.target.has_value());
-  refuse_text_option(loaded, "--token", a.token.has_value());
+  refuse_text_option(loaded, "--token", a.chosen.given());
+  refuse_text_option(loaded, "--prompts", !a.prompts.empty());
   const std::vector<std::string>& labels = labels_of(loaded, "lens");
-  const std::string file = file_arguments({a.text}).front();
+  const std::string file = file_arguments({*a.text}).front();
   const std::vector<LensLayer> layers =
       label_lens(*loaded.model, analyzed_file(loaded, file).inputs, a.top_k);
   warn_of_non_finite(*loaded.model, lens_is_finite(layers), globals);
@@ -195,38 +270,53 @@ void run_on_file(const LensArguments& a, const AnalyzedModel& loaded, const Glob
   show_table(table, label_json(layers, labels), a.output, globals);
 }
 
+void check_arguments(const LensArguments& a) {
+  check_table_file(a.output);
+  if (a.text.has_value() != a.prompts.empty()) throw UsageError("lens: expected a text, or --prompts FILE");
+  if (a.position && !a.chosen.given() && a.prompts.empty()) throw UsageError("--position: missing --token");
+  if (a.other && !a.chosen.given() && a.prompts.empty()) throw UsageError("--other: missing --token");
+}
+
 void run(const LensArguments& a, const Globals& globals) {
-  check_svg_file(a.output);
-  if (a.position && !a.token) throw UsageError("--position: missing --token");
+  check_arguments(a);
   const AnalyzedModel loaded = load_analyzed(a.model, globals);
   if (loaded.reads_files()) return run_on_file(a, loaded, globals);
+  if (!a.prompts.empty()) return run_on_prompts(a, loaded, globals);
   const Tokenizer& tokenizer = *loaded.tokenizer;
   std::optional<std::string> target;
   if (a.target) target = valid_text(*a.target, "--target", globals.quiet);
-  const AnalyzedText text = analyzed_text(loaded, valid_text(a.text, "lens", globals.quiet), target);
+  const AnalyzedText text = analyzed_text(loaded, valid_text(*a.text, "lens", globals.quiet), target);
   const std::vector<std::string> tokens = tokens_of(text.ids, tokenizer),
                                  shown = inspect::shown_tokens(tokens, &tokenizer);
-  const std::string subtitle = subtitle_of(a.model, a.target ? a.text + " → " + *a.target : a.text);
-  if (!a.token) {
+  const std::string subtitle = subtitle_of(a.model, a.target ? *a.text + " → " + *a.target : *a.text);
+  if (!a.chosen.given()) {
     const std::vector<LensLayer> layers = logit_lens(*loaded.model, text.inputs, a.top_k);
     warn_of_non_finite(*loaded.model, lens_is_finite(layers), globals);
-    HeatTable table = lens_table(layers, shown, tokenizer);
+    HeatTable table =
+        lens_table(layers, shown, tokenizer, dynamic_cast<const EncoderModel*>(loaded.model) != nullptr);
     table.subtitle = subtitle;
     show_table(table, lens_json(layers, tokens, tokenizer), a.output, globals);
     return;
   }
-  const std::int64_t id = single_token(tokenizer, *a.token, "--token");
+  const LogitMetric metric{
+      .kind = MetricKind::logit,
+      .token = chosen_id(a.chosen, *loaded.model, &tokenizer),
+      .other = a.other ? std::optional(other_id(*a.other, a.chosen, loaded)) : std::nullopt,
+      .position = a.position};
+  const MeanAttribution attribution{attribution_of(loaded, text, metric)};
+  warn_of_non_finite(*loaded.model, std::isfinite(attribution.mean.logit), globals);
   const std::int64_t position = a.position.value_or(std::ssize(tokens) - 1);
-  if (position >= std::ssize(tokens))
-    throw UsageError(
-        fmt::format("--position: expected a position below {}, got {}", tokens.size(), position));
-  const LogitAttribution attribution = attribute_logit(*loaded.model, text.inputs, position, id);
-  warn_of_non_finite(*loaded.model, std::isfinite(attribution.logit), globals);
-  const std::string title = fmt::format("Logit of {} after {} (position {})", shown_token(tokenizer, id),
-                                        shown[static_cast<std::size_t>(position)], position);
-  HeatTable table = attribution_table(attribution, title);
+  const std::string token = shown_token(tokenizer, *metric.token);
+  HeatTable table = attribution_table(
+      attribution, fmt::format("Logit of {}{} after {} (position {})", token,
+                               metric.other ? " less that of " + shown_token(tokenizer, *metric.other) : "",
+                               shown[static_cast<std::size_t>(position)], position));
   table.subtitle = subtitle;
-  show_table(table, attribution_json(attribution, tokenizer.token(id), id, position), a.output, globals);
+  JsonWriter json;
+  json.begin_object().field("token", tokenizer.token(*metric.token)).field("id", *metric.token);
+  if (metric.other) json.field("other", tokenizer.token(*metric.other)).field("other_id", *metric.other);
+  json.field("position", position);
+  show_table(table, attribution_json(std::move(json), attribution), a.output, globals);
 }
 
 }  // namespace
@@ -235,9 +325,14 @@ void add_lens(CLI::App& app, const Globals& globals) {
   CLI::App* command = app.add_subcommand(
       "lens", "Show what each layer would predict, or what each head adds to a token's logit");
   auto a = std::make_shared<LensArguments>();
+  command->add_option("text", a->text,
+                      "The text; for a classifier of images or sounds, a file, or - for stdin");
   command
-      ->add_option("text", a->text, "The text; for a classifier of images or sounds, a file, or - for stdin")
-      ->required();
+      ->add_option("--prompts", a->prompts,
+                   "Instead of a text: rows with clean, and A and B for --token and --other; the attribution "
+                   "is a mean with standard errors")
+      ->type_name("FILE.jsonl|.tsv|.csv")
+      ->group("Input");
   command->add_option("--target", a->target, "Target text, for the decoder of an encoder-decoder")
       ->type_name("TEXT")
       ->group("Input");
@@ -249,20 +344,23 @@ void add_lens(CLI::App& app, const Globals& globals) {
       ->capture_default_str()
       ->type_name("N")
       ->group("Output");
-  command
-      ->add_option("--token", a->token,
-                   "Instead: what each head and feed-forward adds to the logit of this token")
+  add_token_options(*command, a->chosen,
+                    "Instead: what each head and feed-forward adds to the logit of this token", "Output");
+  command->add_option("--other", a->other, "Another token, whose logit is taken away from that of --token")
       ->type_name("TOKEN")
       ->group("Output");
   command->add_option("--position", a->position, "The position that predicts --token (default: the last)")
       ->transform(whole_number(0))
       ->type_name("N")
       ->group("Output");
-  command->add_option("--output,-o", a->output, "Write a figure")->type_name("FILE.svg")->group("Output");
+  add_table_output(*command, a->output);
   command->footer(
       "Examples:\n"
       "  heed lens \"The cat sat on the\" --model gpt2\n"
       "  heed lens \"The cat sat on the\" --model gpt2 --token \" mat\" --output mat.svg\n"
+      "  heed lens \"The capital of France is\" --model gpt2 --token \" Paris\" --other \" Rome\"\n"
+      "  heed lens \"The capital of France is [MASK].\" --model bert-base-uncased\n"
+      "  heed lens --prompts prompts.tsv --model gpt2 --output heads.npz\n"
       "  heed lens photo.jpg --model ./vit --top-k 3\n"
       "  heed lens \"I like tea.\" --model en-fr --target \"J'aime le thé.\" --top-k 5 --json");
   command->callback([a, &globals] { run(*a, globals); });

@@ -84,6 +84,8 @@ void add_commands(CLI::App& app, const Globals& globals) {
   add_explore(app, globals);
   add_lens(app, globals);
   add_heads(app, globals);
+  add_circuits(app, globals);
+  add_steer(app, globals);
   add_patch(app, globals);
   add_why(app, globals);
   add_features(app, globals);

@@ -42,7 +42,7 @@ void add_merge(CLI::App& app, const Globals& globals) {
   CLI::App* command = app.add_subcommand(
       "merge", "Write a model with LoRA adapters merged into its weights, or in another type");
   auto a = std::make_shared<MergeArguments>();
-  add_model_option(*command, a->model)->required();
+  add_stored_model_option(*command, a->model)->required();
   a->to.add_options(*command);
   command->footer(
       "Examples:\n"

@@ -28,7 +28,7 @@ std::vector<std::string> commands_for(const Model& model);
 template <class Wanted>
 std::unique_ptr<Wanted> load_model_to(Task task, const LocatedModel& located, const WeightOptions& options,
                                       const Globals& globals, const std::vector<Task>& others = {}) {
-  std::unique_ptr<Model> model = load_model(located.directory, options, located.adapters);
+  std::unique_ptr<Model> model = load_model(located, options);
   const std::vector<Task> tasks = tasks_of(*model);
   auto* wanted = dynamic_cast<Wanted*>(model.get());
   const auto among_others = [&](Task one) {

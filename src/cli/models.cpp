@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <vector>
 
+#include "cli/tap_options.h"
 #include "cli/terminal.h"
 #include "core/edit_distance.h"
 #include "heed/train/checkpoint.h"
@@ -15,22 +17,34 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// DIR, or DIR=WEIGHT; a directory of the whole name wins.
-AdapterSource adapter_named(const std::string& text) {
+// NAME, or NAME=NUMBER; a file or directory of the whole name wins.
+struct WeightedName {
+  std::string name;
+  double weight = 1.0;
+};
+WeightedName weighted_name(const std::string& text, const char* option, const char* form) {
   std::error_code error;
   const std::size_t equals = text.rfind('=');
-  std::string name = text;
-  double weight = 1.0;
-  if (equals != text.npos && !fs::exists(text, error)) {
-    const std::string number = text.substr(equals + 1);
-    const auto [end, failure] = std::from_chars(number.data(), number.data() + number.size(), weight);
-    if (failure != std::errc() || end != number.data() + number.size())
-      throw UsageError("--adapter: expected DIR or DIR=WEIGHT with a number, got " + text);
-    name = text.substr(0, equals);
-  }
+  if (equals == text.npos || fs::exists(text, error)) return {text};
+  WeightedName result{text.substr(0, equals)};
+  const std::string number = text.substr(equals + 1);
+  const auto [end, failure] = std::from_chars(number.data(), number.data() + number.size(), result.weight);
+  if (failure != std::errc() || end != number.data() + number.size() || !std::isfinite(result.weight))
+    throw UsageError(std::string(option) + ": expected " + form + " with a number, got " + text);
+  return result;
+}
+
+AdapterSource adapter_named(const std::string& text) {
+  const auto [name, weight] = weighted_name(text, "--adapter", "DIR or DIR=WEIGHT");
   if (name.empty()) throw UsageError("--adapter: expected a directory, got an empty text");
   refuse_unfinished_run(find_model(name));
   return find_adapter(name, weight);
+}
+
+SteeringSource steering_named(const std::string& text, const std::string& layers) {
+  const auto [name, strength] = weighted_name(text, "--steer", "FILE or FILE=STRENGTH");
+  if (name.empty()) throw UsageError("--steer: expected a file, got an empty text");
+  return {name, strength, layers.empty() ? TapRange{} : parse_positions(layers, "--steer-layers")};
 }
 
 void require_name(const std::string& name) {
@@ -64,6 +78,8 @@ LocatedModel locate_model(const ModelChoice& choice) {
   LocatedModel located = heed::locate_model(choice.name);
   refuse_unfinished_run(located.directory);
   for (const std::string& text : choice.adapters) located.adapters.push_back(adapter_named(text));
+  for (const std::string& text : choice.steering)
+    located.steering.push_back(steering_named(text, choice.steered_layers));
   return located;
 }
 

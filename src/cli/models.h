@@ -20,11 +20,13 @@ inline constexpr const char* kDefaultTranslator = "en-fr";
 struct ModelChoice {
   std::string name;
   std::vector<std::string> adapters = {};  // DIR, or DIR=WEIGHT
+  std::vector<std::string> steering = {};  // FILE, or FILE=STRENGTH
+  std::string steered_layers = {};         // as TapRange; empty: all
 };
 
-/// Returns the directories of a model and of its adapters. The model's may be that of an adapter whose base
-/// is a directory or in the Hugging Face cache: it is then the first of the adapters. Throws Error if one is
-/// not found.
+/// Returns the directories of a model and of its adapters, and the vectors that steer it. The model's may be
+/// that of an adapter whose base is a directory or in the Hugging Face cache: it is then the first of the
+/// adapters. Throws Error if one is not found.
 LocatedModel locate_model(const ModelChoice& choice);
 /// find_model() for --model and similar options: throws UsageError for an empty name, and Error for an
 /// unfinished run.

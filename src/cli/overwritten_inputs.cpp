@@ -21,7 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // The options whose values are files to write.
-constexpr const char* kOutputs[] = {"--output", "--attention"};
+constexpr const char* kOutputs[] = {"--output", "--attention", "--taps-output"};
 
 std::string name_of_option(const CLI::Option& option) {
   const std::vector<std::string> names = option_names(option);
@@ -45,12 +45,14 @@ std::vector<std::string> values_of(const CLI::Option& option) {
   return values;
 }
 
-// What a value names: a file or folder, DIR=WEIGHT, or the directories of a model and its adapters.
+// What a value names: a file or folder, DIR=WEIGHT or FILE=STRENGTH, or the directories of a model and its
+// adapters.
 std::vector<fs::path> places_of(const std::string& value) {
   std::error_code error;
   if (fs::is_regular_file(value, error)) return {value};
   try {
     const std::string folder = fs::exists(value, error) ? value : value.substr(0, value.rfind('='));
+    if (fs::is_regular_file(folder, error)) return {folder};  // FILE=STRENGTH
     const LocatedModel model = locate_model(ModelChoice{folder});
     std::vector<fs::path> places{model.directory};
     for (const AdapterSource& adapter : model.adapters) places.push_back(adapter.directory);

@@ -3,9 +3,11 @@
 
 #include <cmath>
 
-#include "cli/analysis_input.h"
 #include "cli/cli.h"
 #include "cli/input.h"
+#include "cli/option_values.h"
+#include "cli/patch.h"
+#include "cli/prompts.h"
 #include "cli/task_arguments.h"
 #include "cli/terminal.h"
 #include "heed/inspect/analysis.h"
@@ -15,13 +17,6 @@
 
 namespace heed::cli {
 namespace {
-
-struct PatchArguments {
-  std::string clean, corrupted;
-  std::optional<std::string> token, other, target, kind, site;
-  ModelChoice model;
-  std::filesystem::path output;
-};
 
 struct SiteName {
   const char* name;
@@ -88,53 +83,95 @@ const SiteName& chosen_site(const PatchArguments& a, const PatchedKind& kind, co
   return site;
 }
 
-// Two decimals, and no sign for what they round to zero.
-std::string rounded(double effect) {
-  const std::string text = fmt::format("{:.2f}", effect);
-  return text == "-0.00" ? "0.00" : text;
-}
+// The results of all pairs, cell by cell.
+struct PatchCells {
+  std::vector<PatchResult> results;
+  std::vector<PatchResult> estimates = {};  // of --attribution, beside true ones
 
-HeatTable patch_table(const PatchResult& result, const SiteName& site, const PatchedKind& kind,
-                      const std::vector<std::string>& tokens) {
-  HeatTable table{
-      .title = "Patched: " + fmt::format(fmt::runtime(site.title), kind.attention, kind.stack),
-      .rows_title = "layer",
-      .legend = fmt::format("logit difference: clean {:.3f}, corrupted {:.3f}; cells: 0 as corrupted, 1 "
-                            "as clean",
-                            result.clean, result.corrupted),
-      .rows = {},
-      .columns = {},
-      .cells = {}};
-  for (std::size_t i = 0; i < result.patched.front().size(); ++i)
-    table.columns.push_back(site.site == PatchSite::heads
-                                ? fmt::format("head {}", i)
-                                : fmt::format("{} {}", i, plot::visible(tokens[i])));
-  for (std::size_t r = 0; r < result.patched.size(); ++r) {
-    table.rows.push_back(std::to_string(result.layers[r]));
+  PatchedEffects of(std::size_t row, std::size_t column) const {
+    PatchedEffects effects;
+    for (const PatchResult& result : results)
+      effects.add(result.effect(row, column), result.clean - result.corrupted);
+    return effects;
+  }
+};
+
+HeatTable patch_table(const PatchCells& cells, const SiteName& site, const PatchedKind& kind,
+                      const PatchRun& run) {
+  const PatchResult& first = cells.results.front();
+  HeatTable table{.title = (run.arguments.attribution && cells.estimates.empty() ? "Estimated by gradients: "
+                                                                                 : "Patched: ") +
+                           fmt::format(fmt::runtime(site.title), kind.attention, kind.stack),
+                  .rows_title = "layer",
+                  .legend = "",
+                  .rows = {},
+                  .columns = {},
+                  .cells = {}};
+  for (std::size_t i = 0; i < first.patched.front().size(); ++i)
+    table.columns.push_back(site.site == PatchSite::heads ? fmt::format("head {}", i)
+                            : run.pairs.size() > 1        ? std::to_string(i)
+                                                   : fmt::format("{} {}", i, plot::visible(run.shown[i])));
+  double clean = 0, corrupted = 0;
+  for (const PatchResult& result : cells.results) clean += result.clean, corrupted += result.corrupted;
+  table.legend = run.legend(clean / static_cast<double>(cells.results.size()),
+                            corrupted / static_cast<double>(cells.results.size()));
+  for (std::size_t i = 0; i < cells.estimates.size(); ++i) {
+    const PatchAgreement agreement = agreement_of(cells.estimates[i], cells.results[i]);
+    if (i < 1)
+      table.legend += fmt::format("; estimates by gradients: correlation {:.3f}, largest difference {:.3f}",
+                                  agreement.correlation, agreement.largest);
+  }
+  for (std::size_t r = 0; r < first.patched.size(); ++r) {
+    table.rows.push_back(std::to_string(first.layers[r]));
     std::vector<HeatCell>& row = table.cells.emplace_back();
-    for (std::size_t i = 0; i < result.patched[r].size(); ++i) {
-      const double effect = result.effect(r, i);
-      row.push_back({rounded(effect), effect,
-                     fmt::format("layer {}, {}: {:.4f}, logit difference {:.4f}", table.rows[r],
-                                 table.columns[i], effect, result.patched[r][i])});
-    }
+    for (std::size_t i = 0; i < first.patched[r].size(); ++i)
+      row.push_back(cells.of(r, i).cell(fmt::format("layer {}, {}", table.rows[r], table.columns[i])));
   }
   return table;
 }
 
-std::string patch_json(const PatchResult& result, const SiteName& site, const PatchedKind& kind,
-                       const std::vector<std::string>& tokens) {
-  JsonWriter json;
-  json.begin_object().field("kind", kind.name).field("site", site.name);
-  json.field("layers", result.layers).field("tokens", tokens);
-  json.field("clean", result.clean).field("corrupted", result.corrupted).field("patched", result.patched);
-  json.key("effects").begin_array();
+void write_effects(JsonWriter& json, const char* name, const PatchResult& result) {
+  json.key(name).begin_array();
   for (std::size_t layer = 0; layer < result.patched.size(); ++layer) {
     json.begin_array();
     for (std::size_t i = 0; i < result.patched[layer].size(); ++i) json.value(result.effect(layer, i));
     json.end_array();
   }
-  return json.end_array().end_object().text();
+  json.end_array();
+}
+
+std::string patch_json(const PatchCells& cells, const SiteName& site, const PatchedKind& kind,
+                       const PatchRun& run) {
+  JsonWriter json;
+  const PatchResult& first = cells.results.front();
+  json.begin_object().field("kind", kind.name).field("site", site.name);
+  json.field("metric", name_of(run.pairs.front().metric.kind)).field("layers", first.layers);
+  if (run.pairs.size() > 1) {
+    json.field("prompts", run.pairs.size()).key("effects").begin_array();
+    for (const char* what : {"effects", "errors"}) {
+      if (what == std::string("errors")) json.end_array().key("errors").begin_array();
+      for (std::size_t r = 0; r < first.patched.size(); ++r) {
+        json.begin_array();
+        for (std::size_t i = 0; i < first.patched[r].size(); ++i) {
+          const Estimate one = cells.of(r, i).estimate();
+          json.value(what == std::string("errors") ? one.error : one.mean);
+        }
+        json.end_array();
+      }
+    }
+    return json.end_array().end_object().text();
+  }
+  json.field("tokens", run.tokens).field("into", run.into_clean() ? "clean" : "corrupted");
+  json.field("clean", run.into_clean() ? first.corrupted : first.clean)
+      .field("corrupted", run.into_clean() ? first.clean : first.corrupted);
+  json.field("patched", first.patched);
+  write_effects(json, "effects", first);
+  if (!cells.estimates.empty()) {
+    const PatchAgreement agreement = agreement_of(cells.estimates.front(), first);
+    write_effects(json, "estimated", cells.estimates.front());
+    json.field("correlation", agreement.correlation).field("largest_difference", agreement.largest);
+  }
+  return json.end_object().text();
 }
 
 // Patching exchanges values position by position.
@@ -151,86 +188,138 @@ void check_lengths(const AnalyzedText& clean, const AnalyzedText& corrupted, con
       clean.source_ids.size(), corrupted.source_ids.size(), tokens(clean), tokens(corrupted)));
 }
 
-std::int64_t token_of(const std::optional<std::string>& token, const char* option,
-                      const Tokenizer& tokenizer) {
-  if (!token) throw UsageError(std::string(option) + ": missing (the token that the text should predict)");
-  return single_token(tokenizer, *token, option);
+// The labels of two files: by default those that the model predicts for them.
+LogitMetric metric_of_files(const PatchArguments& a, const AnalyzedModel& loaded, const PatchPair& pair) {
+  LogitMetric metric = chosen_metric(a.metric, loaded, MetricKind::logit_difference);
+  if (a.metric.chosen.given() && !a.metric.metric && !a.metric.other)
+    metric.kind = MetricKind::logit_difference;
+  if (metric.kind == MetricKind::kl) return metric;
+  if (!metric.token) metric.token = predicted_label(loaded, pair.clean);
+  if (metric.kind != MetricKind::logit_difference) return metric;
+  if (!metric.other) metric.other = predicted_label(loaded, pair.corrupted);
+  if (*metric.token == *metric.other)
+    throw Error(fmt::format("patch: expected two labels, got {} for both {}s (choose them: --token, --other)",
+                            label_name(labels_of(loaded, "patch"), *metric.token), loaded.reads()));
+  return metric;
 }
 
-// A label by its name or number; by default the one that the model predicts.
-std::int64_t label_of(const std::optional<std::string>& given, const char* option,
-                      const std::vector<std::string>& labels, std::int64_t predicted) {
-  if (!given) return predicted;
-  for (std::size_t i = 0; i < labels.size(); ++i) {
-    if (labels[i] == *given || std::to_string(i) == *given) return static_cast<std::int64_t>(i);
-  }
-  throw UsageError(std::string(option) + ": expected a label of the model or its number, got " + *given +
-                   " (heed info lists them)");
-}
-
-void run_on_files(const PatchArguments& a, const AnalyzedModel& loaded, const Globals& globals) {
-  refuse_text_option(loaded, "--target", a.target.has_value());
-  const std::vector<std::string>& labels = labels_of(loaded, "patch");
-  const PatchedKind& kind = chosen_patch_kind(a, *loaded.model);
-  const SiteName& site = chosen_site(a, kind, *loaded.model);
-  const std::vector<std::string> files = file_arguments({a.clean, a.corrupted});
-  const AnalyzedFile clean = analyzed_file(loaded, files[0]), corrupted = analyzed_file(loaded, files[1]);
+void add_files(PatchRun& run, const Globals&) {
+  const PatchArguments& a = run.arguments;
+  refuse_text_option(run.loaded, "--target", a.target.has_value());
+  refuse_text_option(run.loaded, "--prompts", !a.prompts.empty());
+  labels_of(run.loaded, "patch");
+  const std::vector<std::string> files = file_arguments({*a.clean, *a.corrupted});
+  const AnalyzedFile clean = analyzed_file(run.loaded, files[0]),
+                     corrupted = analyzed_file(run.loaded, files[1]);
   if (clean.parts.size() != corrupted.parts.size()) {
-    throw Error(fmt::format("patch: expected two {}s of as many parts, got {} and {}", loaded.reads(),
+    throw Error(fmt::format("patch: expected two {}s of as many parts, got {} and {}", run.loaded.reads(),
                             clean.parts.size(), corrupted.parts.size()));
   }
-  Progress progress(globals.quiet);
-  PatchOptions options{
-      .site = site.site,
-      .stack = kind.stack,
-      .part = kind.part,
-      .token = label_of(a.token, "--token", labels, predicted_label(loaded, clean.inputs)),
-      .other = label_of(a.other, "--other", labels, predicted_label(loaded, corrupted.inputs)),
-      .progress = {}};
-  if (options.token == options.other) {
-    throw Error(fmt::format("patch: expected two labels, got {} for both {}s (choose them: --token, --other)",
-                            label_name(labels, options.token), loaded.reads()));
-  }
-  options.progress = [&](std::int64_t done, std::int64_t total) { progress.show(done, total, "passes"); };
-  const PatchResult result = patch_activations(*loaded.model, clean.inputs, corrupted.inputs, options);
-  progress.finish();
-  warn_of_non_finite(*loaded.model, std::isfinite(result.clean) && std::isfinite(result.corrupted), globals);
-  HeatTable table = patch_table(result, site, kind, clean.parts);
-  table.legend =
-      fmt::format("{} − {}: ", label_name(labels, options.token), label_name(labels, options.other)) +
-      table.legend;
-  table.subtitle = subtitle_of(a.model, a.clean + " → " + a.corrupted);
-  show_table(table, patch_json(result, site, kind, clean.parts), a.output, globals);
+  PatchPair pair{clean.inputs, corrupted.inputs, {}};
+  pair.metric = metric_of_files(a, run.loaded, pair);
+  run.pairs.push_back(std::move(pair));
+  run.tokens = run.shown = clean.parts;
 }
 
-void run(const PatchArguments& a, const Globals& globals) {
-  check_svg_file(a.output);
-  if (a.site) site_named(*a.site);
-  const AnalyzedModel loaded = load_analyzed(a.model, globals);
-  if (loaded.reads_files()) return run_on_files(a, loaded, globals);
-  const PatchedKind& kind = chosen_patch_kind(a, *loaded.model);
-  const SiteName& site = chosen_site(a, kind, *loaded.model);
-  const AnalyzedText clean = analyzed_text(loaded, valid_text(a.clean, "patch", globals.quiet), a.target),
-                     corrupted =
-                         analyzed_text(loaded, valid_text(a.corrupted, "patch", globals.quiet), a.target);
-  check_lengths(clean, corrupted, *loaded.tokenizer);
+// One pair of texts; `source` says whose tokens the columns are.
+void add_texts(PatchRun& run, const Prompt& prompt, bool source, const Globals& globals) {
+  const PatchArguments& a = run.arguments;
+  const std::optional<std::string> target = prompt.target ? prompt.target : a.target;
+  const AnalyzedText clean =
+                         analyzed_text(run.loaded, valid_text(prompt.clean, "patch", globals.quiet), target),
+                     corrupted = analyzed_text(run.loaded,
+                                               valid_text(*prompt.corrupted, "patch", globals.quiet), target);
+  check_lengths(clean, corrupted, *run.loaded.tokenizer);
+  PatchPair pair{clean.inputs, corrupted.inputs,
+                 prompt.where.empty()
+                     ? chosen_metric(a.metric, run.loaded, MetricKind::logit_difference)
+                     : metric_of(prompt, a.metric, run.loaded, MetricKind::logit_difference)};
+  if (pair.metric.kind != MetricKind::kl && !pair.metric.token)
+    throw UsageError("--token: missing (the token that the text should predict)");
+  if (pair.metric.kind == MetricKind::logit_difference && !pair.metric.other)
+    throw UsageError("--other: missing (the token that --token is compared with)");
+  if (!pair.metric.position) pair.metric.position = usual_position(run.loaded, corrupted.ids);
+  run.pairs.push_back(std::move(pair));
+  run.tokens = tokens_of(source ? corrupted.source_ids : corrupted.ids, *run.loaded.tokenizer);
+  run.shown = inspect::shown_tokens(run.tokens, run.loaded.tokenizer.get());
+}
+
+void add_pairs(PatchRun& run, bool source, const Globals& globals) {
+  const PatchArguments& a = run.arguments;
+  if (run.loaded.reads_files()) return add_files(run, globals);
+  if (a.prompts.empty())
+    return add_texts(run, {.where = "", .clean = *a.clean, .corrupted = a.corrupted}, source, globals);
+  for (const Prompt& prompt : read_prompts(a.prompts)) {
+    if (!prompt.corrupted) throw Error(prompt.where + ": corrupted: expected a text, got none");
+    try {
+      add_texts(run, prompt, source, globals);
+    } catch (const UsageError& e) {
+      throw Error(prompt.where + ": " + e.what());
+    } catch (const Error& e) {
+      if (std::string(e.what()).starts_with(prompt.where)) throw;
+      throw Error(prompt.where + ": " + e.what());
+    }
+  }
+}
+
+// Positions are columns, so all prompts have the same ones.
+void check_columns(const PatchCells& cells, const SiteName& site) {
+  for (const PatchResult& result : cells.results) {
+    if (result.patched.front().size() == cells.results.front().patched.front().size()) continue;
+    throw Error(
+        fmt::format("--site {}: expected prompts with the same number of tokens, got {} and {} "
+                    "(--site heads takes all)",
+                    site.name, cells.results.front().patched.front().size(), result.patched.front().size()));
+  }
+}
+
+void run_sites(const PatchRun& run, const SiteName& site, const PatchedKind& kind, const Globals& globals) {
+  const PatchArguments& a = run.arguments;
   Progress progress(globals.quiet);
-  PatchOptions options{.site = site.site,
-                       .stack = kind.stack,
-                       .part = kind.part,
-                       .token = token_of(a.token, "--token", *loaded.tokenizer),
-                       .other = token_of(a.other, "--other", *loaded.tokenizer),
-                       .progress = {}};
-  options.progress = [&](std::int64_t done, std::int64_t total) { progress.show(done, total, "passes"); };
-  const PatchResult result = patch_activations(*loaded.model, clean.inputs, corrupted.inputs, options);
+  PatchCells cells;
+  for (std::size_t i = 0; i < run.pairs.size(); ++i) {
+    PatchOptions options{
+        .site = site.site, .stack = kind.stack, .part = kind.part, .metric = run.pairs[i].metric};
+    options.progress = [&](std::int64_t done, std::int64_t total) {
+      progress.show(static_cast<std::int64_t>(i) * total + done, std::ssize(run.pairs) * total, "values");
+    };
+    const auto patch = a.attribution && !a.compare ? attribute_patches : patch_activations;
+    cells.results.push_back(patch(*run.loaded.model, run.donor(i), run.base(i), options));
+    if (a.compare)
+      cells.estimates.push_back(attribute_patches(*run.loaded.model, run.donor(i), run.base(i), options));
+  }
   progress.finish();
-  warn_of_non_finite(*loaded.model, std::isfinite(result.clean) && std::isfinite(result.corrupted), globals);
-  const bool source = kind.stack == std::string("encoder");
-  const std::vector<std::string> tokens =
-      tokens_of(source ? corrupted.source_ids : corrupted.ids, *loaded.tokenizer);
-  HeatTable table = patch_table(result, site, kind, inspect::shown_tokens(tokens, loaded.tokenizer.get()));
-  table.subtitle = subtitle_of(a.model, a.clean + " → " + a.corrupted);
-  show_table(table, patch_json(result, site, kind, tokens), a.output, globals);
+  check_columns(cells, site);
+  run.warn_of(cells.results.front().clean, cells.results.front().corrupted, globals);
+  HeatTable table = patch_table(cells, site, kind, run);
+  table.subtitle = run.subtitle();
+  show_table(table, patch_json(cells, site, kind, run), a.output, globals);
+}
+
+void check_arguments(const PatchArguments& a) {
+  check_table_file(a.output);
+  if (a.site) site_named(*a.site);
+  if (a.prompts.empty() ? !a.clean || !a.corrupted : a.clean.has_value())
+    throw UsageError("patch: expected two texts, or --prompts FILE");
+  if (!a.path.empty() && a.site) throw UsageError("--site: cannot be combined with --path");
+  if (!a.path.empty() && (a.attribution || a.compare))
+    throw UsageError("--attribution: cannot be combined with --path");
+}
+
+void run(const PatchArguments& given, const Globals& globals) {
+  PatchArguments a = given;
+  a.attribution = a.attribution || a.compare;
+  check_arguments(a);
+  PatchRun run{.arguments = a, .loaded = load_analyzed(a.model, globals)};
+  if (!a.path.empty()) {
+    const PatchedKind& kind = chosen_patch_kind(a, *run.loaded.model);
+    add_pairs(run, kind.stack == std::string("encoder"), globals);
+    return show_paths(run, kind.stack, kind.part, globals);
+  }
+  const PatchedKind& kind = chosen_patch_kind(a, *run.loaded.model);
+  const SiteName& site = chosen_site(a, kind, *run.loaded.model);
+  add_pairs(run, kind.stack == std::string("encoder"), globals);
+  run_sites(run, site, kind, globals);
 }
 
 }  // namespace
@@ -239,23 +328,14 @@ void add_patch(CLI::App& app, const Globals& globals) {
   CLI::App* command = app.add_subcommand(
       "patch", "Show where two texts or images differ for a model: values of one run instead of the other's");
   auto a = std::make_shared<PatchArguments>();
-  command->add_option("clean", a->clean, "The text, image or sound whose values are taken")->required();
+  command->add_option("clean", a->clean, "The text, image or sound whose values are taken");
+  command->add_option("corrupted", a->corrupted,
+                      "The one that gets them, with the same number of tokens, patches or frames");
   command
-      ->add_option("corrupted", a->corrupted,
-                   "The one that gets them, with the same number of tokens, patches or frames")
-      ->required();
-  command
-      ->add_option(
-          "--token", a->token,
-          "The token that the clean text should predict; of files, a label (default: the predicted one)")
-      ->type_name("TOKEN")
-      ->group("Input");
-  command
-      ->add_option(
-          "--other", a->other,
-          "The token that the corrupted text should predict; of files, a label (default: the predicted "
-          "one)")
-      ->type_name("TOKEN")
+      ->add_option("--prompts", a->prompts,
+                   "Instead of two texts: rows with clean, corrupted, and A and B for --token and --other; "
+                   "cells are means with a standard error")
+      ->type_name("FILE.jsonl|.tsv|.csv")
       ->group("Input");
   command->add_option("--target", a->target, "Target text, for the decoder of an encoder-decoder")
       ->type_name("TEXT")
@@ -274,7 +354,26 @@ void add_patch(CLI::App& app, const Globals& globals) {
           "it adds; of files, the heads)")
       ->type_name("residual|attention|feed-forward|heads")
       ->group("Output");
-  command->add_option("--output,-o", a->output, "Write a figure")->type_name("FILE.svg")->group("Output");
+  command
+      ->add_option("--path", a->path,
+                   "Instead of a site: what each earlier head, feed-forward network and the embeddings do "
+                   "through the queries, keys or values of a head (5.1:q), a feed-forward network (5.ff), "
+                   "or the logits, directly")
+      ->type_name("L.H:q|k|v, L.ff or logits")
+      ->group("Output");
+  add_choice(*command, "--into", a->into,
+             {{"corrupted", PatchInto::corrupted}, {"clean", PatchInto::clean}, {"auto", PatchInto::usual}},
+             "Which run gets values of the other (default: the corrupted one; with --path, the clean one)")
+      ->group("Output");
+  command
+      ->add_flag("--attribution", a->attribution,
+                 "Estimate all cells by one gradient instead of a pass for each (attribution patching)")
+      ->group("Output");
+  command->add_flag("--compare", a->compare, "Patch, and say how near the estimates of --attribution are")
+      ->group("Output");
+  add_metric_options(*command, a->metric,
+                     "the difference of --token and --other; of files, the predicted labels");
+  add_table_output(*command, a->output);
   command->footer(
       "Examples:\n"
       "  heed patch \"The capital of France is\" \"The capital of Spain is\" --token \" Paris\" --other \" "
@@ -282,6 +381,9 @@ void add_patch(CLI::App& app, const Globals& globals) {
       "  heed patch \"He is\" \"She is\" --token \" his\" --other \" her\" --model gpt2 --site heads "
       "--output "
       "heads.svg\n"
+      "  heed patch \"The capital of France is\" \"The capital of Spain is\" --token \" Paris\" --other \" "
+      "Madrid\" --model gpt2 --path 9.8:v\n"
+      "  heed patch --prompts prompts.jsonl --model gpt2 --site heads --compare --output heads.csv\n"
       "  heed patch cat.jpg dog.jpg --model ./vit\n"
       "  heed patch \"I like tea.\" \"I like milk.\" --target \"J'aime le\" --token \"▁thé\" --other "
       "\"▁lait\" --kind cross");

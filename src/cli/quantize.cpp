@@ -290,7 +290,7 @@ void add_quantize(CLI::App& app, const Globals& globals) {
   CLI::App* command =
       app.add_subcommand("quantize", "Write a model with 4 or 8 bits for each number of its linear maps");
   auto a = std::make_shared<QuantizeArguments>();
-  add_model_option(*command, a->model)->required();
+  add_stored_model_option(*command, a->model)->required();
   a->to.add_options(*command, "Directory to write the model to, or FILE.gguf", "PATH");
   command->add_option("--bits", a->bits, "Bits of a number")
       ->type_name("4|8")

@@ -110,15 +110,22 @@ void add_tap_names(const TensorMap& values, std::map<std::string, std::string>& 
   metadata[kTapsOfFile] = names;
 }
 
-void replace_taps(const std::filesystem::path& path, Taps& taps) {
+std::vector<NamedReplacement> replacements_of(const std::filesystem::path& path) {
   const SafetensorsFile file = SafetensorsFile::open(path);
+  std::vector<NamedReplacement> replacements;
   for (const std::string& tensor : tap_names(file)) {
-    const TapRequest request = parse_tap(tensor, path.string());
-    const Tensor given = file.get(tensor);
+    replacements.push_back({tensor, parse_tap(tensor, path.string()), file.get(tensor)});
+    const Tensor& given = replacements.back().value;
     if (!is_floating(given.dtype()))
       throw Error(path.string() + ": " + tensor + ": expected floating numbers, got " + given.str());
-    taps.listen(request.pattern, request.selection,
-                [given, where = path.string()](const std::string& name, Tensor& value) {
+  }
+  return replacements;
+}
+
+void replace_taps(const std::filesystem::path& path, Taps& taps) {
+  for (const NamedReplacement& replacement : replacements_of(path)) {
+    taps.listen(replacement.request.pattern, replacement.request.selection,
+                [given = replacement.value, where = path.string()](const std::string& name, Tensor& value) {
                   if (given.shape() != value.shape()) {
                     throw Error(where + ": " + name + ": expected a replacement of the shape " +
                                 value.shape().str() + ", got " + given.shape().str());

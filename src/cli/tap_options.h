@@ -24,10 +24,19 @@ TapRequest parse_tap(const std::string& text, const std::string& where);
 /// The same for several, separated by commas.
 std::vector<TapRequest> parse_taps(const std::vector<std::string>& lists, const std::string& where);
 
+/// The tensors of a safetensors file that replace values of taps: all of it, or, where the file names its
+/// taps (add_tap_names), those alone.
+struct NamedReplacement {
+  std::string tensor;
+  TapRequest request;
+  Tensor value;
+};
+/// Throws Error naming file and tensor for one that is not of floating numbers.
+std::vector<NamedReplacement> replacements_of(const std::filesystem::path& file);
+
 /// Adds the names of recorded values to the metadata of the file that they are written to.
 void add_tap_names(const TensorMap& values, std::map<std::string, std::string>& metadata);
-/// Replaces the values of the taps that the tensors of a safetensors file are named after: of all its
-/// tensors, or, where the file names its taps (add_tap_names), of those alone.
+/// Replaces the values of the taps that replacements_of() names.
 void replace_taps(const std::filesystem::path& file, Taps& taps);
 /// Collects the values of the requested taps in `values`, under their names and brackets.
 void record_taps(const std::vector<TapRequest>& requests, Taps& taps, TensorMap& values);

@@ -10,6 +10,25 @@
 
 namespace heed::cli {
 CLI::Option* add_model_option(CLI::App& command, ModelChoice& model) {
+  CLI::Option* option = add_stored_model_option(command, model);
+  CLI::Option* steer =
+      command
+          .add_option("--steer", model.steering,
+                      "Vectors to add to the residual stream, as heed steer writes them, or a control vector "
+                      "of llama.cpp, times S if that is given; several add up")
+          ->allow_extra_args(false)
+          ->type_name("FILE[=S]")
+          ->group("Model");
+  command
+      .add_option("--steer-layers", model.steered_layers,
+                  "Layers that are steered, as 10:20, from 0 and without the last (default: all of the file)")
+      ->needs(steer)
+      ->type_name("RANGE")
+      ->group("Model");
+  return option;
+}
+
+CLI::Option* add_stored_model_option(CLI::App& command, ModelChoice& model) {
   CLI::Option* option =
       command.add_option("--model,-m", model.name, "Model directory, GGUF file, or the name of a model")
           ->type_name("MODEL")

@@ -18,8 +18,10 @@ struct TaskArguments {
   std::int64_t batch_tokens = 4096;
 };
 
-/// Adds --model and --adapter, and returns the former.
+/// Adds --model, --adapter, --steer and --steer-layers, and returns the first.
 CLI::Option* add_model_option(CLI::App& command, ModelChoice& model);
+/// Adds --model and --adapter alone, for a command that writes or measures the model.
+CLI::Option* add_stored_model_option(CLI::App& command, ModelChoice& model);
 /// Adds --adapter alone.
 void add_adapter_option(CLI::App& command, ModelChoice& model);
 /// Adds --dtype, f32 or bf16, and --activations, f32 or int8.

@@ -65,6 +65,14 @@ bool color_stdout() {
   return stdout_is_terminal() && (no_color == nullptr || *no_color == '\0');
 }
 
+bool light_terminal() {
+  const char* colors = std::getenv("COLORFGBG");  // such as 0;15: the last is the background's
+  const std::string text = colors == nullptr ? "" : colors;
+  const std::string background = text.substr(text.rfind(';') + 1);
+  return text.find(';') != text.npos &&
+         (background == "7" || (background.size() == 2 && background[0] == '1'));
+}
+
 int terminal_width(int default_value) {
   winsize size{};
   if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;

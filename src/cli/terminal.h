@@ -11,6 +11,8 @@ bool stderr_is_terminal();
 bool stdout_is_terminal();
 /// Returns true if stdout may be colored: it is a terminal, and NO_COLOR is not set.
 bool color_stdout();
+/// Returns true if COLORFGBG, which some terminals set, names a light background.
+bool light_terminal();
 /// Returns the number of columns of the terminal on stdout, or `default_value`.
 int terminal_width(int default_value);
 

@@ -15,6 +15,7 @@
 #include "cli/recipe_options.h"
 #include "cli/signals.h"
 #include "cli/terminal.h"
+#include "cli/training_maps.h"
 #include "heed/canceled.h"
 #include "heed/io/json.h"
 #include "heed/train/recipe.h"
@@ -24,7 +25,7 @@ namespace {
 
 struct TrainArguments {
   std::filesystem::path recipe;
-  std::filesystem::path output;
+  std::filesystem::path output, maps;
   std::vector<std::string> overrides;
   std::string init;
   bool resume = false, force = false, dry_run = false;
@@ -137,7 +138,13 @@ void run(const TrainArguments& arguments, const Globals& globals) {
                   fmt::format("epoch {:.2f}  loss {:.4f}  lr {:.2e}  {:.0f} {}/s  {} left", e.passes, e.loss,
                               e.lr, e.targets_per_second, e.unit, clock_time(e.seconds_left)));
   };
+  std::optional<TrainingMaps> maps;
+  if (!arguments.maps.empty() && !arguments.dry_run) {
+    maps.emplace(arguments.maps, arguments.output, globals);
+    options.on_checkpoint = [&](std::int64_t step, const TrainingTask& task) { maps->record(step, task); };
+  }
   options.on_evaluation = [&](const EvaluationEvent& e) {
+    if (maps) maps->set_loss(e.step, e.evaluation.loss);
     if (globals.quiet) return;
     progress.finish();
     print_stderr(fmt::format("step {}: {}{}", e.step, scores(e.evaluation), e.best ? "  (best)" : ""));
@@ -212,6 +219,13 @@ void add_train(CLI::App& app, const Globals& globals) {
   command->add_option("--output,-o", arguments->output, "Directory for the model, checkpoints and logs")
       ->type_name("DIR")
       ->group("Output");
+  command
+      ->add_option(
+          "--maps", arguments->maps,
+          "Texts, one a line (a source, a tab and a target for encoder-decoders), whose attention at each "
+          "checkpoint DIR/maps.html shows")
+      ->type_name("FILE")
+      ->group("Output");
   command->footer(
       "Examples:\n"
       "  heed train recipes/reverse.toml --output runs/reverse\n"
@@ -220,6 +234,7 @@ void add_train(CLI::App& app, const Globals& globals) {
       "  heed train recipes/en-fr.toml --output runs/en-fr --resume\n"
       "  heed train recipes/en-fr.toml --output runs/en-fr --resume --force --set train.lr=1e-4\n"
       "  HEED_DATA=data heed train recipes/shakespeare-char-cpu.toml --output runs/shakespeare\n"
+      "  heed train recipes/en-fr.toml --output runs/en-fr --maps sentences.tsv\n"
       "  mpirun -n 4 heed train recipes/en-fr.toml --output runs/en-fr");
   command->callback([arguments, &globals] { run(*arguments, globals); });
 }

@@ -108,9 +108,9 @@ void check_options(const Transcriber& transcriber, const TranscribeOptions& opti
   }
 }
 
-class Session {
+class Transcription {
  public:
-  Session(const TranscribeArguments& arguments, TranscriptForm form, const Globals& globals)
+  Transcription(const TranscribeArguments& arguments, TranscriptForm form, const Globals& globals)
       : arguments_(arguments),
         form_(form),
         globals_(globals),
@@ -210,7 +210,7 @@ std::string message_of(const std::string& file, const std::exception& error) {
 void run(const TranscribeArguments& arguments, const Globals& globals) {
   const TranscriptForm form = globals.json ? TranscriptForm::json : arguments.form;
   const std::vector<Job> jobs = jobs_of(arguments, form);
-  Session session(arguments, form, globals);
+  Transcription session(arguments, form, globals);
   if (arguments.options.word_times && form == TranscriptForm::text && !globals.quiet)
     warn("--word-timestamps has no effect on text without times (use --format json, srt, vtt or tsv)");
   if (arguments.output_dir) fs::create_directories(*arguments.output_dir);

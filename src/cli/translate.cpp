@@ -17,6 +17,7 @@
 #include "cli/task_arguments.h"
 #include "cli/terminal.h"
 #include "heed/io/safetensors.h"
+#include "inspect/recorded_picture.h"
 #include "inspect/token_input.h"
 
 namespace heed::cli {
@@ -36,7 +37,7 @@ struct TranslateArguments : TaskArguments {
   GenerationArguments generation;
 };
 
-struct Session {
+struct TranslateSession {
   const TranslateArguments& arguments;
   const Globals& globals;
   std::filesystem::path directory;
@@ -46,23 +47,25 @@ struct Session {
   std::string prefix;
 };
 
-void write_attention(const Translation& translation, const std::string& text, const Tokenizer& tokenizer,
+void write_attention(const Translation& translation, const std::string& text, const TranslateSession& session,
                      const std::filesystem::path& file) {
   const TranslationCandidate& best = translation.candidates.front();
   if (best.hypothesis.ids.empty()) return;  // an empty line has no attention
   AttentionPicture picture;
   picture.title = text + " → " + best.text;
+  picture.model.name = title_of(session.arguments.model);
+  picture.model.task = inspect::task_of(*session.model);
   AttentionTokens& tokens = picture.tokens["cross"] = {best.tokens, translation.source_tokens};
   if (file.extension() != ".json")
-    tokens = {inspect::shown_tokens(tokens.queries, &tokenizer),
-              inspect::shown_tokens(tokens.keys, &tokenizer)};
+    tokens = {inspect::shown_tokens(tokens.queries, session.tokenizer.get()),
+              inspect::shown_tokens(tokens.keys, session.tokenizer.get())};
   std::int64_t layer = 0;
   for (const auto& [name, weights] : best.hypothesis.captured)
     add_maps(picture, name, "cross", layer++, weights, {});
   write_picture(picture, file);
 }
 
-void print_translation(const Session& session, std::size_t index, const Translation& translation) {
+void print_translation(const TranslateSession& session, std::size_t index, const Translation& translation) {
   std::vector<Hypothesis> hypotheses;
   std::vector<std::optional<std::string>> texts;
   for (const TranslationCandidate& candidate : translation.candidates) {
@@ -72,7 +75,7 @@ void print_translation(const Session& session, std::size_t index, const Translat
   print_hypotheses(session.globals.json, index, hypotheses, texts, session.generation);
 }
 
-void translate_texts(const Session& session) {
+void translate_texts(const TranslateSession& session) {
   const TranslateArguments& arguments = session.arguments;
   const Tokenizer& tokenizer = *session.tokenizer;
   TranslateOptions options;
@@ -88,7 +91,7 @@ void translate_texts(const Session& session) {
     print_translation(session, line.index, translation);
     if (arguments.attention.empty()) return;
     flush_results();
-    write_attention(translation, line.text, tokenizer,
+    write_attention(translation, line.text, session,
                     line.is_only() ? arguments.attention : numbered(arguments.attention, line.index));
   };
   for_each_line(arguments.texts, arguments.batch_tokens, session.globals, compute, print);
@@ -110,7 +113,7 @@ struct Found {
   std::int64_t prompt_length = 1;
 };
 
-Found search_ids(const Session& session) {
+Found search_ids(const TranslateSession& session) {
   std::vector<std::vector<std::int64_t>> sources;
   for (const std::string& list : session.arguments.prompt_ids)
     sources.push_back(source_ids(list, *session.model));
@@ -129,7 +132,7 @@ SafetensorsFile features_file(const std::filesystem::path& path) {
   }
 }
 
-Found search_sound(const Session& session) {
+Found search_sound(const TranslateSession& session) {
   const TranslateArguments& arguments = session.arguments;
   std::vector<std::int64_t> prompt;
   if (arguments.decoder_input_ids) {
@@ -142,7 +145,7 @@ Found search_sound(const Session& session) {
 }
 
 // Translates token ids to token ids, and to text too if the model has a tokenizer.
-void translate_numbers(const Session& session) {
+void translate_numbers(const TranslateSession& session) {
   std::unique_ptr<Tokenizer> tokenizer;
   try {
     tokenizer = load_tokenizer(session.directory);
@@ -204,13 +207,13 @@ void run(const TranslateArguments& arguments, const Globals& globals) {
     choose_languages(arguments.languages, arguments.generation, directory, *tokenizer, options);
   }
   check_tokens(arguments.generation, options, model->vocab_size(), directory, globals.quiet);
-  const Session session{arguments,
-                        globals,
-                        directory,
-                        std::move(model),
-                        std::move(tokenizer),
-                        options,
-                        arguments.prefix.value_or(prefix)};
+  const TranslateSession session{arguments,
+                                 globals,
+                                 directory,
+                                 std::move(model),
+                                 std::move(tokenizer),
+                                 options,
+                                 arguments.prefix.value_or(prefix)};
   if (ids || sound) {
     translate_numbers(session);
   } else {

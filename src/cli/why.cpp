@@ -46,25 +46,6 @@ HeadName head_named(const std::string& text) {
   return name;
 }
 
-// "head 5.1", "ff 3", "attn bias 3", "token"
-std::string part_label(const StreamPart& part) {
-  if (part.layer < 0) return part.name == "embed_bias" ? "embed bias" : part.name;
-  const auto named = [&](const char* sublayer, const char* label) {
-    return part.name.starts_with(sublayer) ? std::optional<std::string>(label) : std::nullopt;
-  };
-  std::string sublayer =
-      named("self_attn", "attn")
-          .value_or(named("cross_attn", "cross").value_or(named("feed_forward", "ff").value_or(part.name)));
-  if (part.head >= 0)
-    return fmt::format("{} {}.{}", sublayer == "attn" ? "head" : sublayer, part.layer, part.head);
-  if (part.name.ends_with("_norm")) {
-    sublayer += " norm";
-  } else if (part.name.ends_with("_attn")) {
-    sublayer += " bias";
-  }
-  return fmt::format("{} {}", sublayer, part.layer);
-}
-
 // A score with the names of what it is of.
 struct Explained {
   ScoreAttribution score;
@@ -261,7 +242,7 @@ HeatTable figure_of(const Explained& e, const std::string& title) {
   }
   const auto cell = [&](double x, const std::string& row, const std::string& column, bool pair = false) {
     return HeatCell{signed_number(x, 2), pair && most > 0 ? x / most : 0,
-                    fmt::format("{} × {}: {}", row, column, signed_number(x, 4))};
+                    fmt::format("{} × {}: {}", row, column, signed_number(x, 4)), x};
   };
   table.columns.emplace_back("sum");
   table.rows.emplace_back("sum");
@@ -343,7 +324,7 @@ void check_place(const char* option, std::int64_t position, const std::vector<st
 }
 
 void run(const WhyArguments& a, const Globals& globals) {
-  check_svg_file(a.output);
+  check_table_file(a.output);
   const HeadName head = head_named(a.head);
   const AnalyzedModel loaded = load_analyzed(a.model, globals);
   const AttentionKind kind = analyzed_kind(a.kind, *loaded.model, "why");
@@ -412,7 +393,7 @@ void add_why(CLI::App& app, const Globals& globals) {
       ->capture_default_str()
       ->type_name("N")
       ->group("Output");
-  command->add_option("--output,-o", a->output, "Write a figure")->type_name("FILE.svg")->group("Output");
+  add_table_output(*command, a->output);
   command->footer(
       "Examples:\n"
       "  heed why \"The cat sat on the mat. The cat\" --model gpt2 --head 5.1\n"

@@ -31,6 +31,7 @@ struct Check {
 constexpr Check kChecks[] = {
     {"loading", Need::nothing, check_loading},
     {"config keys", Need::model, check_config_keys},
+    {"config values", Need::files, check_config_values},
     {"special ids", Need::files, check_special_ids},
     {"tokenizer size", Need::nothing, check_tokenizer_size},
     {"unused vocabulary", Need::files, check_unused_vocabulary},

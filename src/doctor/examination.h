@@ -125,6 +125,7 @@ Finding skip(std::string reason);
 // Files (file_checks.cpp, vocabulary_checks.cpp, weight_checks.cpp)
 Finding check_loading(Examination& e);
 Finding check_config_keys(Examination& e);
+Finding check_config_values(Examination& e);
 Finding check_generation_settings(Examination& e);
 Finding check_chat_template(Examination& e);
 Finding check_tied_weights(Examination& e);

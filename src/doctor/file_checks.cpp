@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
+#include <iterator>
 #include <set>
 
 #include "doctor/examination.h"
@@ -15,19 +17,48 @@
 namespace heed::doctor {
 namespace {
 
+constexpr double kLargeEps = 1e-3;  // of norms; models have 1e-12 to 1e-5
+
 std::string joined(const std::vector<std::string>& names) {
   std::string all;
   for (const std::string& name : names) all += (all.empty() ? "" : ", ") + name;
   return all;
 }
 
+// The first label that id2label and label2id number differently; empty if there is none.
+std::string contradicting_label(const Config& config) {
+  const auto names = config.optional_sub("id2label"), ids = config.optional_sub("label2id");
+  if (!names || !ids) return {};
+  for (const std::string& id : names->names()) {
+    if (!names->is_string(id)) continue;
+    const std::string name = names->required_string(id);
+    if (!ids->has(name)) return fmt::format("label {} ({}) of id2label is not in label2id", id, name);
+    if (ids->is_number(name) && fmt::format("{}", ids->required_number(name)) != id)
+      return fmt::format("label {} is {} in id2label and {} in label2id", name, id,
+                         ids->required_number(name));
+  }
+  return {};
+}
+
+std::optional<std::int64_t> positions_of(const Examination& e) {
+  return e.checked.model == nullptr ? std::nullopt : e.model().max_positions();
+}
+
 // Why the settings cannot work together; empty if they can.
-std::string contradiction(const GenerationOptions& o) {
-  const std::set<std::int64_t> suppressed(o.suppress_tokens.begin(), o.suppress_tokens.end());
+std::string contradiction(const GenerationOptions& o, const Examination& e) {
+  std::set<std::int64_t> suppressed(o.suppress_tokens.begin(), o.suppress_tokens.end());
+  for (const std::vector<std::int64_t>& words : o.bad_words_ids) {
+    if (words.size() == 1) suppressed.insert(words.front());
+  }
   const std::vector<std::int64_t>& ends = o.eos_token_id;
   const auto never = [&](std::int64_t id) { return suppressed.contains(id); };
   if (!ends.empty() && std::all_of(ends.begin(), ends.end(), never))
-    return fmt::format("eos_token_id {} is among suppress_tokens, so no text ends", ends.front());
+    return fmt::format("eos_token_id {} is among suppress_tokens or bad_words_ids, so no text ends",
+                       ends.front());
+  if (!o.max_new_tokens && o.max_length && *o.max_length <= 1)
+    return fmt::format("max_length {} leaves no room for a new token", *o.max_length);
+  if (const auto positions = positions_of(e); positions && o.min_length > *positions)
+    return fmt::format("min_length {} is above the model's {} positions", o.min_length, *positions);
   if (!o.max_new_tokens && o.max_length && o.min_length > *o.max_length)
     return fmt::format("min_length {} is above max_length {}", o.min_length, *o.max_length);
   return {};
@@ -46,7 +77,14 @@ std::vector<std::string> idle_settings(const GenerationOptions& o, const Examina
     if (vocabulary > 0 && id >= vocabulary)
       idle.push_back(fmt::format("eos_token_id {} is outside the vocabulary and ends no text", id));
   }
-  const auto positions = e.checked.model == nullptr ? std::nullopt : e.model().max_positions();
+  for (const auto& [key, ids] : {std::pair{"suppress_tokens", &o.suppress_tokens},
+                                 {"begin_suppress_tokens", &o.begin_suppress_tokens}}) {
+    for (const std::int64_t id : *ids) {
+      if (vocabulary > 0 && id >= vocabulary)
+        idle.push_back(fmt::format("{} {} is outside the vocabulary", key, id));
+    }
+  }
+  const auto positions = positions_of(e);
   if (positions && !o.max_new_tokens && o.max_length && *o.max_length > *positions)
     idle.push_back(fmt::format("max_length {} is above the model's {} positions", *o.max_length, *positions));
   return idle;
@@ -127,6 +165,83 @@ std::vector<std::string> unknown_tokens(const std::string& text, const Tokenizer
   return {unknown.begin(), unknown.end()};
 }
 
+bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
+
+// The words of a Jinja tag, without those in quotes; of a word, what comes before and behind it.
+struct TagWord {
+  std::string word, before;  // the word before it
+  char last = ' ', next = ' ';
+};
+std::vector<TagWord> words_of(std::string_view tag) {
+  std::vector<TagWord> words;
+  char last = ' ', quote = 0;
+  for (std::size_t i = 0; i < tag.size(); ++i) {
+    if (quote != 0) {
+      if (tag[i] == quote) quote = 0;
+      if (tag[i] == '\\') ++i;
+      continue;
+    }
+    if (tag[i] == '"' || tag[i] == '\'') quote = tag[i];
+    const std::size_t begin = i;
+    while (i < tag.size() && is_word(tag[i])) ++i;
+    if (i > begin) {
+      TagWord word{std::string(tag.substr(begin, i - begin)), words.empty() ? "" : words.back().word, last,
+                   ' '};
+      const std::size_t next = tag.find_first_not_of(" \n\t", i);
+      if (next != std::string_view::npos) word.next = tag[next];
+      words.push_back(std::move(word));
+      last = 'a';
+      --i;
+    } else if (tag[i] != ' ' && tag[i] != '\n' && tag[i] != '\t') {
+      last = tag[i];
+    }
+  }
+  return words;
+}
+
+// What a template calls that programs do not give it: no function of Jinja or transformers, no macro of its
+// own; and whether it reads what messages say.
+struct TemplateWords {
+  std::set<std::string> unknown;
+  bool reads_content = false;
+};
+TemplateWords words_of_template(const std::string& text) {
+  // Operators and tags may stand before a bracket as well.
+  std::set<std::string> known{"range",        "dict",   "lipsum",
+                              "cycler",       "joiner", "namespace",
+                              "caller",       "super",  "raise_exception",
+                              "strftime_now", "loop",   "if",
+                              "elif",         "in",     "not",
+                              "and",          "or",     "else",
+                              "is",           "set",    "for",
+                              "filter",       "call",   "generation",
+                              "print",        "return", "do"};
+  TemplateWords found;
+  std::set<std::string> called;
+  for (std::size_t at = text.find('{'); at != std::string::npos; at = text.find('{', at + 1)) {
+    const std::string_view mark = std::string_view(text).substr(at, 2);
+    const char* close = mark == "{%" ? "%}" : mark == "{{" ? "}}" : mark == "{#" ? "#}" : nullptr;
+    if (close == nullptr) continue;
+    const std::size_t end = text.find(close, at);
+    if (end == std::string::npos) break;
+    if (mark == "{#") {
+      at = end;
+      continue;
+    }
+    const std::string_view tag = std::string_view(text).substr(at + 2, end - at - 2);
+    found.reads_content = found.reads_content || tag.find("content") != std::string_view::npos;
+    for (const TagWord& word : words_of(tag)) {
+      if (word.before == "macro") known.insert(word.word);
+      if (word.next == '(' && word.last != '.' && word.last != '|' && word.before != "is")
+        called.insert(word.word);
+    }
+    at = end;
+  }
+  std::set_difference(called.begin(), called.end(), known.begin(), known.end(),
+                      std::inserter(found.unknown, found.unknown.end()));
+  return found;
+}
+
 }  // namespace
 
 Finding check_loading(Examination& e) {
@@ -148,6 +263,31 @@ Finding check_config_keys(Examination& e) {
           "correct a misspelled key; a setting of newer versions may change what the model should compute"};
 }
 
+Finding check_config_values(Examination& e) {
+  if (!e.config()) return skip("there is no config.json");
+  const Config& config = *e.config();
+  std::vector<std::string> odd;
+  static const std::set<std::string> types{"float32", "float16", "bfloat16", "float64",       "float",
+                                           "half",    "double",  "auto",     "float8_e4m3fn", "float8_e5m2"};
+  for (const char* key : {"dtype", "torch_dtype"}) {
+    if (!config.is_string(key)) continue;
+    std::string type = config.required_string(key);
+    if (type.starts_with("torch.")) type.erase(0, 6);
+    if (!types.contains(type)) odd.push_back(fmt::format("{} {} is no type of numbers", key, type));
+  }
+  for (const char* key :
+       {"rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon", "layernorm_epsilon", "norm_eps"}) {
+    if (config.is_number(key) && config.required_number(key) > kLargeEps)
+      odd.push_back(
+          fmt::format("{} {} is large beside the variance of a stream", key, config.required_number(key)));
+  }
+  if (const std::string labels = contradicting_label(config); !labels.empty()) odd.push_back(labels);
+  if (odd.empty()) return {.measurement = "types, labels and eps are as in other models"};
+  std::string measurement;
+  for (const std::string& line : odd) measurement += (measurement.empty() ? "" : "; ") + line;
+  return {CheckStatus::warning, measurement, "correct config.json if this is not meant"};
+}
+
 Finding check_generation_settings(Examination& e) {
   const Model* model = e.checked.model;
   const bool generates = model == nullptr ? has_entry(e.checked.directory / "generation_config.json")
@@ -163,7 +303,7 @@ Finding check_generation_settings(Examination& e) {
   } catch (const Error& error) {
     return {CheckStatus::failed, error.what(), "correct generation_config.json"};
   }
-  if (const std::string wrong = contradiction(options); !wrong.empty())
+  if (const std::string wrong = contradiction(options, e); !wrong.empty())
     return {CheckStatus::failed, wrong, "correct generation_config.json"};
   std::vector<std::string> odd = idle_settings(options, e);
   if (!unused.empty()) odd.push_back("not followed: " + joined(unused));
@@ -222,6 +362,14 @@ Finding check_chat_template(Examination& e) {
   if (text.empty()) return skip("the model has no chat template");
   if (const std::string broken = broken_tags(text); !broken.empty())
     return {CheckStatus::failed, broken, "correct the template: no program can fill it in"};
+  const TemplateWords words = words_of_template(text);
+  if (!words.unknown.empty())
+    return {CheckStatus::failed,
+            "calls what no program gives it: " + joined({words.unknown.begin(), words.unknown.end()}),
+            "correct the template: no program can fill it in"};
+  if (!words.reads_content)
+    return {CheckStatus::warning, "never reads the content of messages",
+            "take the template of the model that this one was made from"};
   if (e.tokenizer() == nullptr)
     return {.measurement = fmt::format("{} characters, all tags closed", text.size())};
   const std::vector<std::string> unknown = unknown_tokens(text, *e.tokenizer());

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <numeric>
 #include <sstream>
 
@@ -16,8 +17,9 @@ namespace {
 
 constexpr double kWork = 2e11;  // products of one run: some ten seconds of a slow core
 constexpr std::int64_t kLongest = 2048;
-constexpr double kRise = 0.5;       // nats beyond the trained length that are worth a warning
-constexpr std::int64_t kParts = 4;  // of the trained length
+constexpr double kRise = 0.5;         // nats beyond the trained length that are worth a warning
+constexpr std::int64_t kParts = 4;    // of the trained length
+constexpr double kOfExpected = 1.05;  // times the expected loss: more is another model's
 
 // -log p of the labels [T] by logits [T, V].
 std::vector<double> losses(const Tensor& logits, const std::vector<std::int64_t>& labels) {
@@ -54,15 +56,59 @@ Window choose_window(Examination& e, std::int64_t tokens) {
   return w;
 }
 
+// The loss of a model that knows only the text up to each token: how often which token followed the one
+// before it, mixed with how often each came at all and with guessing, by the shares that Witten and Bell give
+// to what is new ("The zero-frequency problem", 1991, method C).
+class PairCounts {
+ public:
+  explicit PairCounts(std::int64_t vocabulary) : vocabulary_(vocabulary) {}
+  void add(const std::vector<std::int64_t>& tokens) {
+    for (const std::int64_t token : tokens) {
+      const Followers& after = followers_[previous_];
+      const double probability =
+          after.mixed(token, all_.mixed(token, 1.0 / static_cast<double>(vocabulary_)));
+      loss_ -= std::log(probability);
+      ++read_;
+      followers_[previous_].add(token);
+      all_.add(token);
+      previous_ = token;
+    }
+  }
+  double mean() const { return loss_ / static_cast<double>(read_); }
+
+ private:
+  struct Followers {
+    std::map<std::int64_t, std::int64_t> counts;
+    std::int64_t total = 0;
+    void add(std::int64_t token) {
+      ++counts[token];
+      ++total;
+    }
+    double mixed(std::int64_t token, double other) const {
+      const auto seen = counts.find(token);
+      const auto kinds = static_cast<double>(counts.size()), all = static_cast<double>(total);
+      const double count = seen == counts.end() ? 0.0 : static_cast<double>(seen->second);
+      return total == 0 ? other : (count + kinds * other) / (all + kinds);
+    }
+  };
+  std::int64_t vocabulary_, previous_ = -1, read_ = 0;
+  std::map<std::int64_t, Followers> followers_;
+  Followers all_;
+  double loss_ = 0;
+};
+
 // Losses summed by position.
 struct PositionLosses {
   std::vector<double> sum;
   std::vector<std::int64_t> count;
+  std::vector<std::int64_t> labels = {};  // all of them
+  double bytes = 0;                       // of their text
 
   explicit PositionLosses(std::int64_t length)
       : sum(static_cast<std::size_t>(length), 0.0), count(static_cast<std::size_t>(length), 0) {}
-  void add(const Tensor& logits, const std::vector<std::int64_t>& labels) {
-    const std::vector<double> all = losses(reshape(logits, {logits.size(1), logits.size(2)}), labels);
+  void add(const Tensor& logits, const std::vector<std::int64_t>& read) {
+    labels.insert(labels.end(), read.begin(), read.end());
+    const std::vector<double> all = losses(reshape(logits, {logits.size(1), logits.size(2)}), read);
     for (std::size_t t = 0; t < all.size(); ++t) {
       sum[t] += all[t];
       ++count[t];
@@ -82,7 +128,7 @@ Tensor row_of_ids(const std::vector<std::int64_t>& ids) {
 }
 
 // Of windows of the text, one after the other.
-PositionLosses losses_of_text(const DecoderModel& model, const std::vector<std::int64_t>& ids,
+PositionLosses losses_of_text(const DecoderModel& model, const std::vector<std::int64_t>& ids, double bytes,
                               const Window& w) {
   PositionLosses all(w.length);
   for (std::int64_t i = 0; i < w.count; ++i) {
@@ -92,6 +138,7 @@ PositionLosses losses_of_text(const DecoderModel& model, const std::vector<std::
         model.forward({{"input_ids", row_of_ids({begin, begin + w.length})}}, {}, context);
     all.add(outputs.at("logits"), {begin + 1, begin + w.length + 1});
   }
+  all.bytes = bytes * static_cast<double>(all.labels.size()) / static_cast<double>(ids.size());
   return all;
 }
 
@@ -157,13 +204,45 @@ PositionLosses losses_of_pairs(Examination& e, const EncoderDecoderModel& model,
          {"decoder_input_ids", model.decoder_inputs(labels, CrossEntropyOptions().ignore_index)}},
         {}, context);
     all.add(outputs.at("logits"), pair.target_ids);
+    all.bytes += static_cast<double>(pair.target.size());
     ++i;
   }
   return all;
 }
 
+// Compares the loss within the trained length with what other ways of predicting the text lose.
+void judge_whole(double loss, const PositionLosses& losses, std::int64_t vocabulary,
+                 const std::optional<double>& expected, Finding& found) {
+  PairCounts counts(vocabulary);
+  counts.add(losses.labels);
+  const double chance = std::log(static_cast<double>(vocabulary)), pairs = counts.mean();
+  const double bits = loss * static_cast<double>(losses.labels.size()) / std::log(2.0) / losses.bytes;
+  found.measurement += fmt::format("; perplexity {:.4g}, {:.3g} bits per byte", std::exp(loss), bits);
+  for (const auto& [name, value] : {std::pair{"loss", loss}, {"bits_per_byte", bits}, {"pairs", pairs}})
+    found.values.emplace_back(name, value);
+  const auto report = [&](CheckStatus status, const std::string& measurement, const std::string& advice) {
+    found.status = status;
+    found.measurement += "; " + measurement;
+    found.advice = advice;
+  };
+  constexpr const char* kSuspects =
+      "look at the base and kind of rotary positions, activation, eps of norms, number of heads, the order "
+      "of "
+      "layers, and at queries, keys and matrices that were exchanged or transposed in a conversion";
+  if (expected && loss > *expected * kOfExpected)
+    return report(CheckStatus::failed, fmt::format("expected a loss of {:.3f}, got {:.3f}", *expected, loss),
+                  kSuspects);
+  if (loss > chance)
+    return report(CheckStatus::warning, fmt::format("guessing would lose {:.2f}", chance),
+                  "the model is not trained, or the tokenizer is that of another");
+  if (!expected && loss > pairs)
+    report(CheckStatus::warning,
+           fmt::format("counting pairs of tokens in the text itself would lose {:.2f}", pairs),
+           std::string("unless the text is unlike those of training, ") + kSuspects);
+}
+
 // What the losses say: by quarters of the trained length, and beyond it.
-Finding judge(const PositionLosses& losses, const Window& w, std::int64_t vocabulary) {
+Finding judge(const PositionLosses& losses, const Window& w, Examination& e) {
   Finding found;
   double last = 0;
   for (std::int64_t part = 0; part < kParts; ++part) {
@@ -175,19 +254,14 @@ Finding judge(const PositionLosses& losses, const Window& w, std::int64_t vocabu
     found.values.emplace_back(fmt::format("{}-{}", begin + 1, end), last);
   }
   if (found.values.empty()) return skip("no text fits in the model's positions");
-  const double chance = std::log(static_cast<double>(vocabulary));
-  if (losses.mean(0, w.trained) > chance) {
-    found.status = CheckStatus::warning;
-    found.measurement += fmt::format("; guessing would lose {:.2f}", chance);
-    found.advice = "the model is not trained, or the tokenizer is that of another";
-  }
+  judge_whole(losses.mean(0, w.trained), losses, e.model().vocab_size(), e.checked.expected_loss, found);
   if (losses.tokens(w.trained, w.length) == 0) return found;
   std::int64_t end = w.length;
   while (losses.tokens(end - 1, end) == 0) --end;
   const double beyond = losses.mean(w.trained, end);
   found.measurement += fmt::format(", {:.2f} beyond the trained length, to {}", beyond, end);
   found.values.emplace_back("beyond", beyond);
-  if (beyond <= last + kRise || found.status == CheckStatus::warning) return found;
+  if (beyond <= last + kRise || found.status != CheckStatus::ok) return found;
   found.status = CheckStatus::warning;
   found.advice = fmt::format("keep texts within {} tokens, or train with longer ones", w.trained);
   return found;
@@ -213,7 +287,7 @@ Finding check_translations(Examination& e, const EncoderDecoderModel& model) {
   }
   if (tokens < 2 * kParts) return skip(fmt::format("the translation has {} tokens", tokens));
   const Window w = choose_window(e, tokens);
-  return judge(losses_of_pairs(e, model, pairs, w), w, model.vocab_size());
+  return judge(losses_of_pairs(e, model, pairs, w), w, e);
 }
 
 }  // namespace
@@ -230,7 +304,8 @@ Finding check_lengths(Examination& e) {
     if (id >= decoder->vocab_size()) return outside_vocabulary(id);
   }
   const Window w = choose_window(e, std::ssize(ids));
-  return judge(losses_of_text(*decoder, ids, w), w, decoder->vocab_size());
+  const auto bytes = static_cast<double>(e.checked.text.size());
+  return judge(losses_of_text(*decoder, ids, bytes, w), w, e);
 }
 
 }  // namespace heed::doctor

@@ -1,7 +1,9 @@
 // Requests by path and method.
 #include "explore/application.h"
 
+#include <algorithm>
 #include <charconv>
+#include <iterator>
 
 #include "explore/page.h"
 #include "heed/canceled.h"
@@ -27,10 +29,47 @@ server::HttpResponse page_response() {
                 "frame-ancestors 'none'"}}};
 }
 
+// What a reader sees who opens the address without its token, which a program gets as JSON.
+server::HttpResponse refusal_page(server::HttpResponse refused) {
+  if (refused.body.find("token: ") == refused.body.npos) return refused;
+  refused.body =
+      "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+      "<meta name=\"color-scheme\" content=\"light dark\">\n<title>heed "
+      "explore</title>\n</head>\n<body>\n<main>\n"
+      "<h1>This address lacks the server's token</h1>\n"
+      "<p>Open the address that <code>heed explore</code> printed when it was started: it ends in "
+      "<code>?token=</code> and 32 letters and digits, which are new at each "
+      "start.</p>\n</main>\n</body>\n</html>\n";
+  refused.type = "text/html; charset=utf-8";
+  refused.headers.emplace_back(
+      "Content-Security-Policy",
+      "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'");
+  return refused;
+}
+
 server::HttpResponse wrong_method(const char* allowed) {
   server::HttpResponse response = server::error_response(405, "method: expected " + std::string(allowed));
   response.headers.emplace_back("Allow", allowed);
   return response;
+}
+
+/// What the explorer computes for a JSON object.
+struct Question {
+  std::string_view path;
+  std::string (Explorer::*answer)(std::string_view, const std::atomic<bool>&);
+};
+constexpr Question kQuestions[] = {{"/api/run", &Explorer::run},
+                                   {"/api/ablation", &Explorer::ablation},
+                                   {"/api/flow", &Explorer::flow},
+                                   {"/api/steps", &Explorer::steps},
+                                   {"/api/traps", &Explorer::traps}};
+
+/// Null for another path.
+const Question* question_at(std::string_view path) {
+  const auto* found = std::find_if(std::begin(kQuestions), std::end(kQuestions),
+                                   [&](const Question& one) { return one.path == path; });
+  return found == std::end(kQuestions) ? nullptr : found;
 }
 
 /// -1 for what is no number.
@@ -55,9 +94,10 @@ server::HttpResponse Application::pack(const server::HttpRequest& request) const
 }
 
 std::optional<server::HttpResponse> Application::at_once(const server::HttpRequest& request) const {
-  if (auto refused = server::refusal(request, host_, token_)) return refused;
   const std::string_view path = server::path_of(request.target);
-  if (path == "/api/run" || path == "/api/ablation" || path == "/api/file")
+  if (auto refused = server::refusal(request, host_, token_))
+    return path == "/" ? refusal_page(std::move(*refused)) : refused;
+  if (path == "/api/file" || path == "/api/tokens" || question_at(path) != nullptr)
     return request.method == "POST" ? std::nullopt : std::optional(wrong_method("POST"));
   if (path != "/" && path != "/api/models" && path != "/api/pack")
     return server::error_response(404, "path: not found");
@@ -78,8 +118,10 @@ server::HttpResponse Application::compute(const server::HttpRequest& request, co
       if (model < 0) return server::error_response(400, "file: expected ?model=N");
       return {200, explorer_.add_file(static_cast<std::size_t>(model), request.body, stop)};
     }
-    return {200, server::path_of(request.target) == "/api/run" ? explorer_.run(request.body, stop)
-                                                               : explorer_.ablation(request.body, stop)};
+    const std::string_view path = server::path_of(request.target);
+    if (path == "/api/tokens") return {200, explorer_.ids(request.body)};
+    const Question* question = question_at(path);
+    return {200, (explorer_.*question->answer)(request.body, stop)};
   } catch (const Error& error) {
     return server::error_response(400, error.what());
   }

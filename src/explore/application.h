@@ -20,7 +20,7 @@ class Application {
   std::optional<server::HttpResponse> at_once(const server::HttpRequest& request) const;
   /// Whether a request, of which only the headers are known, may send a file: a large body.
   bool has_file(const server::HttpRequest& request) const;
-  /// Files, runs and ablations. Throws Canceled once `stop` is true.
+  /// Files, runs, tokens and ablations. Throws Canceled once `stop` is true.
   server::HttpResponse compute(const server::HttpRequest& request, const std::atomic<bool>& stop);
 
  private:

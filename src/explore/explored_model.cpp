@@ -175,6 +175,13 @@ Encoding ExploredModel::encoding_of(const RequestedText& text) const {
   return encoding;
 }
 
+std::vector<std::int64_t> ExploredModel::ids_of(const RequestedText& text) const {
+  if (reads_files()) throw Error("text: expected a model that reads text, got " + name_);
+  if (text.ids) return *text.ids;
+  if (architecture() == "decoder") return prompt_ids(*tokenizer_, *text.text, generation_);
+  return (text.pair ? tokenizer_->encode_pair(*text.text, *text.pair) : tokenizer_->encode(*text.text)).ids;
+}
+
 ExploredText ExploredModel::encoder_text(const RequestedText& text) const {
   const Encoding encoding = encoding_of(text);
   return {inspect::encoder_input(*model_, encoding), encoding.ids, std::nullopt, encoding.ids,
@@ -185,7 +192,7 @@ ExploredText ExploredModel::decoder_text(const RequestedText& text) const {
   if (text.text && tokenizer_->encode(*text.text).ids.empty() && !generation_.bos_token_id &&
       !tokenizer_->bos_id())
     throw Error("text: expected at least one token");
-  std::vector<std::int64_t> ids = text.ids ? *text.ids : prompt_ids(*tokenizer_, *text.text, generation_);
+  std::vector<std::int64_t> ids = ids_of(text);
   check_ids(ids, text.ids ? "ids" : "text");
   std::vector<std::string> tokens;
   for (const std::int64_t id : ids) tokens.push_back(token(id));

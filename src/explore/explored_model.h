@@ -43,6 +43,9 @@ class ExploredModel {
                 GenerationOptions generation, tasks::FileProcessor processor = {});
 
   const std::string& name() const { return name_; }
+  /// Texts to try, as the model's card names them.
+  const std::vector<std::string>& examples() const { return examples_; }
+  void show_examples(std::vector<std::string> texts) { examples_ = std::move(texts); }
   /// Of a model of texts and images, the tower for images.
   const Model& model() const { return *shown_model_; }
   /// The whole of a model of texts and images that has a tokenizer, which compares an image with labels; null
@@ -71,6 +74,9 @@ class ExploredModel {
   /// `decoder`, `encoder` or `encoder-decoder`
   std::string architecture() const;
 
+  /// The ids of the tokens of a text as the model reads it; of an encoder-decoder those of the source. Throws
+  /// Error for a model that reads files.
+  std::vector<std::int64_t> ids_of(const RequestedText& text) const;
   /// Encodes a text, takes its ids, or preprocesses its file. An encoder-decoder reads the target, or its own
   /// greedy output of at most `max_new_tokens`, without a final end token. Throws Error for what the model
   /// does not take, empty and too long texts, and ids outside the vocabulary; Canceled once `stop` is true.
@@ -95,6 +101,7 @@ class ExploredModel {
   Encoding encoding_of(const RequestedText& text) const;
 
   std::string name_;
+  std::vector<std::string> examples_;
   std::unique_ptr<Model> model_;
   const Model* shown_model_;
   const DualEncoderModel* dual_;

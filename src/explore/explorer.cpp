@@ -5,9 +5,12 @@
 #include <chrono>
 
 #include "core/json.h"
+#include "explore/flow.h"
 #include "explore/head_changes.h"
+#include "explore/head_steps.h"
 #include "explore/labels.h"
 #include "explore/predictions.h"
+#include "explore/traps.h"
 #include "heed/autograd.h"
 #include "heed/error.h"
 #include "plot/number_packs.h"
@@ -24,18 +27,6 @@ constexpr std::int64_t kMostNumbers = 60'000'000, kFineNumbers = 4'000'000;
 constexpr std::size_t kHeldBytes = 256u << 20, kHeldRuns = 2;
 constexpr std::size_t kListedCandidates = 6;
 
-const char* name_of_head(EncoderHead head) {
-  switch (head) {
-    case EncoderHead::none: return "none";
-    case EncoderHead::masked_lm: return "masked_lm";
-    case EncoderHead::sequence: return "sequence";
-    case EncoderHead::token: return "token";
-    case EncoderHead::span: return "span";
-    case EncoderHead::ctc: return "ctc";
-  }
-  HEED_ASSERT(false, "unknown head");
-}
-
 json model_json(const ExploredModel& model, std::size_t index) {
   const auto* encoder = dynamic_cast<const EncoderModel*>(&model.model());
   json value{{"index", index},
@@ -45,6 +36,7 @@ json model_json(const ExploredModel& model, std::size_t index) {
              {"input", name_of(model.model().input().kind)},
              {"head", nullptr},
              {"labels", json::array()},
+             {"examples", model.examples()},
              {"layers", {{"decoder", 0}, {"encoder", 0}}},
              {"heads", {{"decoder", 0}, {"encoder", 0}, {"cross", 0}}},
              {"max_positions", nullptr},
@@ -53,7 +45,7 @@ json model_json(const ExploredModel& model, std::size_t index) {
              {"takes_labels", model.dual() != nullptr},
              {"mask_token", nullptr}};
   if (encoder != nullptr) {
-    value["head"] = name_of_head(encoder->head());
+    value["head"] = inspect::name_of(encoder->head());
     value["labels"] = encoder->labels();
   }
   std::vector<AttentionKind> kinds = model.kinds();
@@ -89,6 +81,15 @@ std::int64_t check_map_numbers(const ExploredModel& model, const ExploredText& t
   return numbers;
 }
 
+// Where an answer begins in the text, of a model that finds one.
+std::optional<std::int64_t> answer_position(const ExploredModel& model, const ExploredText& text,
+                                            const std::vector<std::vector<inspect::RankedToken>>& ranked) {
+  const auto* encoder = dynamic_cast<const EncoderModel*>(&model.model());
+  if (encoder == nullptr || encoder->head() != EncoderHead::span || ranked.empty() || !text.labels.empty())
+    return std::nullopt;
+  return ranked.front().front().id;
+}
+
 std::map<std::string, std::vector<std::int64_t>> tokens_in(const ExploredText& text) {
   if (text.file) return {{"file", {*text.file}}, {"decoder_input_ids", text.read}};
   std::map<std::string, std::vector<std::int64_t>> tokens;
@@ -97,10 +98,12 @@ std::map<std::string, std::vector<std::int64_t>> tokens_in(const ExploredText& t
 }
 
 AttentionPicture picture_of_run(const ExploredModel& model, const ExploredText& text,
-                                const AttentionRecord& record,
+                                const AttentionRecord& record, const PredictedRows& rows,
                                 const std::vector<std::vector<inspect::RankedToken>>& ranked) {
   AttentionPicture picture;
   picture.title = text.title;
+  picture.model = {model.name(), inspect::task_of(model.model()), {}, answer_position(model, text, ranked)};
+  if (picture.model.task == "masked_lm" && !rows.positions.empty()) picture.mask_position = rows.positions[0];
   picture.tokens = text.input.tokens;
   picture.image = text.picture;
   picture.sound = text.sound;
@@ -160,6 +163,15 @@ const ExploredModel& Explorer::model_at(std::size_t index) const {
   if (index < models_.size()) return models_[index];
   throw Error("model: expected a number below " + std::to_string(models_.size()) + ", got " +
               std::to_string(index));
+}
+
+ExploredText Explorer::text_of(const RunRequest& run, const std::atomic<bool>& stop) const {
+  const ExploredModel& model = model_at(run.model);
+  ExploredText text = model.text_of(run.text, run.max_new_tokens, stop);
+  check_labels(model, run.labels);
+  text.labels = run.labels;
+  check_map_numbers(model, text);
+  return text;
 }
 
 std::string Explorer::add_file(std::size_t model, std::string bytes, const std::atomic<bool>& stop) {
@@ -239,7 +251,7 @@ std::string Explorer::run(std::string_view request, const std::atomic<bool>& sto
   } else if (rows.logits.defined()) {
     before = unchanged_logits(wanted.model, text, stop);
   }
-  auto held = std::make_shared<HeldRun>(HeldRun{picture_of_run(model, text, record, best)});
+  auto held = std::make_shared<HeldRun>(HeldRun{picture_of_run(model, text, record, rows, best)});
   plot::PageData data = plot::page_data(held->picture, numbers <= kFineNumbers ? 16 : 8);
   held->packs = std::move(data.packs);
   json answer{{"ids", text.ids},
@@ -262,6 +274,11 @@ std::string Explorer::run(std::string_view request, const std::atomic<bool>& sto
   return json_text(answer);
 }
 
+std::string Explorer::ids(std::string_view request) const {
+  const RunRequest wanted = parse_run_request(request);
+  return json_text(json{{"ids", model_at(wanted.model).ids_of(wanted.text)}});
+}
+
 std::optional<std::string> Explorer::pack(std::int64_t run, std::int64_t pack) const {
   std::shared_ptr<const HeldRun> held;
   {
@@ -278,10 +295,7 @@ std::optional<std::string> Explorer::pack(std::int64_t run, std::int64_t pack) c
 std::string Explorer::ablation(std::string_view request, const std::atomic<bool>& stop) {
   const AblationRequest wanted = parse_ablation_request(request);
   const ExploredModel& model = model_at(wanted.run.model);
-  ExploredText text = model.text_of(wanted.run.text, wanted.run.max_new_tokens, stop);
-  check_labels(model, wanted.run.labels);
-  text.labels = wanted.run.labels;
-  check_map_numbers(model, text);
+  ExploredText text = text_of(wanted.run, stop);
   RecordOptions options;
   options.stop = &stop;
   for (const AttentionKind& kind : model.kinds_of(text)) {
@@ -324,6 +338,29 @@ std::string Explorer::ablation(std::string_view request, const std::atomic<bool>
     list.push_back(
         {{"kind", one.kind}, {"layer", one.layer}, {"head", one.head}, {"change", one.change.front()}});
   return json_text(json{{"change", std::move(list)}});
+}
+
+std::string Explorer::flow(std::string_view request, const std::atomic<bool>& stop) {
+  const FlowRequest wanted = parse_flow_request(request);
+  const ExploredModel& model = model_at(wanted.run.model);
+  const ExploredText text = text_of(wanted.run, stop);
+  Taps changes;
+  add_changes(changes, model, text, wanted.run.changes, stop);
+  return json_text(flow_json(model, text, wanted, changes, stop));
+}
+
+std::string Explorer::steps(std::string_view request, const std::atomic<bool>& stop) {
+  const StepsRequest wanted = parse_steps_request(request);
+  const ExploredModel& model = model_at(wanted.run.model);
+  const ExploredText text = text_of(wanted.run, stop);
+  Taps changes;
+  add_changes(changes, model, text, wanted.run.changes, stop);
+  return json_text(head_steps_json(model, text, wanted, changes, stop));
+}
+
+std::string Explorer::traps(std::string_view request, const std::atomic<bool>& stop) {
+  const TrapsRequest wanted = parse_traps_request(request);
+  return json_text(traps_json(model_at(wanted.run.model), text_of(wanted.run, stop), wanted, stop));
 }
 
 }  // namespace heed::explore

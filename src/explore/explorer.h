@@ -16,7 +16,7 @@
 
 namespace heed::explore {
 
-/// Threads: add_file(), run() and ablation() one at a time; models() and pack() at any time.
+/// Threads: models() and pack() at any time, the others one at a time.
 class Explorer {
  public:
   explicit Explorer(std::vector<ExploredModel> models);
@@ -30,16 +30,24 @@ class Explorer {
   std::string add_file(std::size_t model, std::string bytes, const std::atomic<bool>& stop);
   /// Runs a text or a file through a model with changed heads: maps, and what the model predicts.
   std::string run(std::string_view request, const std::atomic<bool>& stop);
+  /// The ids of the tokens of a text.
+  std::string ids(std::string_view request) const;
   /// The text of a pack of a run; nothing where either does not exist any more.
   std::optional<std::string> pack(std::int64_t run, std::int64_t pack) const;
   /// What a logit loses without each head.
   std::string ablation(std::string_view request, const std::atomic<bool>& stop);
+  /// What each part adds for one token; the steps of one head; a run beside one with mistakes.
+  std::string flow(std::string_view request, const std::atomic<bool>& stop);
+  std::string steps(std::string_view request, const std::atomic<bool>& stop);
+  std::string traps(std::string_view request, const std::atomic<bool>& stop);
 
  private:
   struct HeldRun;
   struct Unchanged;
 
   const ExploredModel& model_at(std::size_t index) const;
+  /// The text of a run, with its labels, of a length whose maps can be shown.
+  ExploredText text_of(const RunRequest& run, const std::atomic<bool>& stop) const;
   /// The logits of the rows without changes; of the last such run, if it was of the same text.
   Tensor unchanged_logits(std::size_t model, const ExploredText& text, const std::atomic<bool>& stop);
   void remember(std::size_t model, const ExploredText& text, const Tensor& logits);

@@ -15,23 +15,13 @@ using nlohmann::json;
 
 constexpr std::size_t kMostPatchTexts = 8;
 
-void check_head(const ExploredModel& model, const ExploredText& text, const HeadChange& change,
-                const std::string& where) {
-  const std::vector<std::int64_t>& heads = model.heads(change.kind, where + ".kind");
+void check_change(const ExploredModel& model, const ExploredText& text, const HeadChange& change,
+                  const std::string& where) {
+  check_head(model, {change.kind, change.layer, change.head}, where);
   if (change.kind == "text" && text.labels.empty())
     throw Error(where + ".kind: expected labels, whose tokens the head reads, got none");
   if (change.kind == "text" && change.patch)
     throw Error(where + ".patch: expected a head of the tower for images, got one of that for texts");
-  const auto layers = static_cast<std::int64_t>(heads.size());
-  if (change.layer >= layers)
-    throw Error(where + ".layer: expected a layer below " + std::to_string(layers) + ", got " +
-                std::to_string(change.layer));
-  const std::int64_t count = heads[static_cast<std::size_t>(change.layer)];
-  if (count == 0)
-    throw Error(where + ".layer: expected a layer with attention, got " + std::to_string(change.layer));
-  if (change.head >= count)
-    throw Error(where + ".head: expected a head below " + std::to_string(count) + ", got " +
-                std::to_string(change.head));
 }
 
 /// The text of patches, and which heads' outputs are taken from it.
@@ -105,11 +95,25 @@ std::string heads_tap(const AttentionKind& kind, std::int64_t layer) {
   return kind.stack + ".layers." + std::to_string(layer) + "." + kind.part + ".heads";
 }
 
+void check_head(const ExploredModel& model, const HeadChoice& head, const std::string& where) {
+  const std::vector<std::int64_t>& heads = model.heads(head.kind, where + ".kind");
+  const auto layers = static_cast<std::int64_t>(heads.size());
+  if (head.layer >= layers)
+    throw Error(where + ".layer: expected a layer below " + std::to_string(layers) + ", got " +
+                std::to_string(head.layer));
+  const std::int64_t count = heads[static_cast<std::size_t>(head.layer)];
+  if (count == 0)
+    throw Error(where + ".layer: expected a layer with attention, got " + std::to_string(head.layer));
+  if (head.head >= count)
+    throw Error(where + ".head: expected a head below " + std::to_string(count) + ", got " +
+                std::to_string(head.head));
+}
+
 void add_changes(Taps& taps, const ExploredModel& model, const ExploredText& text,
                  const std::vector<HeadChange>& changes, const std::atomic<bool>& stop) {
   const NoGradients guard;
   for (std::size_t i = 0; i < changes.size(); ++i)
-    check_head(model, text, changes[i], "changes." + std::to_string(i));
+    check_change(model, text, changes[i], "changes." + std::to_string(i));
   std::map<std::size_t, Tensor> values;
   for (const PatchRun& run : patch_runs(changes)) values.merge(values_of(model, text, run, changes, stop));
   for (std::size_t i = 0; i < changes.size(); ++i) {

@@ -13,6 +13,9 @@ namespace heed::explore {
 /// The tap of the heads' outputs (before the output projection) of a kind of attention in a layer.
 std::string heads_tap(const AttentionKind& kind, std::int64_t layer);
 
+/// Throws Error that begins with `where` for a head that the model lacks.
+void check_head(const ExploredModel& model, const HeadChoice& head, const std::string& where);
+
 /// Registers the changes, in their order. For a patch, runs the model on its text; in an encoder-decoder, a
 /// text without a target goes with the target of `text`. Throws Error for kinds, layers and heads that the
 /// model lacks, and for a text of another number of tokens; Canceled once `stop` is true.

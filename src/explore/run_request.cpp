@@ -90,6 +90,21 @@ void refuse_unknown_keys(const Config& request) {
     refuse(request.where() + ": " + plot::shorten(plot::visible(key), 80), "a known key");
 }
 
+void read_changes(const Config& request, RunRequest& run) {
+  if (const auto changes = request.optional_sub("changes")) {
+    const std::vector<std::string> places = changes->names();
+    if (places.size() > kMostChanges)
+      request.fail("changes", "a list of at most " + std::to_string(kMostChanges) + " changes");
+    for (const std::string& place : places)
+      run.changes.push_back(change_in(changes->sub(place), request.where() + ": changes." + place));
+  }
+}
+
+HeadChoice head_in(const Config& request) {
+  return {request.required_string("kind"), required_number(request, "layer"),
+          required_number(request, "head")};
+}
+
 }  // namespace
 
 RunRequest parse_run_request(std::string_view text) {
@@ -98,13 +113,7 @@ RunRequest parse_run_request(std::string_view text) {
   run.candidates =
       check_range(request, "candidates", request.integer("candidates", run.candidates), 1, kMostCandidates);
   run.vectors = request.boolean("vectors", run.vectors);
-  if (const auto changes = request.optional_sub("changes")) {
-    const std::vector<std::string> places = changes->names();
-    if (places.size() > kMostChanges)
-      request.fail("changes", "a list of at most " + std::to_string(kMostChanges) + " changes");
-    for (const std::string& place : places)
-      run.changes.push_back(change_in(changes->sub(place), request.where() + ": changes." + place));
-  }
+  read_changes(request, run);
   refuse_unknown_keys(request);
   return run;
 }
@@ -119,6 +128,36 @@ AblationRequest parse_ablation_request(std::string_view text) {
   ablation.layer = optional_number(request, "layer");
   refuse_unknown_keys(request);
   return ablation;
+}
+
+FlowRequest parse_flow_request(std::string_view text) {
+  const Config request = Config::parse(text, "request");
+  FlowRequest flow{.run = run_in(request), .stack = request.required_string("stack")};
+  read_changes(request, flow.run);
+  flow.position = required_number(request, "position");
+  flow.id = optional_number(request, "id");
+  refuse_unknown_keys(request);
+  return flow;
+}
+
+StepsRequest parse_steps_request(std::string_view text) {
+  const Config request = Config::parse(text, "request");
+  StepsRequest steps{.run = run_in(request), .head = head_in(request)};
+  read_changes(request, steps.run);
+  steps.query = required_number(request, "query");
+  refuse_unknown_keys(request);
+  return steps;
+}
+
+TrapsRequest parse_traps_request(std::string_view text) {
+  const Config request = Config::parse(text, "request");
+  TrapsRequest traps{.run = run_in(request), .head = head_in(request), .traps = request.strings("traps")};
+  traps.run.candidates = check_range(request, "candidates",
+                                     request.integer("candidates", traps.run.candidates), 1, kMostCandidates);
+  traps.exchange = ids_in(request, "exchange");
+  if (traps.exchange && traps.exchange->size() != 2) request.fail("exchange", "two positions");
+  refuse_unknown_keys(request);
+  return traps;
 }
 
 }  // namespace heed::explore

@@ -47,8 +47,39 @@ struct AblationRequest {
   std::optional<std::int64_t> layer = std::nullopt;  ///< and of this layer
 };
 
-/// Both throw Error: `request: changes.0.layer: expected …`.
+/// The flow through a stack for one of its tokens.
+struct FlowRequest {
+  RunRequest run;
+  std::string stack;  ///< `encoder` or `decoder`: the kind of its self-attention
+  std::int64_t position = 0;
+  std::optional<std::int64_t> id = std::nullopt;  ///< of the candidate whose logit is taken apart; the best
+};
+
+struct HeadChoice {
+  std::string kind;  ///< of attention
+  std::int64_t layer = 0, head = 0;
+};
+
+/// The steps of one head for one of its queries.
+struct StepsRequest {
+  RunRequest run;
+  HeadChoice head;
+  std::int64_t query = 0;
+};
+
+/// Mistakes to make in a run.
+struct TrapsRequest {
+  RunRequest run;
+  HeadChoice head;                                         ///< whose map is shown
+  std::vector<std::string> traps;                          ///< kTrapNames
+  std::optional<std::vector<std::int64_t>> exchange = {};  ///< two positions of the (source) text
+};
+
+/// All throw Error: `request: changes.0.layer: expected …`.
 RunRequest parse_run_request(std::string_view json);
 AblationRequest parse_ablation_request(std::string_view json);
+FlowRequest parse_flow_request(std::string_view json);
+StepsRequest parse_steps_request(std::string_view json);
+TrapsRequest parse_traps_request(std::string_view json);
 
 }  // namespace heed::explore

@@ -37,6 +37,7 @@ std::vector<std::vector<Completion>> complete_some(const DecoderModel& model, co
     if (stop.empty()) throw Error("generate: expected stop strings with characters, got an empty one");
   }
   SearchHooks hooks;
+  hooks.taps = options.taps;
   hooks.stop = options.task.stop;
   for (const std::size_t index : indices) hooks.sample_ids.push_back(options.task.first_index + index);
   if (!options.stop_strings.empty()) {

@@ -86,7 +86,7 @@ std::vector<std::vector<Hypothesis>> search_in_batches(const SearchInputs& rows,
         std::span<const std::size_t>(order).subspan(first, std::min(count, order.size() - first));
     Sequences prompts;
     for (const std::size_t row : chosen) prompts.push_back(rows.prompts[row]);
-    Context context{.stop = hooks.stop};
+    Context context{.taps = hooks.taps, .stop = hooks.stop};
     const auto decoding = start(chosen, context);
     auto found = search(*decoding, prompts, options, hooks_of_batch(hooks, rows, chosen), context);
     for (std::size_t i = 0; i < chosen.size(); ++i) results[chosen[i]] = std::move(found[i]);

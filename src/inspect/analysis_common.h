@@ -27,7 +27,14 @@ void check_position(const char* what, std::int64_t position, std::int64_t count)
 ReadOut required_read_out(const Model& model, const char* where);
 /// The model, if it has a head of labels; else null.
 const EncoderModel* classifier_of(const Model& model);
-/// Throws Error for a model that predicts neither a next token nor a label.
+/// The model, if it is a masked language model; else null.
+const EncoderModel* masked_model_of(const Model& model);
+/// Throws Error for a model that predicts neither tokens nor a label.
 void require_predictions(const Model& model, const char* where);
+
+/// Throws Error, as `where`, unless both have inputs of the same shapes.
+void check_same_shapes(const TensorMap& clean, const TensorMap& corrupted, const char* where);
+/// Throws Error, as `where`, for two equal metrics, between which nothing can be measured.
+void check_metrics_differ(double clean, double corrupted, const char* where);
 
 }  // namespace heed::inspect

@@ -158,7 +158,7 @@ class HeadMeasurer {
     const HeadKeys keys = keys_of(text);
     if ((keys.grid ? keys.grid->positions() : std::ssize(keys.ids)) < 2) return;
     std::map<std::int64_t, AttentionValues> values;  // by layer
-    Taps taps;
+    Taps taps(options_.taps);
     const auto listen = [&](const std::string& suffix, auto use) {
       taps.listen(prefix_ + "*" + suffix, [this, suffix, use](const std::string& name, Tensor& value) {
         if (const auto layer = inspect::layer_of_tap(name, prefix_, suffix)) use(*layer, value);
@@ -230,51 +230,14 @@ class HeadMeasurer {
   std::int64_t texts_ = 0;
 };
 
-// Mean loss over all predicted tokens of the texts, or over all labels.
-double loss_of(const Model& model, std::span<const TensorMap> texts, Taps* taps) {
-  double sum = 0, count = 0;
-  for (const TensorMap& text : texts) {
-    const auto labels = text.find("labels");
-    if (labels == text.end()) continue;
-    const bool classifies = labels->second.rank() == 1;
-    if (!classifies && labels->second.size(1) < 2) continue;
-    Context context{.taps = taps};
-    const TensorMap outputs = model.forward(text, {}, context);
-    const auto tokens =
-        classifies
-            ? 1.0
-            : static_cast<double>(labels->second.size(1) - (text.contains("decoder_input_ids") ? 0 : 1));
-    sum += outputs.at("loss").item() * tokens;
-    count += tokens;
-  }
-  if (count == 0) throw Error("heads: expected texts with tokens to predict, got none");
-  return sum / count;
-}
-
-void add_importance(const Model& model, std::span<const TensorMap> texts, const HeadsOptions& options,
-                    std::vector<HeadMeasures>& heads) {
-  const double whole = loss_of(model, texts, nullptr);
-  std::int64_t done = 0;
-  for (HeadMeasures& m : heads) {
-    Taps taps;
-    taps.listen(options.stack + ".layers." + std::to_string(m.layer) + "." + options.part + ".heads",
-                {.heads = {m.head}}, replace_by_zeros());
-    m.importance = loss_of(model, texts, &taps) - whole;
-    if (options.progress) options.progress(++done, static_cast<std::int64_t>(heads.size()));
-  }
-}
-
 }  // namespace
 
 std::vector<HeadMeasures> measure_heads(const Model& model, std::span<const TensorMap> texts,
                                         const HeadsOptions& options) {
   const NoGradients guard;
-  if (options.ablate) inspect::require_predictions(model, "heads: importance");
   HeadMeasurer measurer(model, options);
   for (const TensorMap& text : texts) measurer.add(text);
-  std::vector<HeadMeasures> heads = measurer.result();
-  if (options.ablate) add_importance(model, texts, options, heads);
-  return heads;
+  return measurer.result();
 }
 
 }  // namespace heed

@@ -10,6 +10,7 @@
 #include "heed/ops/reduce.h"
 #include "inspect/analysis_common.h"
 #include "inspect/stream_sum.h"
+#include "nn/stack_resume.h"
 
 namespace heed {
 namespace inspect {
@@ -54,9 +55,46 @@ const EncoderModel* classifier_of(const Model& model) {
   return encoder != nullptr && encoder->head() == EncoderHead::sequence ? encoder : nullptr;
 }
 
+const EncoderModel* masked_model_of(const Model& model) {
+  const auto* encoder = dynamic_cast<const EncoderModel*>(&model);
+  return encoder != nullptr && encoder->head() == EncoderHead::masked_lm ? encoder : nullptr;
+}
+
 void require_predictions(const Model& model, const char* where) {
-  if (dynamic_cast<const EncoderDecoderModel*>(&model) == nullptr && classifier_of(model) == nullptr)
+  if (dynamic_cast<const EncoderDecoderModel*>(&model) == nullptr && classifier_of(model) == nullptr &&
+      masked_model_of(model) == nullptr)
     required_read_out(model, where);
+}
+
+void require_linear(const ReadOut& read_out, const Model& model, std::int64_t token) {
+  if (token < 0 || token >= read_out.output.weight.size(0))
+    throw Error("attribution: expected a token below " + std::to_string(read_out.output.weight.size(0)) +
+                ", got " + std::to_string(token));
+  if (read_out.transform.dense)
+    throw Error("attribution: expected logits that are linear in the normed stream, got an activation (" +
+                model.family() + ")");
+}
+
+LogitAttribution logit_parts(StreamSum sum, const ReadOut& read_out, std::int64_t token) {
+  if (read_out.norm) sum.apply(*read_out.norm, {.name = "bias"});
+  const Tensor row = read_out.output.weight.embedding(Tensor::from(std::vector<std::int64_t>{token}, {1}),
+                                                      read_out.scale, {});  // [1, D]
+  const std::vector<double> logits = numbers(heed::sum(sum.values * row.to(DType::f64), 2));
+  LogitAttribution result;
+  result.parts.push_back({{.name = "embed"}, 0});
+  double bias =
+      read_out.output.bias.defined() ? numbers(read_out.output.bias)[static_cast<std::size_t>(token)] : 0;
+  for (std::size_t i = 0; i < logits.size(); ++i) {
+    const StreamPart& part = sum.parts[i];
+    if (part.layer >= 0) {
+      result.parts.push_back({part, logits[i]});
+    } else {
+      (part.name == "bias" ? bias : result.parts.front().logit) += logits[i];
+    }
+  }
+  result.parts.push_back({{.name = "bias"}, bias});
+  for (const LogitPart& part : result.parts) result.logit += part.logit;
+  return result;
 }
 
 }  // namespace inspect
@@ -83,19 +121,58 @@ std::vector<TokenProbability> most_probable(const double* logits, std::int64_t c
   return best;
 }
 
+// The residual stream before the first layer of an encoder, and after each, with their names.
+std::vector<std::pair<std::string, Tensor>> streams_of(const EncoderModel& model, const TensorMap& inputs) {
+  const std::string stack = model.stack_name(), layers = stack + ".layers.";
+  std::vector<std::pair<std::string, Tensor>> streams;
+  Taps taps;
+  taps.listen(stack + ".embed",
+              [&](const std::string&, Tensor& value) { streams.emplace_back("embed", value.clone()); });
+  taps.listen(layers + "*.out", [&](const std::string& name, Tensor& value) {
+    if (const auto layer = inspect::layer_of_tap(name, layers, ".out"))
+      streams.emplace_back(std::to_string(*layer), value.clone());
+  });
+  Context context{.taps = &taps};
+  model.forward(inputs, {}, context);
+  taps.require_all_fired();
+  return streams;
+}
+
+// The logits of an encoder's head, where a stream stands in the place of the last layer's output.
+Tensor logits_of(const EncoderModel& model, const TensorMap& inputs, const Tensor& stream) {
+  const Stack* stack = model.stack_named(model.stack_name());
+  HEED_ASSERT(stack != nullptr, "an encoder with a head has a stack");
+  const StackResume resume(stack->name, std::ssize(stack->layers), stream);
+  return model.forward(inputs).at("logits");
+}
+
+LensLayer lens_layer(const std::string& name, const Tensor& logits, std::int64_t top_k) {
+  LensLayer layer{name, {}};
+  const std::vector<double> all = inspect::numbers(logits);  // [1, T, V], or [1, L]
+  const std::int64_t count = logits.size(-1);
+  for (std::size_t begin = 0; begin < all.size(); begin += static_cast<std::size_t>(count))
+    layer.positions.push_back(most_probable(all.data() + begin, count, top_k));
+  return layer;
+}
+
+std::vector<LensLayer> lens_of_encoder(const EncoderModel& model, const TensorMap& inputs,
+                                       std::int64_t top_k) {
+  std::vector<LensLayer> layers;
+  for (const auto& [name, stream] : streams_of(model, inputs))
+    layers.push_back(lens_layer(name, logits_of(model, inputs, stream), top_k));
+  return layers;
+}
+
 }  // namespace
 
 std::vector<LensLayer> logit_lens(const Model& model, const TensorMap& inputs, std::int64_t top_k) {
   const NoGradients guard;
+  if (const EncoderModel* masked = inspect::masked_model_of(model))
+    return lens_of_encoder(*masked, inputs, top_k);
   const ReadOut read_out = inspect::required_read_out(model, "lens");
   std::vector<LensLayer> layers;
   const auto read = [&](const std::string& name, const Tensor& stream) {
-    LensLayer layer{name, {}};
-    const Tensor logits = read_out.logits(stream.contiguous());  // [1, T, V]
-    const std::vector<double> all = inspect::numbers(logits);
-    for (std::int64_t t = 0; t < logits.size(1); ++t)
-      layer.positions.push_back(most_probable(all.data() + t * logits.size(2), logits.size(2), top_k));
-    layers.push_back(std::move(layer));
+    layers.push_back(lens_layer(name, read_out.logits(stream.contiguous()), top_k));
   };
   Taps taps;
   taps.listen("decoder.embed", [&](const std::string&, Tensor& value) { read("embed", value); });
@@ -112,67 +189,21 @@ std::vector<LensLayer> label_lens(const Model& model, const TensorMap& inputs, s
   const EncoderModel* classifier = inspect::classifier_of(model);
   if (classifier == nullptr)
     throw Error("lens: expected a model with a head of labels, got " + model.family() + " without");
-  const std::string stack = classifier->stack_name(), layers = stack + ".layers.";
-  std::vector<std::pair<std::string, Tensor>> streams;
-  Taps taps;
-  taps.listen(stack + ".embed",
-              [&](const std::string&, Tensor& value) { streams.emplace_back("embed", value.clone()); });
-  taps.listen(layers + "*.out", [&](const std::string& name, Tensor& value) {
-    if (const auto layer = inspect::layer_of_tap(name, layers, ".out"))
-      streams.emplace_back(std::to_string(*layer), value.clone());
-  });
-  Context context{.taps = &taps};
-  model.forward(inputs, {}, context);
-  taps.require_all_fired();
-  const std::string last = layers + streams.back().first + ".out";
-  std::vector<LensLayer> result;
-  for (const auto& [name, stream] : streams) {
-    Taps replaced;
-    replaced.listen(last, replace_by(stream));
-    Context again{.taps = &replaced};
-    const std::vector<double> logits = inspect::numbers(model.forward(inputs, {}, again).at("logits"));
-    result.push_back({name, {most_probable(logits.data(), std::ssize(logits), top_k)}});
-  }
-  return result;
+  return lens_of_encoder(*classifier, inputs, top_k);
 }
 
 LogitAttribution attribute_logit(const Model& model, const TensorMap& inputs, std::int64_t position,
                                  std::int64_t token) {
   const NoGradients guard;
   const ReadOut read_out = inspect::required_read_out(model, "attribution");
-  if (token < 0 || token >= read_out.output.weight.size(0))
-    throw Error("attribution: expected a token below " + std::to_string(read_out.output.weight.size(0)) +
-                ", got " + std::to_string(token));
-  if (read_out.transform.dense)
-    throw Error("attribution: expected logits that are linear in the normed stream, got an activation (" +
-                model.family() + ")");
+  inspect::require_linear(read_out, model, token);
   const Stack& stack = *model.stack_named("decoder");
   inspect::StreamRecorder recorder(stack, {{"attribution", position}}, inspect::end_of(stack));
   Taps taps;
   recorder.listen(taps);
   Context context{.taps = &taps};
   model.forward(inputs, {}, context);
-  inspect::StreamSum sum = recorder.sum();
-  if (read_out.norm) sum.apply(*read_out.norm, {.name = "bias"});
-  const Tensor row = read_out.output.weight.embedding(Tensor::from(std::vector<std::int64_t>{token}, {1}),
-                                                      read_out.scale, {});  // [1, D]
-  const std::vector<double> logits = inspect::numbers(heed::sum(sum.values * row.to(DType::f64), 2));
-  LogitAttribution result;
-  result.parts.push_back({{.name = "embed"}, 0});
-  double bias = read_out.output.bias.defined()
-                    ? inspect::numbers(read_out.output.bias)[static_cast<std::size_t>(token)]
-                    : 0;
-  for (std::size_t i = 0; i < logits.size(); ++i) {
-    const StreamPart& part = sum.parts[i];
-    if (part.layer >= 0) {
-      result.parts.push_back({part, logits[i]});
-    } else {
-      (part.name == "bias" ? bias : result.parts.front().logit) += logits[i];
-    }
-  }
-  result.parts.push_back({{.name = "bias"}, bias});
-  for (const LogitPart& part : result.parts) result.logit += part.logit;
-  return result;
+  return inspect::logit_parts(recorder.sum(), read_out, token);
 }
 
 }  // namespace heed

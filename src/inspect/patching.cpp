@@ -1,12 +1,39 @@
-// Activation patching.
+// Activation patching, and its estimate by gradients.
+#include <algorithm>
+#include <cmath>
 #include <map>
+#include <memory>
+#include <optional>
 
 #include "heed/autograd.h"
 #include "heed/error.h"
+#include "heed/ops/elementwise.h"
 #include "heed/ops/shape.h"
 #include "inspect/analysis_common.h"
+#include "inspect/layer_runs.h"
+#include "inspect/measured_run.h"
 
 namespace heed {
+namespace inspect {
+
+void check_same_shapes(const TensorMap& clean, const TensorMap& corrupted, const char* where) {
+  for (const auto& [name, value] : clean) {
+    const auto other = corrupted.find(name);
+    if (other == corrupted.end() || other->second.shape() != value.shape())
+      throw Error(std::string(where) + ": expected two texts with the same number of tokens, got " + name +
+                  " " + value.str() + " and " +
+                  (other == corrupted.end() ? std::string("none") : other->second.str()));
+  }
+}
+
+void check_metrics_differ(double clean, double corrupted, const char* where) {
+  if (clean == corrupted)
+    throw Error(std::string(where) + ": expected texts with different metrics, got " + std::to_string(clean) +
+                " for both");
+}
+
+}  // namespace inspect
+
 namespace {
 
 // The tap of a site, below its layer.
@@ -20,19 +47,120 @@ std::string site_suffix(const PatchOptions& options) {
   HEED_ASSERT(false, "unknown site");
 }
 
-// logit(token) - logit(other) at the last position, or of labels.
-double metric_of(const Model& model, const TensorMap& inputs, const PatchOptions& options, Taps* taps) {
-  Context context{.taps = taps};
-  const Tensor logits = model.forward(inputs, {}, context).at("logits");  // [1, T, V], or [1, L]
-  const std::int64_t count = logits.size(logits.rank() - 1);
-  for (const std::int64_t id : {options.token, options.other}) {
-    if (id < 0 || id >= count)
-      throw Error("patch: expected tokens below " + std::to_string(count) + ", got " + std::to_string(id));
+// Both runs, and the values of the clean one at the site.
+class PatchedRuns {
+ public:
+  PatchedRuns(const Model& model, const TensorMap& clean, const TensorMap& corrupted,
+              const PatchOptions& options)
+      : model_(model),
+        options_(options),
+        clean_{clean, options.metric},
+        corrupted_{corrupted, options.metric},
+        prefix_(options.stack + ".layers."),
+        suffix_(site_suffix(options)) {
+    inspect::check_same_shapes(clean, corrupted, "patch");
+    inspect::check_metric(model, clean_, "patch");
+    Taps taps;
+    taps.listen(prefix_ + "*" + suffix_, [&](const std::string& name, Tensor& value) {
+      if (const auto layer = inspect::layer_of_tap(name, prefix_, suffix_)) values_[*layer] = value.clone();
+    });
+    const NoGradients guard;
+    inspect::RunRow row{&clean_};
+    if (options.metric.kind == MetricKind::kl)
+      reference_ = inspect::log_probabilities(model, {&row, 1}).front();
+    row.reference = reference_;
+    result_.clean = inspect::numbers(inspect::run_measured(model, {&row, 1}, &taps)).front();
+    taps.require_all_fired();
+    for (const auto& [layer, value] : values_) {
+      result_.layers.push_back(layer);
+      result_.patched.emplace_back(static_cast<std::size_t>(value.size(1)));
+    }
   }
-  const auto last =
-      inspect::numbers(logits.rank() == 3 ? slice(logits, 1, logits.size(1) - 1, logits.size(1)) : logits);
-  return last[static_cast<std::size_t>(options.token)] - last[static_cast<std::size_t>(options.other)];
-}
+
+  PatchResult patch() {
+    const NoGradients guard;
+    Taps taps;
+    inspect::LayerInputs layers;
+    layers.listen(model_, taps);
+    result_.corrupted = run(1, &taps).front();
+    inspect::check_metrics_differ(result_.clean, result_.corrupted, "patch");
+    std::int64_t done = 0, total = 0;
+    for (const auto& row : result_.patched) total += std::ssize(row);
+    for (std::size_t r = 0; r < result_.layers.size(); ++r) {
+      std::vector<double>& row = result_.patched[r];
+      const std::int64_t most = inspect::rows_at_once(inspect::positions_of(corrupted_.inputs));
+      for (std::int64_t begin = 0; begin < std::ssize(row); begin += most) {
+        const std::int64_t end = std::min(std::ssize(row), begin + most);
+        patch_layer(layers, result_.layers[r], begin, end, row);
+        done += end - begin;
+        if (options_.progress) options_.progress(done, total);
+      }
+    }
+    return result_;
+  }
+
+  PatchResult attribute() {
+    std::map<std::int64_t, Tensor> offsets, values;  // zeros that have the gradients of values
+    Taps taps;
+    taps.listen(prefix_ + "*" + suffix_, [&](const std::string& name, Tensor& value) {
+      const auto layer = inspect::layer_of_tap(name, prefix_, suffix_);
+      if (!layer) return;
+      values[*layer] = value.detach().clone();
+      offsets[*layer] = Tensor::zeros(value.shape(), value.dtype()).set_requires_grad();
+      value = value + offsets[*layer];
+    });
+    const inspect::RunRow row{&corrupted_, reference_};
+    const Tensor metric = inspect::run_measured(model_, {&row, 1}, &taps);
+    result_.corrupted = inspect::numbers(metric).front();
+    inspect::check_metrics_differ(result_.clean, result_.corrupted, "patch");
+    metric.backward(Tensor::full(metric.shape(), 1.0, metric.dtype()));
+    for (const Parameter& parameter : model_.parameters()) parameter.tensor.zero_grad();
+    const NoGradients guard;
+    for (std::size_t r = 0; r < result_.layers.size(); ++r) {
+      const std::int64_t layer = result_.layers[r];
+      const Tensor gradient = offsets.at(layer).grad();
+      const Tensor change = gradient.defined() ? (values_.at(layer) - values.at(layer)) * gradient
+                                               : Tensor::zeros(values_.at(layer).shape());
+      const std::vector<double> all = inspect::numbers(change);
+      std::vector<double>& cells = result_.patched[r];
+      const std::size_t each = all.size() / cells.size();
+      std::fill(cells.begin(), cells.end(), result_.corrupted);
+      for (std::size_t i = 0; i < all.size(); ++i) cells[i / each] += all[i];
+    }
+    return result_;
+  }
+
+ private:
+  std::vector<double> run(std::int64_t count, Taps* taps) const {
+    const std::vector<inspect::RunRow> rows(static_cast<std::size_t>(count),
+                                            inspect::RunRow{&corrupted_, reference_});
+    return inspect::numbers(inspect::run_measured(model_, rows, taps));
+  }
+
+  // Positions or heads `begin` to `end`, each in a row of its own.
+  void patch_layer(const inspect::LayerInputs& layers, std::int64_t layer, std::int64_t begin,
+                   std::int64_t end, std::vector<double>& row) const {
+    const Tensor& clean = values_.at(layer);
+    Taps taps;
+    taps.listen(prefix_ + std::to_string(layer) + suffix_, [&](const std::string&, Tensor& value) {
+      value = value.clone();
+      for (std::int64_t i = begin; i < end; ++i)
+        slice(slice(value, 0, i - begin, i - begin + 1), 1, i, i + 1).copy_from(slice(clean, 1, i, i + 1));
+    });
+    const auto resumed = layers.resume(options_.stack, layer,
+                                       std::vector<std::int64_t>(static_cast<std::size_t>(end - begin)));
+    const std::vector<double> values = run(end - begin, &taps);
+    std::copy(values.begin(), values.end(), row.begin() + begin);
+  }
+
+  const Model& model_;
+  const PatchOptions& options_;
+  MeasuredInput clean_, corrupted_;
+  std::string prefix_, suffix_;
+  std::map<std::int64_t, Tensor> values_;  // of the clean run, by layer
+  Tensor reference_;
+  PatchResult result_;
+};
 
 }  // namespace
 
@@ -42,49 +170,27 @@ double PatchResult::effect(std::size_t row, std::size_t column) const {
 
 PatchResult patch_activations(const Model& model, const TensorMap& clean, const TensorMap& corrupted,
                               const PatchOptions& options) {
-  const NoGradients guard;
-  inspect::require_predictions(model, "patch");
-  for (const auto& [name, value] : clean) {
-    const auto other = corrupted.find(name);
-    if (other == corrupted.end() || other->second.shape() != value.shape())
-      throw Error("patch: expected two texts with the same number of tokens, got " + name + " " +
-                  value.str() + " and " +
-                  (other == corrupted.end() ? std::string("none") : other->second.str()));
-  }
-  const std::string prefix = options.stack + ".layers.", suffix = site_suffix(options);
-  std::map<std::int64_t, Tensor> values;  // of the clean run, by layer
-  PatchResult result;
-  {
-    Taps taps;
-    taps.listen(prefix + "*" + suffix, [&](const std::string& name, Tensor& value) {
-      if (const auto layer = inspect::layer_of_tap(name, prefix, suffix)) values[*layer] = value.clone();
-    });
-    result.clean = metric_of(model, clean, options, &taps);
-    taps.require_all_fired();
-  }
-  result.corrupted = metric_of(model, corrupted, options, nullptr);
-  if (result.clean == result.corrupted)
-    throw Error("patch: expected texts with different logit differences, got " +
-                std::to_string(result.clean) + " for both");
-  std::int64_t done = 0, total = 0;
-  for (const auto& [layer, value] : values) total += value.size(1);
-  for (const auto& [layer, value] : values) {
-    result.layers.push_back(layer);
-    std::vector<double>& row = result.patched.emplace_back();
-    for (std::int64_t i = 0; i < value.size(1); ++i) {  // a position or a head
-      TapSelection selection;
-      if (options.site == PatchSite::heads) {
-        selection.heads = {i};
-      } else {
-        selection.queries = {i, i + 1};
-      }
-      Taps taps;
-      taps.listen(prefix + std::to_string(layer) + suffix, selection, replace_by(slice(value, 1, i, i + 1)));
-      row.push_back(metric_of(model, corrupted, options, &taps));
-      if (options.progress) options.progress(++done, total);
+  return PatchedRuns(model, clean, corrupted, options).patch();
+}
+
+PatchResult attribute_patches(const Model& model, const TensorMap& clean, const TensorMap& corrupted,
+                              const PatchOptions& options) {
+  return PatchedRuns(model, clean, corrupted, options).attribute();
+}
+
+PatchAgreement agreement_of(const PatchResult& estimated, const PatchResult& patched) {
+  PatchAgreement agreement;
+  double n = 0, x = 0, y = 0, xx = 0, yy = 0, xy = 0;
+  for (std::size_t r = 0; r < patched.patched.size(); ++r) {
+    for (std::size_t c = 0; c < patched.patched[r].size(); ++c) {
+      const double a = estimated.effect(r, c), b = patched.effect(r, c);
+      agreement.largest = std::max(agreement.largest, std::abs(a - b));
+      n += 1, x += a, y += b, xx += a * a, yy += b * b, xy += a * b;
     }
   }
-  return result;
+  const double spread = (n * xx - x * x) * (n * yy - y * y);
+  if (spread > 0) agreement.correlation = (n * xy - x * y) / std::sqrt(spread);
+  return agreement;
 }
 
 }  // namespace heed

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "heed/error.h"
 #include "heed/inspect/measures.h"
 #include "heed/ops/reduce.h"
 #include "heed/ops/shape.h"
@@ -71,6 +72,24 @@ void add_facts(AttentionPicture& picture, const AttentionRecord& record, std::in
     picture.vectors.push_back({layer.kind, layer.layer, layer.q.size(0), layer.k.size(0), layer.q.size(2),
                                layer.q.to_vector<float>(), layer.k.to_vector<float>()});
   }
+}
+
+const char* name_of(EncoderHead head) {
+  switch (head) {
+    case EncoderHead::none: return "none";
+    case EncoderHead::masked_lm: return "masked_lm";
+    case EncoderHead::sequence: return "sequence";
+    case EncoderHead::token: return "token";
+    case EncoderHead::span: return "span";
+    case EncoderHead::ctc: return "ctc";
+  }
+  HEED_ASSERT(false, "unknown head");
+}
+
+const char* task_of(const Model& model) {
+  if (const auto* encoder = dynamic_cast<const EncoderModel*>(&model)) return name_of(encoder->head());
+  if (dynamic_cast<const EncoderDecoderModel*>(&model) != nullptr) return "encoder_decoder";
+  return dynamic_cast<const DualEncoderModel*>(&model) != nullptr ? "towers" : "causal_lm";
 }
 
 std::vector<std::vector<RankedToken>> ranked_tokens(const Tensor& logits, std::int64_t count) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "heed/inspect/record.h"
+#include "heed/models/model.h"
 #include "heed/plot/picture.h"
 
 namespace heed::inspect {
@@ -25,6 +26,11 @@ void add_rollout(AttentionPicture& picture, const AttentionRecord& record,
 /// Adds the norms of the values, and queries and keys unless there are more than `most_vectors` numbers of
 /// them, where they are recorded.
 void add_facts(AttentionPicture& picture, const AttentionRecord& record, std::int64_t most_vectors);
+
+/// What an encoder's head is for: `masked_lm`, `sequence`, `token`, `span`, `ctc` or `none`.
+const char* name_of(EncoderHead head);
+/// The same of any model: also `causal_lm`, `encoder_decoder`, and `towers` of texts and images.
+const char* task_of(const Model& model);
 
 /// The most probable tokens of a row of logits, most probable first.
 struct RankedToken {

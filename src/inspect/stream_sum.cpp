@@ -23,19 +23,17 @@ double largest_magnitude(const Tensor& x) {
   return largest;
 }
 
+double length_of(const Tensor& x) {
+  double squares = 0;
+  for (const double value : numbers(x)) squares += value * value;
+  return std::sqrt(squares);
+}
+
 // [1, P, D]
 Tensor one_part(const Tensor& values) { return unsqueeze(values, 0); }
 
 std::string layer_name(const Stack& stack, std::int64_t layer) {
   return stack.name + ".layers." + std::to_string(layer);
-}
-
-// The tap of the stream at the point.
-std::string tap_of(const Stack& stack, const StreamPoint& point) {
-  if (point.layer == std::ssize(stack.layers))
-    return point.layer == 0 ? stack.name + ".embed" : layer_name(stack, point.layer - 1) + ".out";
-  constexpr const char* kSteps[] = {".in", ".mid", ".mid2"};
-  return layer_name(stack, point.layer) + kSteps[point.step];
 }
 
 }  // namespace
@@ -53,6 +51,13 @@ void StreamSum::apply(const Norm& norm, const StreamPart& bias) {
   if (norm.bias.defined()) add({bias}, one_part(broadcast_to(norm.bias.to(DType::f64), sum.shape())));
 }
 
+std::string tap_of(const Stack& stack, const StreamPoint& point) {
+  if (point.layer == std::ssize(stack.layers))
+    return point.layer == 0 ? stack.name + ".embed" : layer_name(stack, point.layer - 1) + ".out";
+  constexpr const char* kSteps[] = {".in", ".mid", ".mid2"};
+  return layer_name(stack, point.layer) + kSteps[point.step];
+}
+
 StreamPoint end_of(const Stack& stack) { return {.layer = std::ssize(stack.layers), .step = 0}; }
 
 template <class Visit>
@@ -60,17 +65,17 @@ void StreamRecorder::each_step(Visit visit) const {
   for (std::int64_t layer = 0; layer < std::ssize(stack_.layers) && layer <= point_.layer; ++layer) {
     const std::vector<ResidualStep>& steps = stack_.layers[static_cast<std::size_t>(layer)].steps;
     const std::size_t end = layer < point_.layer ? steps.size() : point_.step;
-    for (std::size_t step = 0; step < end; ++step) visit(layer, steps[step]);
+    for (std::size_t step = 0; step < end; ++step) visit(StreamPoint{layer, step}, steps[step]);
   }
 }
 
-Tensor StreamRecorder::at_positions(const Tensor& value, int axis) const {
+Tensor StreamRecorder::at_positions(const Tensor& value, int axis, std::int64_t first) const {
   const Shape shape(std::span<const std::int64_t>(value.shape().begin() + 1, value.shape().end()));
   const Tensor row = reshape(value, shape);
   std::vector<Tensor> chosen;
   for (const auto& [what, position] : positions_) {
-    check_position(what, position, value.size(axis));
-    chosen.push_back(slice(row, axis - 1, position, position + 1));
+    check_position(what, position - first, value.size(axis));
+    chosen.push_back(slice(row, axis - 1, position - first, position - first + 1));
   }
   return concat(chosen, axis - 1).clone();
 }
@@ -80,18 +85,32 @@ void StreamRecorder::listen(Taps& taps) {
     taps.listen(
         tap, [this, &place, axis](const std::string&, Tensor& value) { place = at_positions(value, axis); });
   };
+  const auto by_position = [](const NamedPosition& a, const NamedPosition& b) {
+    return a.position < b.position;
+  };
+  const auto [least, most] = std::minmax_element(positions_.begin(), positions_.end(), by_position);
+  const std::int64_t first = least->position;
+  const TapSelection selection{.queries = {first, most->position + 1}};
   keep(stack_.name + ".embed", embeddings_[""], 1);
   for (const auto& [tap, name] : kEmbeddings) keep(stack_.name + ".embed." + tap, embeddings_[name], 1);
-  each_step([&](std::int64_t layer, const ResidualStep& step) {
+  const auto keep_stream = [&](const StreamPoint& point) {
+    const std::string tap = tap_of(stack_, point);
+    keep(tap, streams_[tap], 1);
+  };
+  each_step([&](const StreamPoint& point, const ResidualStep& step) {
+    keep_stream(point);
     for (const Sublayer& sublayer : step.sublayers) {
-      const std::string name = layer_name(stack_, layer) + "." + sublayer.name;
+      const std::string name = layer_name(stack_, point.layer) + "." + sublayer.name;
       Added& added = added_[name];
-      keep(name + ".contributions", added.contributions, 2);
+      taps.listen(name + ".contributions", selection,
+                  [this, &added, first](const std::string&, Tensor& value) {
+                    added.contributions = at_positions(value, 2, first);
+                  });
       keep(name + ".out", added.out, 1);
       keep(name + ".added", added.added, 1);
     }
   });
-  keep(tap_of(stack_, point_), stream_, 1);
+  keep_stream(point_);
 }
 
 void StreamRecorder::add_embeddings(StreamSum& sum) const {
@@ -127,12 +146,17 @@ StreamSum StreamRecorder::sum() const {
   const auto apply = [&](const std::optional<Norm>& norm, const Sublayer& sublayer, std::int64_t layer) {
     if (norm) sum.apply(*norm, {.name = sublayer.name + "_norm", .layer = layer});
   };
-  each_step([&](std::int64_t layer, const ResidualStep& step) {
-    apply(step.norm_input, step.sublayers.front(), layer);
-    for (const Sublayer& sublayer : step.sublayers) add_sublayer(sum, layer, sublayer.name);
-    apply(step.norm_sum, step.sublayers.back(), layer);
+  each_step([&](const StreamPoint& point, const ResidualStep& step) {
+    apply(step.norm_input, step.sublayers.front(), point.layer);
+    for (const Sublayer& sublayer : step.sublayers) add_sublayer(sum, point.layer, sublayer.name);
+    apply(step.norm_sum, step.sublayers.back(), point.layer);
+    const Layer& whole = stack_.layers[static_cast<std::size_t>(point.layer)];
+    if (whole.steering.defined() && &step == &whole.steps.back())
+      sum.add(
+          {{.name = "steering", .layer = point.layer}},
+          one_part(broadcast_to(whole.steering.to(DType::f64), streams_.at(tap_of(stack_, point_)).shape())));
   });
-  const Tensor stream = stream_.to(DType::f64);
+  const Tensor stream = streams_.at(tap_of(stack_, point_)).to(DType::f64);
   HEED_ASSERT(!(largest_magnitude(stream - sum.whole()) > 1e-3 * largest_magnitude(stream)),
               "the parts of a stream add up to it");
   if (point_.layer < std::ssize(stack_.layers)) {
@@ -140,6 +164,22 @@ StreamSum StreamRecorder::sum() const {
     apply(next.norm_input, next.sublayers.front(), point_.layer);
   }
   return sum;
+}
+
+std::vector<PartSize> StreamRecorder::sizes() const {
+  std::vector<PartSize> sizes;
+  each_step([&](const StreamPoint& point, const ResidualStep& step) {
+    const double stream = length_of(slice(streams_.at(tap_of(stack_, point)), 0, 0, 1));
+    for (const Sublayer& sublayer : step.sublayers) {
+      StreamSum own;
+      add_sublayer(own, point.layer, sublayer.name);
+      for (std::int64_t i = 0; i < std::ssize(own.parts); ++i) {
+        const double added = length_of(slice(slice(own.values, 0, i, i + 1), 1, 0, 1));
+        sizes.push_back({own.parts[static_cast<std::size_t>(i)], stream > 0 ? added / stream : 0});
+      }
+    }
+  });
+  return sizes;
 }
 
 }  // namespace heed::inspect

@@ -26,6 +26,12 @@ struct StreamSum {
   void apply(const Norm& norm, const StreamPart& bias);
 };
 
+/// How much a part adds to the stream at one position: the length of what it adds, over that of the stream
+/// that its sublayer reads.
+struct PartSize : StreamPart {
+  double size = 0;
+};
+
 /// Where in a stack: what the first sublayer of a residual step reads, before its own norm; with `layer` the
 /// number of layers, what the last one gives.
 struct StreamPoint {
@@ -35,6 +41,8 @@ struct StreamPoint {
 
 /// The point after the last layer.
 StreamPoint end_of(const Stack& stack);
+/// The tap of the stream at the point.
+std::string tap_of(const Stack& stack, const StreamPoint& point);
 
 /// A position, with what an error about it begins with.
 struct NamedPosition {
@@ -51,15 +59,18 @@ class StreamRecorder {
   void listen(Taps& taps);
   /// After the pass.
   StreamSum sum() const;
+  /// After the pass: heads, biases of attentions and other sublayers, at the first position.
+  std::vector<PartSize> sizes() const;
 
  private:
   struct Added {
     Tensor contributions, out, added;  // [H, P, D] of an attention, [P, D], [P, D]
   };
-  // Calls visit(layer, step) for all steps before the point.
+  // Calls visit(point, step) for all steps before the point.
   template <class Visit>
   void each_step(Visit visit) const;
-  Tensor at_positions(const Tensor& value, int axis) const;
+  // Of a value that begins at position `first`.
+  Tensor at_positions(const Tensor& value, int axis, std::int64_t first = 0) const;
   void add_embeddings(StreamSum& sum) const;
   void add_sublayer(StreamSum& sum, std::int64_t layer, const std::string& name) const;
 
@@ -68,7 +79,12 @@ class StreamRecorder {
   StreamPoint point_;
   std::map<std::string, Tensor> embeddings_;  // `` is the whole; [P, D]
   std::map<std::string, Added> added_;        // by the name of the sublayer's taps
-  Tensor stream_;                             // at the point, [P, D]
+  std::map<std::string, Tensor> streams_;     // by their taps: before each step, and at the point, [P, D]
 };
+
+/// Throws Error for a token without a logit, and for logits that are not linear in the normed stream.
+void require_linear(const ReadOut& read_out, const Model& model, std::int64_t token);
+/// What each part of the stream after the last layer, at one position, adds to the logit of a token.
+LogitAttribution logit_parts(StreamSum sum, const ReadOut& read_out, std::int64_t token);
 
 }  // namespace heed::inspect

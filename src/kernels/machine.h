@@ -7,9 +7,9 @@
 namespace heed::kernels {
 
 /// The instruction set that kernels use, the best that the processor has unless HEED_TARGET names a lesser
-/// one: amx (AVX-512 with tiles of bf16), avx512-vnni, avx512, avx2-vnni, avx2 or portable; on ARM neon-i8mm,
-/// neon-dotprod or neon. Throws Error if HEED_TARGET names none of these or one that the processor does not
-/// have, or if heed was built for one instruction set and it names another.
+/// one: amx (AVX-512 with tiles of bytes and bf16), avx512-vnni, avx512, avx2-vnni, avx2 or portable; on ARM
+/// neon-i8mm, neon-dotprod or neon. Throws Error if HEED_TARGET names none of these or one that the processor
+/// does not have, or if heed was built for one instruction set and it names another.
 std::string target_name();
 
 /// Floating-point operations per second of all threads together when they fuse multiplications and additions
@@ -19,7 +19,7 @@ double arithmetic_rate(double seconds);
 
 /// The same of products of bytes (int8_gemm), with int8_instruction(); 0 where there is none.
 double int8_rate(double seconds);
-/// vpdpbusd (VNNI), vpmaddubsw (sums of 16 bits); usdot, sdot or smull on ARM; or none.
+/// tdpbsud (AMX), vpdpbusd (VNNI), vpmaddubsw (sums of 16 bits); usdot, sdot or smull on ARM; or none.
 const char* int8_instruction();
 
 /// Bytes per second at which all threads together read `bytes` bytes from `data`, once.

@@ -8,6 +8,7 @@
 #include "heed/ops/shape.h"
 #include "models/assembled.h"
 #include "models/named_tensors.h"
+#include "models/steering.h"
 
 namespace heed {
 namespace {
@@ -56,6 +57,12 @@ class AssembledDecoder final : public Assembled<DecoderModel> {
   }
   const Stack* stack_named(const std::string& name) const override {
     return name == parts_.stack.name ? &parts_.stack : nullptr;
+  }
+  Tensor token_vectors(const std::string& name) const override {
+    return name == parts_.stack.name ? parts_.embeddings.token_vectors() : Tensor();
+  }
+  void steer(const std::string& stack, std::int64_t layer, const Tensor& vector) override {
+    steer_stack({&parts_.stack}, stack, layer, vector);
   }
 
   TensorMap forward(const TensorMap& inputs, const ForwardOptions& options, Context& context) const override;

@@ -29,6 +29,9 @@ class AssembledDualEncoder final : public Assembled<DualEncoderModel> {
   Tensor logits(const Tensor& texts, const Tensor& images) const override {
     return scaled(unit_rows(texts), unit_rows(images));
   }
+  void steer(const std::string& stack, std::int64_t layer, const Tensor& vector) override {
+    (stack == parts_.text.stack ? parts_.text : parts_.image).model->steer(stack, layer, vector);
+  }
   TensorMap forward(const TensorMap& inputs, const ForwardOptions& options, Context& context) const override;
 
  private:

@@ -9,7 +9,7 @@
 namespace heed {
 
 struct Tower {
-  std::unique_ptr<const EncoderModel> model;
+  std::unique_ptr<EncoderModel> model;
   const char* stack;  // the name of its Stack
   std::int64_t layers = 0;
 };

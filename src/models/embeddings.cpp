@@ -1,11 +1,14 @@
 // What enters the first layer.
 #include "models/embeddings.h"
 
+#include <numeric>
 #include <utility>
 #include <vector>
 
+#include "heed/autograd.h"
 #include "heed/ops/elementwise.h"
 #include "heed/ops/embedding.h"
+#include "heed/ops/reduce.h"
 #include "heed/ops/shape.h"
 #include "models/named_tensors.h"
 
@@ -78,6 +81,21 @@ Tensor InputEmbeddings::token_mask(const ModelInput& given) const {
                 ", got " + given.mask.str());
   }
   return frontend->token_mask(given.mask);
+}
+
+Tensor InputEmbeddings::token_vectors() const {
+  if (frontend || !tokens.table.defined()) return {};
+  const NoGradients guard;
+  std::vector<std::int64_t> ids(static_cast<std::size_t>(tokens.table.size(0)));
+  std::iota(ids.begin(), ids.end(), std::int64_t{0});
+  Tensor rows = tokens(Tensor::from(ids, {1, std::ssize(ids)}));
+  rows = reshape(rows, {rows.size(1), rows.size(2)}).to(DType::f32);
+  if (token_norm) rows = (*token_norm)(rows);
+  if (norm) {
+    if (norm->kind == NormKind::layer) rows = rows - mean(rows, 1, true);
+    if (norm->weight.defined()) rows = rows * (norm->weight.to(DType::f32) + norm->offset);
+  }
+  return projection ? projection->weight.linear(rows, {}, Activation::none, projection->layout) : rows;
 }
 
 Tensor InputEmbeddings::operator()(const ModelInput& given, const Pass& pass) const {

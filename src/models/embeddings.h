@@ -47,6 +47,8 @@ struct InputEmbeddings {
   std::optional<Linear> projection = {};          // from E to D (ALBERT)
   std::shared_ptr<const Frontend> frontend = {};  // instead of all of the above
 
+  /// Model::token_vectors().
+  Tensor token_vectors() const;
   InputSpec input() const { return frontend ? frontend->input() : InputSpec{}; }
   /// The mask of the tokens that these make of the input, i64 [B, T]; undefined without one. Throws Error
   /// where the mask of a waveform does not have its shape.

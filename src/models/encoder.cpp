@@ -11,6 +11,7 @@
 #include "models/assembled.h"
 #include "models/labels.h"
 #include "models/named_tensors.h"
+#include "models/steering.h"
 
 namespace heed {
 namespace {
@@ -55,6 +56,12 @@ class AssembledEncoder final : public Assembled<EncoderModel> {
   std::string stack_name() const override { return parts_.stack.name; }
   const Stack* stack_named(const std::string& name) const override {
     return name == parts_.stack.name ? &parts_.stack : nullptr;
+  }
+  Tensor token_vectors(const std::string& name) const override {
+    return name == parts_.stack.name ? parts_.embeddings.token_vectors() : Tensor();
+  }
+  void steer(const std::string& stack, std::int64_t layer, const Tensor& vector) override {
+    steer_stack({&parts_.stack}, stack, layer, vector);
   }
   const std::vector<std::string>& labels() const override { return config_.labels; }
   std::optional<LabelProblem> problem() const override { return config_.problem; }

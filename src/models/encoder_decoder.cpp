@@ -6,6 +6,7 @@
 #include "heed/autograd.h"
 #include "models/assembled.h"
 #include "models/named_tensors.h"
+#include "models/steering.h"
 
 namespace heed {
 namespace {
@@ -28,6 +29,13 @@ class AssembledEncoderDecoder final : public Assembled<EncoderDecoderModel> {
   const Stack* stack_named(const std::string& name) const override {
     if (name == parts_.encoder.name) return &parts_.encoder;
     return name == parts_.decoder.stack.name ? &parts_.decoder.stack : nullptr;
+  }
+  Tensor token_vectors(const std::string& name) const override {
+    if (name == parts_.encoder.name) return parts_.source.token_vectors();
+    return name == parts_.decoder.stack.name ? parts_.decoder.embeddings.token_vectors() : Tensor();
+  }
+  void steer(const std::string& stack, std::int64_t layer, const Tensor& vector) override {
+    steer_stack({&parts_.encoder, &parts_.decoder.stack}, stack, layer, vector);
   }
 
   TensorMap forward(const TensorMap& inputs, const ForwardOptions& options, Context& context) const override;

@@ -138,6 +138,12 @@ std::unique_ptr<Model> load_model(const fs::path& directory, const WeightOptions
                         adapters);
 }
 
+std::unique_ptr<Model> load_model(const LocatedModel& located, const WeightOptions& options) {
+  std::unique_ptr<Model> model = load_model(located.directory, options, located.adapters);
+  steer_model(*model, located.steering);
+  return model;
+}
+
 std::unique_ptr<Model> load_model_body(const fs::path& directory, const WeightOptions& options,
                                        const std::vector<AdapterSource>& adapters) {
   const Config config = load_model_config(directory);

@@ -141,23 +141,36 @@ Tensor transformed_values(const MultiHeadAttention& a, const Tensor& values) {
   return heed::stack(result, 1);
 }
 
-// The tap `contributions` of the heads that listeners select; what replaces them is added to the result.
+// The tap `contributions` of the heads and queries that listeners select; what replaces them is added to the
+// result.
 void offer_contributions(const MultiHeadAttention& a, const Tensor& heads, Pass& pass, Tensor& result) {
-  TapPart part = pass.context.taps->wanted_part({pass.name + ".contributions"}, a.heads, heads.size(2));
-  part.queries.clear();
+  const TapPart part = pass.context.taps->wanted_part({pass.name + ".contributions"}, a.heads, heads.size(2));
+  const auto count = static_cast<std::int64_t>(part.queries.size());
+  const Tensor read = count == 0 ? heads : gather(heads, 2, Tensor::from(part.queries, {count}));
   Linear no_bias = a.out;
   no_bias.bias = {};
   std::vector<Tensor> each;
   for (std::int64_t i = 0; i < (part.heads.empty() ? a.heads : std::ssize(part.heads)); ++i) {
     const std::int64_t h = part.heads.empty() ? i : part.heads[static_cast<std::size_t>(i)];
-    const Tensor one = Tensor::zeros(heads.shape(), heads.dtype());
-    slice(one, 1, h, h + 1).copy_from(slice(heads, 1, h, h + 1));
+    const Tensor one = Tensor::zeros(read.shape(), read.dtype());
+    slice(one, 1, h, h + 1).copy_from(slice(read, 1, h, h + 1));
     each.push_back(no_bias(join_heads(one)));
   }
-  const Tensor own = heed::stack(each, 1);  // [B, heads, T, D]
+  const Tensor own = heed::stack(each, 1);  // [B, heads, queries, D]
   Tensor offered = own;
   pass.tap("contributions", offered, kQueryAxes, part);
-  if (!offered.is_same(own)) result = result + sum(offered - own, 1);
+  if (offered.is_same(own)) return;
+  const Tensor change = sum(offered - own, 1);
+  if (count == 0) {
+    result = result + change;
+    return;
+  }
+  result = result.clone();
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::int64_t t = part.queries[static_cast<std::size_t>(i)];
+    const Tensor row = slice(result, 1, t, t + 1);
+    row.copy_from(row + slice(change, 1, i, i + 1));
+  }
 }
 
 Tensor project_output(const MultiHeadAttention& a, Tensor heads, Pass& pass) {

@@ -10,11 +10,14 @@
 #include "heed/nn/lora.h"
 #include "heed/ops/elementwise.h"
 #include "heed/ops/shape.h"
+#include "nn/stack_resume.h"
 #include "ops/several_results.h"
 #include "tensor/gradient_listener.h"
 
 namespace heed {
 namespace {
+
+thread_local std::vector<const StackResume*> resumes;
 
 Tensor run(const Sublayer& sublayer, const Tensor& x, Pass& pass, PartState* state) {
   Tensor input = x;
@@ -62,7 +65,7 @@ Tensor run(const Layer& layer, const std::string& name, Tensor x, Pass& pass,
     if (const Tensor& mask = pass.self.key_mask; step.clears_padding && mask.defined())
       x = x * unsqueeze(mask, 2).to(x.dtype());
   }
-  return x;
+  return layer.steering.defined() ? x + layer.steering.to(x.dtype()) : x;
 }
 
 // What a layer gives: the result, then what its parts hand to the model.
@@ -149,6 +152,19 @@ Tensor run_checkpointed(const Layer& layer, const std::string& name, const Tenso
 
 }  // namespace
 
+StackResume::StackResume(std::string stack, std::int64_t layer, Tensor x)
+    : stack_(std::move(stack)), layer_(layer), x_(std::move(x)) {
+  resumes.push_back(this);
+}
+
+StackResume::~StackResume() { std::erase(resumes, this); }
+
+const StackResume* StackResume::of(const std::string& stack) {
+  const auto found = std::find_if(resumes.rbegin(), resumes.rend(),
+                                  [&](const StackResume* resume) { return resume->stack_ == stack; });
+  return found == resumes.rend() ? nullptr : *found;
+}
+
 ResidualStep pre_norm(std::string name, Norm norm, Part part, double dropout) {
   return {.sublayers = {{.name = std::move(name),
                          .norm_before = std::move(norm),
@@ -164,13 +180,19 @@ ResidualStep post_norm(std::string name, Norm norm, Part part, double dropout) {
 Tensor Stack::operator()(Tensor x, Pass& pass, StackState* state) const {
   const std::int64_t time = x.size(1);
   if (state != nullptr) state->begin(pass, time);
+  if (pass.context.taps != nullptr) pass.context.taps->begin_at(pass.past.longest);
   pass.name = name;
   pass.tap("embed", x);
   const Context& context = pass.context;
   const bool checkpoints =
       context.gradient_checkpointing && context.taps == nullptr && state == nullptr && gradients_enabled();
-  std::size_t part = 0;
-  for (std::size_t i = 0; i < layers.size(); ++i) {
+  std::size_t part = 0, first = 0;
+  if (const StackResume* resume = StackResume::of(name)) {
+    HEED_ASSERT(state == nullptr, "a decoding does not begin within a stack");
+    first = static_cast<std::size_t>(resume->layer());
+    x = resume->input();
+  }
+  for (std::size_t i = first; i < layers.size(); ++i) {
     context.check_stop();
     const std::string layer = name + ".layers." + std::to_string(i);
     if (checkpoints) {

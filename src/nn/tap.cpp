@@ -214,6 +214,11 @@ void Taps::emit(const std::string& name, Tensor& value, TapAxes axes, const TapP
   }
 }
 
+void Taps::begin_at(std::int64_t position) {
+  first_position_ = position;
+  if (outer_ != nullptr) outer_->begin_at(position);
+}
+
 void Taps::require_all_fired() const {
   std::string silent, known;
   for (const Entry& entry : entries_) {

@@ -38,7 +38,7 @@ std::vector<std::string> title_lines(const std::string& title, double room, cons
 }
 
 std::string low_number(const MeasureScale& scale) {
-  return scale.negative ? fmt::format("{:.2g}", -scale.largest) : "0";
+  return scale.negative ? fmt::format("−{:.2g}", scale.largest) : "0";
 }
 
 /// In few characters where panels are too narrow for the whole; of words, all in the same form.

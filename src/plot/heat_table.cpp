@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <iterator>
 
@@ -25,13 +26,16 @@ std::string label_of(const std::string& text) {
 
 double room_for(int columns) { return kCharacter * columns + 12; }
 
-// Positive values from white to blue, negative ones from white to red; gray for nan.
+// The colors of all numbers with a sign: from white to blue, and to orange below 0; gray for nan.
 plot::Rgb cell_color(double shade) {
-  if (!std::isfinite(shade)) return {204, 204, 204};
-  if (shade >= 0) return plot::shade(std::min(shade, 1.0));
-  const double at = std::min(-shade, 1.0);
-  const auto mix = [&](double to) { return static_cast<std::uint8_t>(std::lround(252 + (to - 252) * at)); };
-  return {mix(165), mix(15), mix(21)};
+  return std::isfinite(shade) ? plot::shade(shade, Palette::blue) : plot::Rgb{204, 204, 204};
+}
+
+// A number with a minus sign, as figures have it; other texts as they are.
+std::string with_minus(const std::string& text) {
+  const bool negative = text.size() > 1 && text[0] == '-' &&
+                        (std::isdigit(static_cast<unsigned char>(text[1])) != 0 || text[1] == '.');
+  return negative ? "−" + text.substr(1) : text;
 }
 
 // Whether dark text has more contrast than white on a color (WCAG's relative luminance).
@@ -135,7 +139,8 @@ class HeatTableWriter {
         cell_ - 1, kRowHeight - 1, plot::hex(cell_color(cell.shade)));
     put("<text x=\"{:.1f}\" y=\"{:.1f}\" font-size=\"{}\" text-anchor=\"middle\" fill=\"{}\">{}</text>",
         x + cell_ / 2 - 0.5, y + kRowHeight / 2 + 4, kFont,
-        takes_dark_text(cell_color(cell.shade)) ? "#222" : "#fff", plot::escape_markup(label_of(cell.text)));
+        takes_dark_text(cell_color(cell.shade)) ? "#222" : "#fff",
+        plot::escape_markup(label_of(with_minus(cell.text))));
     put("<title>{}</title></g>\n", markup(cell.tooltip.empty() ? cell.text : cell.tooltip));
   }
 

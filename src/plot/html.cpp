@@ -69,17 +69,71 @@ void fill(std::string& page, std::string_view mark, const std::string& text) {
 
 }  // namespace
 
-std::string attention_html(const AttentionPicture& picture) {
-  plot::check_picture(picture);
-  const auto [data, packs] = fitting_data(picture);
+namespace {
+
+std::string filled_page(const json& data, const std::string& packs, const std::string& title) {
   std::string page(plot::kPageHtml);
   // From the end to the beginning, so that no mark in what was filled in is found before the page's own.
   fill(page, "@JS@", std::string(plot::kPageScript));
   fill(page, "@DATA@", script_safe(data));
   fill(page, "@PACKS@", packs);
   fill(page, "@CSS@", std::string(plot::kPageCss));
-  fill(page, "@TITLE@", plot::escape_markup(data["title"].get<std::string>()));
+  fill(page, "@TITLE@", plot::escape_markup(title));
   return page;
+}
+
+json parsed(const std::string& text) {
+  json value = json::parse(text, nullptr, false);
+  if (value.is_discarded())
+    throw Error("attention picture: expected what training_frame() gives, got other text");
+  return value;
+}
+
+}  // namespace
+
+std::string attention_html(const AttentionPicture& picture) {
+  plot::check_picture(picture);
+  const auto [data, packs] = fitting_data(picture);
+  return filled_page(data, packs, data["title"].get<std::string>());
+}
+
+std::string attention_frame(const AttentionPicture& picture) {
+  plot::check_picture(picture);
+  plot::PageData data = plot::page_data(picture, 8);
+  json packs = json::array();
+  for (const plot::PagePack& pack : data.packs) packs.push_back(plot::pack_numbers(pack.numbers, pack.bits));
+  return json{{"data", std::move(data.description)}, {"packs", std::move(packs)}}.dump(
+      -1, ' ', true, json::error_handler_t::replace);
+}
+
+std::string training_frame(std::int64_t step, std::optional<double> loss,
+                           const std::vector<std::string>& pictures) {
+  json frame{{"step", step}, {"texts", json::array()}};
+  if (loss) frame["loss"] = *loss;
+  for (const std::string& picture : pictures) frame["texts"].push_back(parsed(picture));
+  return frame.dump();
+}
+
+std::string training_html(const std::vector<std::string>& frames) {
+  json data{{"frames", json::array()}};
+  std::string title;
+  std::size_t texts = 0;
+  for (const std::string& text : frames) {
+    json frame = parsed(text);
+    const bool fits = frame.is_object() && frame.value("step", json()).is_number_integer() &&
+                      frame.contains("texts") && frame["texts"].is_array() && !frame["texts"].empty();
+    if (!fits || (texts > 0 && frame["texts"].size() != texts))
+      throw Error("attention picture: expected frames of training_frame() with the same texts, got others");
+    texts = frame["texts"].size();
+    for (const json& one : frame["texts"]) {
+      if (!one.is_object() || !one.contains("data") || !one["data"].is_object() || !one.contains("packs"))
+        throw Error("attention picture: expected pictures of attention_frame(), got others");
+      title = one["data"].value("title", "");
+    }
+    data["frames"].push_back(std::move(frame));
+  }
+  if (data["frames"].empty()) throw Error("attention picture: expected at least one frame, got none");
+  return filled_page(data, "", "Attention while training: " + title);
 }
 
 }  // namespace heed

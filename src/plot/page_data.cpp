@@ -5,9 +5,12 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cmath>
 #include <cstdint>
+#include <map>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -63,6 +66,72 @@ std::vector<std::size_t> numbers_of(const std::vector<std::string>& tokens) {
   return numbers;
 }
 
+/// Letters and digits of a token: characters beyond ASCII count, but not the signs for a space.
+std::size_t letters_of(std::string_view token) {
+  std::size_t letters = 0;
+  for (std::size_t i = 0; i < token.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(token[i]);
+    bool is_space = false;
+    for (const std::string_view space : {"·", "▁", "Ġ", "Ċ", "…"}) {
+      if (!token.substr(i).starts_with(space)) continue;
+      is_space = true;
+      i += space.size() - 1;
+      break;
+    }
+    if (!is_space && (std::isalnum(byte) != 0 || byte >= 0xC0)) ++letters;
+  }
+  return letters;
+}
+
+/// Which tokens are words with some content: not those in brackets, such as [CLS] and </s>, nor shorter ones
+/// than three letters, unless all are.
+std::vector<bool> content_of(const std::vector<std::string>& tokens) {
+  std::vector<std::size_t> letters;
+  for (const std::string& token : tokens) {
+    const bool special = token.size() > 2 && ((token.front() == '<' && token.back() == '>') ||
+                                              (token.front() == '[' && token.back() == ']'));
+    letters.push_back(special ? 0 : letters_of(token));
+  }
+  const bool words = std::any_of(letters.begin(), letters.end(), [](std::size_t n) { return n >= 3; });
+  std::vector<bool> content;
+  for (const std::size_t count : letters) content.push_back(count >= (words ? 3u : 1u));
+  return content;
+}
+
+/// By distance, query less key, from 1 - keys on: the mean weight there, and 0 for fewer than three cells.
+std::vector<double> mean_by_distance(const AttentionMap& map) {
+  std::vector<double> mean(static_cast<std::size_t>(map.queries + map.keys - 1));
+  for (std::int64_t query = 0; query < map.queries; ++query) {
+    for (std::int64_t key = 0; key < map.keys; ++key)
+      mean[static_cast<std::size_t>(query - key + map.keys - 1)] += weight_at(map, query, key);
+  }
+  for (std::int64_t distance = 1 - map.keys; distance < map.queries; ++distance) {
+    const std::int64_t cells = std::min({map.queries, map.keys, map.queries - distance, map.keys + distance});
+    double& one = mean[static_cast<std::size_t>(distance + map.keys - 1)];
+    one = cells < 3 ? 0 : one / static_cast<double>(cells);
+  }
+  return mean;
+}
+
+/// The mean over the queries of the largest weight on a word that is neither the first token nor the query's
+/// own or a neighbor of it, less what the head gives keys at that distance in the mean: many heads look there
+/// in every text.
+double content_weight(const AttentionMap& map, const std::vector<bool>& content, bool self) {
+  const std::vector<double> usual = self ? mean_by_distance(map) : std::vector<double>();
+  double total = 0;
+  for (std::int64_t query = 0; query < map.queries; ++query) {
+    double largest = 0;
+    for (std::int64_t key = 0; key < map.keys; ++key) {
+      const bool near = self && (key == 0 || std::abs(query - key) <= 1);
+      if (!content[static_cast<std::size_t>(key)] || near) continue;
+      const double less = self ? usual[static_cast<std::size_t>(query - key + map.keys - 1)] : 0;
+      largest = std::max(largest, weight_at(map, query, key) - less);
+    }
+    total += largest;
+  }
+  return total / static_cast<double>(map.queries);
+}
+
 double focus(const AttentionMap& map, bool self) {
   double total = 0;
   for (std::int64_t query = 0; query < map.queries; ++query) {
@@ -97,6 +166,7 @@ std::vector<std::pair<std::string, double>> pattern_scores(const AttentionMap& m
   }
   if (tokens.key_range[0] == 0) scores.emplace_back("first", mean_weight_of_key(map, [](auto) { return 0; }));
   scores.emplace_back("focus", focus(map, self));
+  scores.emplace_back("content", content_weight(map, content_of(tokens.keys), self));
   return scores;
 }
 
@@ -220,7 +290,11 @@ json kind_data(const AttentionPicture& picture, const AttentionMap& first) {
             {"keys", visible_tokens(tokens.keys)},
             {"maps", json::array()}};
   if (first.head >= 0 && shows_some_heads(picture, first.kind)) kind["some_heads"] = true;
-  if (first.kind == "encoder" && picture.mask_position) kind["mask"] = *picture.mask_position;
+  if (first.kind == "encoder") {  // the query that a page opens on
+    const auto own = picture.mask_position ? picture.mask_position : picture.model.answer_position;
+    const std::int64_t at = own.value_or(-1) - tokens.query_range[0];
+    if (own && at >= 0 && at < std::ssize(tokens.queries)) kind["own"] = at;
+  }
   const auto candidates = picture.candidates.find(first.kind);
   if (candidates == picture.candidates.end()) return kind;
   for (const std::vector<Candidate>& step : candidates->second) {
@@ -244,6 +318,59 @@ void add_vectors(const AttentionPicture& picture, json& kind, Packs& packs) {
   }
 }
 
+/// A distance has to have so many cells without weight to be masked by itself: a few may be 0 by rounding.
+constexpr std::int64_t kSurelyMasked = 4;
+
+/// The distances, query less key, that a mask forbids, as no head of a layer gives weight to any cell there:
+/// those with kSurelyMasked cells, those beyond a masked one, and in a decoder all later keys where all are
+/// without weight. The own position, `own`, is never masked.
+std::vector<std::int64_t> masked_distances(const std::vector<const AttentionMap*>& heads, std::int64_t own) {
+  const std::int64_t queries = heads.front()->queries, keys = heads.front()->keys;
+  std::vector<std::int64_t> cells(
+      static_cast<std::size_t>(queries + keys - 1));  // of each distance without weight
+  const auto at = [&](std::int64_t distance) { return static_cast<std::size_t>(distance + keys - 1); };
+  const auto count_of = [&](std::int64_t distance) {
+    return std::min({queries, keys, queries - distance, keys + distance});
+  };
+  for (std::int64_t query = 0; query < queries; ++query) {
+    for (std::int64_t key = 0; key < keys; ++key) {
+      const auto cell = static_cast<std::size_t>(query * keys + key);
+      cells[at(query - key)] += std::all_of(heads.begin(), heads.end(),
+                                            [&](const AttentionMap* map) { return map->weights[cell] == 0; });
+    }
+  }
+  const auto empty = [&](std::int64_t distance) { return cells[at(distance)] == count_of(distance); };
+  bool later = heads.front()->kind == "decoder";
+  for (std::int64_t distance = own - 1; distance > -keys; --distance) later = later && empty(distance);
+  // Where a query gives no weight even to its own position, which no mask forbids, zeros are rounded weights.
+  const bool exact = own > -keys && own < queries && cells[at(own)] == 0;
+  std::vector<std::int64_t> masked;
+  for (const std::int64_t step : {-1, 1}) {
+    bool before = later && step < 0;
+    for (std::int64_t distance = own + step; distance > -keys && distance < queries; distance += step) {
+      before = empty(distance) && (before || (exact && count_of(distance) >= kSurelyMasked));
+      if (before) masked.push_back(distance);
+    }
+  }
+  std::sort(masked.begin(), masked.end());
+  return masked;
+}
+
+/// Adds the masks of a kind's layers, each once with the layers that it is of.
+void add_masks(const AttentionPicture& picture, json& kind, const AttentionTokens& tokens) {
+  if (kind["kind"] == "cross") return;
+  std::map<std::int64_t, std::vector<const AttentionMap*>> layers;
+  for (const AttentionMap& map : picture.maps) {
+    if (map.kind == kind["kind"] && map.measure == "weights") layers[map.layer].push_back(&map);
+  }
+  std::map<std::vector<std::int64_t>, std::vector<std::int64_t>> masks;
+  for (const auto& [layer, heads] : layers)
+    masks[masked_distances(heads, tokens.key_range[0] - tokens.query_range[0])].push_back(layer);
+  masks.erase(std::vector<std::int64_t>());
+  for (const auto& [distances, of] : masks)
+    kind["masks"].push_back({{"layers", of}, {"distances", distances}});
+}
+
 json kinds_data(const AttentionPicture& picture, Packs& packs, int bits) {
   json kinds = json::array();
   for (const AttentionMap& map : picture.maps) {
@@ -253,6 +380,7 @@ json kinds_data(const AttentionPicture& picture, Packs& packs, int bits) {
       kinds.push_back(kind_data(picture, map));
       kind = kinds.end() - 1;
       add_vectors(picture, *kind, packs);
+      add_masks(picture, *kind, tokens_of(picture, map));
     }
     (*kind)["maps"].push_back(map_data(picture, map, packs, bits));
   }
@@ -269,6 +397,12 @@ PageData page_data(const AttentionPicture& picture, int bits) {
             {"palette", palette(1)},
             {"negative", palette(-1)},
             {"kinds", std::move(kinds)}};
+  if (const PictureModel& model = picture.model; !model.task.empty()) {
+    json& shown =
+        data["model"] = {{"name", visible(model.name)}, {"task", model.task}, {"answer", json::array()}};
+    for (const Candidate& one : model.answer)
+      shown["answer"].push_back({visible(one.token), rounded(static_cast<double>(one.probability))});
+  }
   if (!picture.scored.empty()) data["scored"] = visible_tokens(picture.scored);
   if (const RecordedSound& sound = picture.sound; sound.seconds > 0) {
     data["sound"] = {{"start", sound.start}, {"seconds", sound.seconds}, {"words", json::array()}};

@@ -30,8 +30,11 @@ PageData page_data(const AttentionPicture& picture, int bits);
 /// `previous` and `next` token, the `first` one, the `same` position, other positions with the same token
 /// (`repeat`), and `induction`: the token after an earlier occurrence of the query's token (Olsson et al.
 /// 2022, "In-context learning and induction heads"). For maps with other queries than keys, only `first`.
-/// Last comes `focus`: the mean of the largest weight on a key that is neither first, last nor the query
-/// itself.
+/// Then comes `focus`: the mean of the largest weight on a key that is neither first, last nor the query
+/// itself; and `content`, the measure of a head worth seeing: the mean over the queries of the largest weight
+/// on a word (no special token, and at least three letters if some token has as many) that is neither the
+/// first token nor, in self-attention, the query itself or a neighbor of it; in self-attention less the mean
+/// weight at the same distance.
 std::vector<std::pair<std::string, double>> pattern_scores(const AttentionMap& map,
                                                            const AttentionTokens& tokens);
 

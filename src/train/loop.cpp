@@ -112,6 +112,7 @@ class Loop {
     start();
     if (state_.step > 0 && (state_.step >= total_ || out_of_patience()))
       message("the run is already finished: no steps are left");
+    if (state_.step == 0 && world_.is_first() && options_.on_checkpoint) options_.on_checkpoint(0, task_);
     TrainResult result;
     while (state_.step < total_ && !out_of_patience()) {
       if (asked_to_stop()) {
@@ -404,6 +405,7 @@ class Loop {
     const MasterWeights saved(task_.parameters(), masters);
     save_checkpoint(options_.output, task_, optimizer, state_);
     kept_.prune(last_saved_);
+    if (options_.on_checkpoint) options_.on_checkpoint(state_.step, task_);
   }
 
   void finish(TrainResult& result) {

@@ -259,7 +259,7 @@ TEST(Heads, AblationNeedsPredictions) {
   expect_error(
       1,
       {"heads", "the cat sat", "--ablate", "--model", std::string(HEED_FIXTURES) + "/encoders/roberta-mlm"},
-      "importance: expected a model that predicts the next token");
+      "--position: missing (the text has no mask token <mask>)");
 }
 
 TEST(Patch, FindsWhereTextsDiffer) {

@@ -128,6 +128,43 @@ TEST(Attend, PagesHoldEveryKind) {
     EXPECT_THAT(page, HasSubstr(part));
 }
 
+// What the page says is what the commands for these tasks say, which other tests compare with transformers.
+TEST(Attend, PagesSayWhatTheModelAnswers) {
+  const Folder folder;
+  const auto page_of = [&](const std::string& name, const Words& text) {
+    Words words{"attend", "--model", encoder(name), "--output", folder / "a.html"};
+    words.insert(words.end(), text.begin(), text.end());
+    EXPECT_EQ(run(words).status, 0);
+    const std::string page = slurp(folder / "a.html"), start = "id=\"data\">";
+    const std::size_t begin = page.find(start) + start.size();
+    return Json::parse(page.substr(begin, page.find("</script", begin) - begin));
+  };
+  const Json labels = page_of("bert-classify", {"a text"});
+  const Json classes =
+      Json::parse(output_of({"classify", "--model", encoder("bert-classify"), "a text", "--json"}));
+  EXPECT_EQ(labels["model"]["name"], "bert-classify");
+  EXPECT_EQ(labels["model"]["task"], "sequence");
+  EXPECT_EQ(labels["model"]["answer"][0][0], classes[0]["label"]);
+  EXPECT_NEAR(labels["model"]["answer"][0][1].get<double>(), classes[0]["score"].get<double>(), 1e-4);
+
+  const Json mask = page_of("bert-mlm", {"a [MASK] b"});
+  EXPECT_EQ(mask["model"]["task"], "masked_lm");
+  const std::size_t own = mask["kinds"][0]["own"];
+  EXPECT_EQ(mask["kinds"][0]["queries"][own], "[MASK]");
+  EXPECT_EQ(mask["model"]["answer"][0], mask["kinds"][0]["candidates"][own][0]);
+
+  const Json tags = page_of("bert-tag", {"a text"});
+  EXPECT_EQ(tags["model"]["task"], "token");
+  EXPECT_EQ(tags["kinds"][0]["candidates"].size(), tags["kinds"][0]["queries"].size())
+      << "labels of each token";
+
+  const Json answer = page_of("bert-qa", {"who?", "--pair", "a b c"});
+  EXPECT_EQ(answer["model"]["task"], "span");
+  const std::size_t begin = answer["kinds"][0]["own"];
+  const std::string text = answer["model"]["answer"][0][0], first = answer["kinds"][0]["queries"][begin];
+  EXPECT_THAT(text, testing::StartsWith(first));
+}
+
 TEST(Attend, ShowsBytesAsCharactersToReaders) {
   const Words words{"attend", "--model", std::string(HEED_FIXTURES) + "/encoders/roberta-mlm", "a é"};
   const std::string terminal = output_of(words);

@@ -30,6 +30,8 @@ const std::vector<Words>& all_commands() {
                                        {"explore"},
                                        {"lens"},
                                        {"heads"},
+                                       {"circuits"},
+                                       {"steer"},
                                        {"patch"},
                                        {"why"},
                                        {"features"},

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <fstream>
 
 #include "command.h"
 
@@ -210,6 +211,40 @@ TEST(Train, AnotherSeedIsAnotherModelAndInitIsRead) {
                     "--set",    "train.steps=1",
                     "--json"};
   EXPECT_EQ(Json::parse(output_of(words)).at("steps"), 1);
+}
+
+// A picture for each text, before the first step and at each checkpoint; a resumed run goes on with them.
+TEST(Train, RecordsMaps) {
+  const Folder folder;
+  const std::string output = folder / "run", texts = folder / "texts.tsv";
+  std::ofstream(texts) << "a b c\tc b a\n\nb a\ta b\n";
+  const Words shorter{"--set", "train.steps=16", "--maps", texts};
+  ASSERT_EQ(run(training(output, shorter)).status, 0);
+  EXPECT_EQ(listing(output + "/maps"),
+            (Words{"00000000.json", "00000008.json", "00000012.json", "00000016.json"}));
+  const Json frame = read_json(output + "/maps/00000012.json");
+  EXPECT_EQ(frame["step"], 12);
+  EXPECT_TRUE(frame["loss"].is_number());
+  ASSERT_EQ(frame["texts"].size(), 2u);
+  EXPECT_EQ(frame["texts"][0]["data"]["title"], "a b c → c b a");
+  EXPECT_EQ(frame["texts"][0]["data"]["model"]["name"], "run");
+  const std::string page = slurp(output + "/maps.html");
+  EXPECT_THAT(page, testing::StartsWith("<!DOCTYPE html>"));
+  EXPECT_THAT(page, HasSubstr("\"step\":16"));
+  EXPECT_THAT(page, HasSubstr("\"step\":0"));
+
+  // Later steps than that from which a run goes on are forgotten.
+  ASSERT_EQ(run(training(output, {"--set", "train.steps=16", "--maps", texts, "--resume-from", "12"})).status,
+            0);
+  EXPECT_EQ(listing(output + "/maps"),
+            (Words{"00000000.json", "00000008.json", "00000012.json", "00000016.json"}));
+
+  std::ofstream(texts) << "a b c\n";
+  expect_error(1, training(folder / "other", {"--maps", texts}),
+               "--maps: expected a source, a tab and a target on each line");
+  std::ofstream(texts) << "\n";
+  expect_error(1, training(folder / "none", {"--maps", texts}),
+               "texts.tsv: expected 1 to 8 texts, one a line, got 0");
 }
 
 TEST(Train, FindsTheRecipesOfHeedByName) {

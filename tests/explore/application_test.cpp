@@ -48,6 +48,26 @@ TEST_F(Explored, RefusesRequestsWithoutTheToken) {
   EXPECT_EQ(status(request), 403) << "an address alone is not enough: another page can ask for it";
 }
 
+TEST_F(Explored, AReaderWithoutTheTokenGetsAPage) {
+  const HttpResponse page = application.at_once(get("/")).value();
+  EXPECT_EQ(page.status, 403);
+  EXPECT_THAT(page.type, HasSubstr("text/html"));
+  EXPECT_THAT(page.body, HasSubstr("Open the address that <code>heed explore</code> printed"));
+  EXPECT_THAT(page.body, testing::Not(HasSubstr("secret")));
+  EXPECT_THAT(page.headers.back().second, testing::StartsWith("default-src 'none'"));
+  HttpRequest data = get("/api/models");
+  data.token = "";
+  EXPECT_THAT(application.at_once(data).value().type, HasSubstr("application/json")) << "programs get JSON";
+}
+
+TEST_F(Explored, CountsTokens) {
+  const HttpResponse answer =
+      application.compute(post("/api/tokens", R"({"model": 0, "text": "5 6 7"})"), kGoOn);
+  EXPECT_EQ(answer.body, R"({"ids":[5,6,7]})");
+  EXPECT_EQ(status(get("/api/tokens")), 405);
+  EXPECT_EQ(application.compute(post("/api/tokens", R"({"model": 1, "text": "5"})"), kGoOn).status, 400);
+}
+
 TEST_F(Explored, ThePageRunsItsOwnScriptsOnly) {
   const HttpResponse page = application.at_once(get("/?token=secret")).value();
   EXPECT_THAT(page.type, HasSubstr("text/html"));

@@ -316,7 +316,7 @@ TEST(Explorer, ModelsAreDescribed) {
   EXPECT_EQ(
       models[0],
       Json::parse(
-          R"({"index": 0, "name": "decoders/gpt2", "family": "gpt2", "kind": "decoder", "input": "text", "head": null, "labels": [],
+          R"({"index": 0, "name": "decoders/gpt2", "family": "gpt2", "kind": "decoder", "input": "text", "head": null, "labels": [], "examples": [],
     "layers": {"decoder": 2, "encoder": 0}, "heads": {"decoder": 4, "encoder": 0, "cross": 0}, "max_positions": 64,
     "takes_pair": false, "takes_target": false, "takes_labels": false, "mask_token": null})"));
   EXPECT_EQ(models[1]["heads"], Json({{"decoder", 4}, {"encoder", 4}, {"cross", 4}}));

@@ -43,6 +43,33 @@ TEST(RunRequest, ReadsEveryKey) {
   EXPECT_EQ(ablation.layer, 1);
 }
 
+TEST(RunRequest, ReadsWhatOtherViewsAsk) {
+  const FlowRequest flow = parse_flow_request(
+      R"({"model": 0, "text": "a", "stack": "encoder", "position": 3, "id": 9, "changes": [{"kind": "encoder", "layer": 0, "head": 1, "factor": 0}]})");
+  EXPECT_EQ(flow.stack, "encoder");
+  EXPECT_EQ(flow.position, 3);
+  EXPECT_EQ(flow.id, 9);
+  EXPECT_EQ(flow.run.changes.size(), 1u);
+  const StepsRequest steps =
+      parse_steps_request(R"({"model": 0, "text": "a", "kind": "cross", "layer": 1, "head": 2, "query": 3})");
+  EXPECT_EQ(steps.head.kind, "cross");
+  EXPECT_EQ(steps.head.layer, 1);
+  EXPECT_EQ(steps.head.head, 2);
+  EXPECT_EQ(steps.query, 3);
+  const TrapsRequest traps = parse_traps_request(
+      R"({"model": 0, "text": "a", "kind": "decoder", "layer": 1, "head": 2, "traps": ["mask", "exchange"], "exchange": [0, 4]})");
+  EXPECT_EQ(traps.traps, (std::vector<std::string>{"mask", "exchange"}));
+  EXPECT_EQ(*traps.exchange, (std::vector<std::int64_t>{0, 4}));
+  EXPECT_ERROR(parse_flow_request(R"({"model": 0, "text": "a", "position": 3})"), "stack");
+  EXPECT_ERROR(parse_steps_request(
+                   R"({"model": 0, "text": "a", "kind": "cross", "layer": 1, "head": 2, "query": -1})"),
+               "request: query: expected an integer from 0");
+  EXPECT_ERROR(
+      parse_traps_request(
+          R"({"model": 0, "text": "a", "kind": "cross", "layer": 1, "head": 2, "traps": [], "exchange": [1]})"),
+      "request: exchange: expected two positions");
+}
+
 TEST(RunRequest, NamesWhatIsWrong) {
   EXPECT_EQ(run_error("{"), "request: expected a key in quotes, got the end of the text (line 1, column 2)");
   EXPECT_THAT(run_error("{\"model\": 0, \"text\": \"\xff\"}"),

@@ -55,6 +55,30 @@ TEST_P(ProcessorFixture, ChangesScoresAsTransformersDoes) {
   }
 }
 
+/// The probabilities that the page of heed explore makes of the same numbers (scripts/check-explore.sh).
+TEST(Processors, DrawAsThePageOfExploreSays) {
+  const Config fixture = Config::load(std::filesystem::path(HEED_FIXTURES) / "explore" / "sampling.json");
+  const Config cases = fixture.sub("cases");
+  const auto logits = fixture.numbers("logits");
+  ASSERT_EQ(cases.names().size(), 5u);
+  for (const std::string& index : cases.names()) {
+    const Config one = cases.sub(index);
+    GenerationOptions options;
+    options.do_sample = true;
+    options.temperature = one.required_number("temperature");
+    options.top_k = one.required_integer("top_k");
+    options.top_p = one.required_number("top_p");
+    std::vector<float> scores(logits.begin(), logits.end());
+    generate::Processors(options, 1, 100).apply(std::vector<std::int64_t>{0}, scores);
+    double sum = 0;
+    for (const float score : scores) sum += std::exp(static_cast<double>(score));
+    const auto expected = one.numbers("probabilities");
+    for (std::size_t v = 0; v < scores.size(); ++v)
+      EXPECT_NEAR(std::exp(static_cast<double>(scores[v])) / sum, expected[v], 1e-6)
+          << index << " token " << v;
+  }
+}
+
 TEST(Processors, InvalidScoresBecomeNumbersWhereThatIsAskedFor) {
   const float inf = INFINITY, largest = std::numeric_limits<float>::max();
   const GenerationOptions options{

@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "heed/inspect/ablation.h"
 #include "heed/io/safetensors.h"
 #include "heed/models/registry.h"
 #include "heed/ops/shape.h"
@@ -30,6 +31,22 @@ TensorMap row_of(const Json& ids, bool labels = false) {
   TensorMap inputs{{"input_ids", Tensor::from(all, {1, std::ssize(all)})}};
   if (labels) inputs["labels"] = inputs["input_ids"];
   return inputs;
+}
+
+// By how much the loss of a text grows without each head.
+std::vector<double> importances(const Model& model, const TensorMap& text, const std::string& stack,
+                                const std::string& part) {
+  const std::vector<MeasuredInput> inputs{{text, {}}};
+  AblationOptions options{.each = components_of(model, inputs.front(), stack, part, false, "test")};
+  const AblationResult found = measure_ablations(model, inputs, options);
+  std::vector<double> importance;
+  for (std::size_t i = 0; i < options.each.size(); ++i) importance.push_back(found.effect(i).front());
+  return importance;
+}
+
+PatchOptions difference_of(const Json& token, const Json& other, PatchSite site) {
+  return {.site = site,
+          .metric = {MetricKind::logit_difference, token.get<std::int64_t>(), other.get<std::int64_t>()}};
 }
 
 class Analysis : public testing::TestWithParam<const char*> {
@@ -71,13 +88,11 @@ TEST_P(Analysis, AttributionEqualsHooksAndAddsUp) {
 }
 
 TEST_P(Analysis, HeadsEqualHooks) {
-  std::int64_t done = 0;
-  HeadsOptions options{.ablate = true};
-  options.progress = [&](std::int64_t at, std::int64_t) { done = at; };
   const std::vector<TensorMap> texts{clean};
-  const std::vector<HeadMeasures> heads = measure_heads(*model, texts, options);
+  const std::vector<HeadMeasures> heads = measure_heads(*model, texts, {});
+  const std::vector<double> importance = importances(*model, clean, "decoder", "self_attn");
   ASSERT_EQ(heads.size(), expected["heads"].size());
-  EXPECT_EQ(done, std::ssize(heads));
+  ASSERT_EQ(importance.size(), heads.size());
   for (std::size_t i = 0; i < heads.size(); ++i) {
     const Json& want = expected["heads"][i];
     const HeadMeasures& head = heads[i];
@@ -89,7 +104,7 @@ TEST_P(Analysis, HeadsEqualHooks) {
     EXPECT_NEAR(head.induction, want["induction"].get<double>(), 1e-5);
     EXPECT_NEAR(head.entropy, want["entropy"].get<double>(), 1e-5);
     EXPECT_NEAR(head.distance, want["distance"].get<double>(), 1e-4);
-    EXPECT_NEAR(head.importance.value(), want["importance"].get<double>(), 1e-5);
+    EXPECT_NEAR(importance[i], want["importance"].get<double>(), 1e-5);
     EXPECT_FALSE(head.dead);
     EXPECT_GT(head.size, 0);
   }
@@ -149,9 +164,8 @@ TEST(HeadSizes, AreOfWhatTheHeadAddsToTheStream) {
 TEST_P(Analysis, PatchingEqualsHooks) {
   clean.erase("labels");
   for (const auto& [site, name] : {std::pair{PatchSite::residual, "residual"}, {PatchSite::heads, "heads"}}) {
-    const PatchResult found = patch_activations(
-        *model, clean, corrupted,
-        {.site = site, .token = expected["token"], .other = expected["other"], .progress = {}});
+    const PatchResult found = patch_activations(*model, clean, corrupted,
+                                                difference_of(expected["token"], expected["other"], site));
     EXPECT_NEAR(found.clean, expected["metric"]["clean"].get<double>(), 1e-4);
     EXPECT_NEAR(found.corrupted, expected["metric"]["corrupted"].get<double>(), 1e-4);
     const Json& want = expected["patched"][name];
@@ -187,13 +201,10 @@ TEST_P(TwoStackAnalysis, PatchingEqualsHooks) {
   ASSERT_EQ(expected["patched"].size(), 8u);
   for (const auto& [key, want] : expected["patched"].items()) {
     const std::string kind = key.substr(0, key.find('.')), site = key.substr(kind.size() + 1);
-    const PatchResult found = patch_activations(*model, inputs("clean"), inputs("corrupted"),
-                                                {.site = sites.at(site),
-                                                 .stack = kind == "encoder" ? "encoder" : "decoder",
-                                                 .part = kind == "cross" ? "cross_attn" : "self_attn",
-                                                 .token = expected["token"],
-                                                 .other = expected["other"],
-                                                 .progress = {}});
+    PatchOptions options = difference_of(expected["token"], expected["other"], sites.at(site));
+    options.stack = kind == "encoder" ? "encoder" : "decoder";
+    options.part = kind == "cross" ? "cross_attn" : "self_attn";
+    const PatchResult found = patch_activations(*model, inputs("clean"), inputs("corrupted"), options);
     EXPECT_NEAR(found.clean, expected["metric"]["clean"].get<double>(), 1e-4);
     EXPECT_NEAR(found.corrupted, expected["metric"]["corrupted"].get<double>(), 1e-4);
     EXPECT_EQ(found.layers, (std::vector<std::int64_t>{0, 1}));
@@ -223,9 +234,10 @@ TEST_P(TwoStackAnalysis, AttributionAddsUp) {
 
 TEST_P(TwoStackAnalysis, HeadsOfCrossAttentionEqualNumPy) {
   const auto separators = expected["separators"].get<std::set<std::int64_t>>();
-  const HeadsOptions options{.part = "cross_attn", .separators = separators, .ablate = true};
+  const HeadsOptions options{.part = "cross_attn", .separators = separators};
   const std::vector<TensorMap> texts{inputs("clean")};
   const std::vector<HeadMeasures> heads = measure_heads(*model, texts, options);
+  const std::vector<double> importance = importances(*model, texts.front(), "decoder", "cross_attn");
   ASSERT_EQ(heads.size(), expected["cross"].size());
   for (std::size_t i = 0; i < heads.size(); ++i) {
     const Json& want = expected["cross"][i];
@@ -240,7 +252,7 @@ TEST_P(TwoStackAnalysis, HeadsOfCrossAttentionEqualNumPy) {
     EXPECT_NEAR(head.first, want["first"].get<double>(), 1e-5);
     EXPECT_NEAR(head.separator, want["separator"].get<double>(), 1e-5);
     EXPECT_NEAR(head.size, want["size"].get<double>(), 1e-5);
-    EXPECT_NEAR(head.importance.value(), want["importance"].get<double>(), 1e-5);
+    EXPECT_NEAR(importance[i], want["importance"].get<double>(), 1e-5);
     EXPECT_EQ(head.previous + head.duplicate + head.induction + head.distance, 0);
   }
 }
@@ -259,9 +271,27 @@ TEST(AnalysisErrors, NameWhatIsWrong) {
   EXPECT_ERROR(patch_activations(*gpt2, one, longer, {}), "the same number of tokens");
   EXPECT_THAT(heads(*bert, one), testing::HasSubstr("decoder.layers.*"));
   EXPECT_THAT(heads(*gpt2, row_of({1})), testing::HasSubstr("at least two tokens"));
-  const std::vector<TensorMap> labeled{row_of({1, 2, 3}, true)};
-  EXPECT_ERROR(measure_heads(*bert, labeled, {.stack = "encoder", .ablate = true}),
-               "importance: expected a model that predicts the next token");
+  EXPECT_ERROR(measure(*bert, {row_of({1, 2, 3}, true), {}}),
+               "metric: expected a model that predicts the next token");
+}
+
+// The last layer's row is what the model predicts; the first reads the embeddings through the whole head.
+TEST(MaskedLens, EndsWithThePredictions) {
+  for (const char* name : {"bert-mlm", "roberta-mlm", "modernbert-mlm", "albert-mlm", "deberta-v3-mlm"}) {
+    const auto model = load_model(kFixtures / "encoders" / name);
+    const TensorMap text = row_of({5, 17, 30, 42, 7});
+    const std::vector<LensLayer> layers = logit_lens(*model, text, 2);
+    const Tensor logits = model->forward(text).at("logits");
+    const std::vector<float> all = logits.to_vector<float>();
+    ASSERT_GE(layers.size(), 3u);
+    EXPECT_EQ(layers[0].name, "embed");
+    ASSERT_EQ(layers[0].positions.size(), 5u);
+    for (std::size_t t = 0; t < 5; ++t) {
+      const auto row = all.begin() + static_cast<std::ptrdiff_t>(t) * logits.size(2);
+      EXPECT_EQ(layers.back().positions[t][0].id, std::max_element(row, row + logits.size(2)) - row) << name;
+      EXPECT_NE(layers[0].positions[t][0].probability, layers.back().positions[t][0].probability) << name;
+    }
+  }
 }
 
 TEST(HeatTable, TextAndFigure) {
@@ -292,6 +322,27 @@ TEST(HeatTable, TextAndFigure) {
   EXPECT_THAT(svg, testing::HasSubstr(">gpt2: ·a text</text>"));
   EXPECT_THAT(svg, testing::HasSubstr(">what it is; dark is much</text>"));
   EXPECT_ERROR(heat_table_svg({}), "cells in an SVG, got 0");
+}
+
+TEST(HeatTable, NumbersAsCsvAndNpz) {
+  const HeatTable table{
+      .title = "",
+      .rows_title = "head",
+      .legend = "",
+      .rows = {"0.1", "a,\"b"},
+      .columns = {"x", "é"},
+      .cells = {{{"1", 1, "", 1.5, 0.25}, {"note", 0}}, {{"2", 0, "", -2.0}, {"3", 0, "", 3e-9}}}};
+  EXPECT_EQ(heat_table_csv(table),
+            "head,column,value,standard_error\n"
+            "0.1,x,1.5,0.25\n"
+            "\"a,\"\"b\",x,-2,\n"
+            "\"a,\"\"b\",é,3e-09,\n");
+  const std::string npz = heat_table_npz(table);
+  EXPECT_THAT(npz, testing::StartsWith("PK\x03\x04"));
+  for (const char* name : {"value.npy", "standard_error.npy", "rows.npy", "columns.npy"})
+    EXPECT_THAT(npz, testing::HasSubstr(name));
+  EXPECT_THAT(npz, testing::HasSubstr("'descr': '<f8', 'fortran_order': False, 'shape': (2, 2)"));
+  EXPECT_THAT(npz, testing::HasSubstr("'descr': '<U4', 'fortran_order': False, 'shape': (2,)"));
 }
 
 /// Of a classifier of images, and one of sounds.
@@ -327,7 +378,8 @@ TEST_P(FileAnalysis, LabelLensEqualsHooks) {
 TEST_P(FileAnalysis, HeadsEqualHooks) {
   std::vector<TensorMap> inputs{row(0)};
   inputs[0]["labels"] = Tensor::from(std::vector<std::int64_t>{expected["label"]}, {1});
-  const std::vector<HeadMeasures> heads = measure_heads(*model, inputs, {.stack = "encoder", .ablate = true});
+  const std::vector<HeadMeasures> heads = measure_heads(*model, inputs, {.stack = "encoder"});
+  const std::vector<double> importance = importances(*model, inputs[0], "encoder", "self_attn");
   ASSERT_EQ(heads.size(), expected["heads"].size());
   for (std::size_t i = 0; i < heads.size(); ++i) {
     const HeadMeasures& head = heads[i];
@@ -338,7 +390,7 @@ TEST_P(FileAnalysis, HeadsEqualHooks) {
     EXPECT_NEAR(head.entropy, want["entropy"].get<double>(), 1e-5) << i;
     EXPECT_NEAR(head.distance, want["distance"].get<double>(), 1e-5) << i;
     EXPECT_NEAR(head.size, want["size"].get<double>(), 1e-5) << i;
-    EXPECT_NEAR(head.importance.value(), want["importance"].get<double>(), 1e-5) << i;
+    EXPECT_NEAR(importance[i], want["importance"].get<double>(), 1e-5) << i;
     EXPECT_EQ(head.previous + head.duplicate + head.induction + head.separator, 0) << "there are no tokens";
   }
 }
@@ -346,7 +398,8 @@ TEST_P(FileAnalysis, HeadsEqualHooks) {
 TEST_P(FileAnalysis, PatchingEqualsHooks) {
   const Json& want = expected["patch"];
   for (const auto& [name, site] : {std::pair("heads", PatchSite::heads), {"residual", PatchSite::residual}}) {
-    PatchOptions options{.site = site, .stack = "encoder", .token = want["token"], .other = want["other"]};
+    PatchOptions options = difference_of(want["token"], want["other"], site);
+    options.stack = "encoder";
     const PatchResult found = patch_activations(*model, row(0), row(1), options);
     EXPECT_NEAR(found.clean, want["clean"].get<double>(), 1e-5);
     EXPECT_NEAR(found.corrupted, want["corrupted"].get<double>(), 1e-5);

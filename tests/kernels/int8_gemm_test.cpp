@@ -69,7 +69,8 @@ void expect_products(const Int8Product& product, const std::vector<float>& numbe
 void on_int8_targets(const std::function<void()>& check) {
   using kernels::ByteProducts;
   on_every_target([&] {
-    for (const ByteProducts one : {ByteProducts::base, ByteProducts::signed_fours, ByteProducts::fours}) {
+    for (const ByteProducts one :
+         {ByteProducts::base, ByteProducts::signed_fours, ByteProducts::fours, ByteProducts::tiles}) {
       if (one > kernels::detail::byte_products()) break;
       if (one == ByteProducts::signed_fours && kernels::detail::vector_bits() != 128) continue;  // ARM's
       SCOPED_TRACE(static_cast<int>(one));
@@ -85,7 +86,7 @@ TEST(Int8Gemm, ProductsAreThoseOfRoundedRows) {
       const std::int64_t n = 70, k = 3 * kStoredNumbers;
       const Larger w = larger(type, n, k);
       const auto packed = kernels::pack(w.rows);
-      for (const std::int64_t m : {1, 2, 5, 13}) {
+      for (const std::int64_t m : {1, 2, 5, 13, 33}) {
         auto x = numbers<float>(m * k, 5);
         std::fill_n(x.begin() + 32, 32, 0.0F);
         std::fill_n(x.begin() + 64, 32, 1e-38F);
@@ -125,7 +126,7 @@ TEST(Int8Gemm, BiasActivationAndEarlierSumsComeLast) {
     const Larger w = larger(all_types()[1], n, k);
     const auto packed = kernels::pack(w.rows);
     const Int8Product product{packed.get(), n, k};
-    const auto bias = numbers<float>(n, 4), x = numbers<float>(9 * k, 5);
+    const auto bias = numbers<float>(n, 4), x = numbers<float>(35 * k, 5);
     const std::vector<float> plain = product(x), biased = product(x, {bias.data(), Activation::relu}),
                              more = product(x, {}, 2.0F);
     for (std::size_t i = 0; i < plain.size(); ++i) {
@@ -171,7 +172,7 @@ TEST(Int8Gemm, LargestCodesAndGroups) {
       kernels::dequantize(w, dense.data());
       const auto packed = kernels::pack(w);
       for (const float sign : {1.0F, -1.0F}) {
-        std::vector<float> x(static_cast<std::size_t>(2 * one.k), sign);
+        std::vector<float> x(static_cast<std::size_t>(16 * one.k), sign);
         const auto other = numbers<float>(one.k, 8);
         x.insert(x.end(), other.begin(), other.end());
         expect_products({packed.get(), n, one.k}, dense, x, one.together);
@@ -205,9 +206,12 @@ TEST(Int8Gemm, WhatIsNotFiniteStaysSo) {
     const auto packed = kernels::pack(w.rows);
     for (const float bad :
          {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
-      auto x = numbers<float>(kStoredNumbers, 5);
-      x[77] = bad;
-      for (const float y : Int8Product{packed.get(), 32, kStoredNumbers}(x)) EXPECT_FALSE(std::isfinite(y));
+      for (const std::int64_t m : {1, 20}) {
+        auto x = numbers<float>(m * kStoredNumbers, 5);
+        x[77] = bad;
+        const std::vector<float> y = Int8Product{packed.get(), 32, kStoredNumbers}(x);
+        for (std::size_t i = 0; i < y.size(); ++i) EXPECT_EQ(std::isfinite(y[i]), i >= 32) << i;
+      }
     }
   });
 }

@@ -144,6 +144,21 @@ TEST(Taps, ContributionsOfHeadsAddUpToTheOutput) {
   again.name = "a";
   SelfAttention{m}(x, again);
   reference::expect_near(heads + sum(one, 1), out, 1e-12);
+  Taps later;  // of some queries: no others are computed, and what replaces them changes no other row
+  Tensor row, changed;
+  later.listen("a.contributions", {.heads = {2}, .queries = {1, 2}}, [&](const std::string&, Tensor& value) {
+    row = value;
+    value = value * 0.0;
+  });
+  later.listen("a.out", [&](const std::string&, Tensor& value) { changed = value; });
+  Context third{.taps = &later};
+  Pass last(third);
+  last.name = "a";
+  SelfAttention{m}(x, last);
+  reference::expect_near(row, slice(one, 2, 1, 2).contiguous(), 0);
+  reference::expect_near(slice(changed, 1, 1, 2) + sum(row, 1), slice(out, 1, 1, 2).contiguous(), 1e-12);
+  for (const std::int64_t t : {0, 2})
+    reference::expect_near(slice(changed, 1, t, t + 1).contiguous(), slice(out, 1, t, t + 1).contiguous(), 0);
 }
 
 // Scores that are replaced give their own weights, in a part of the heads and queries.

@@ -103,6 +103,93 @@ TEST(Page, FindsHeadsByPattern) {
   EXPECT_EQ(score({1, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0}, "induction"), 1);
 }
 
+// A head worth seeing looks at words, not at special tokens, the first token or a neighbor.
+TEST(Page, MeasuresWeightOnContent) {
+  const AttentionTokens tokens{{"[CLS]", "·the", "a", "·film", "[SEP]"},
+                               {"[CLS]", "·the", "a", "·film", "[SEP]"}};
+  const auto content = [&](std::int64_t key, const std::string& kind) {
+    AttentionMap map{"", kind, 0, 0, 5, 5, std::vector<float>(25)};
+    for (std::size_t query = 0; query < 5; ++query)
+      map.weights[query * 5 + static_cast<std::size_t>(key)] = 1;
+    return plot::pattern_scores(map, tokens).back();
+  };
+  EXPECT_EQ(content(3, "encoder").first, "content");
+  EXPECT_DOUBLE_EQ(content(3, "encoder").second, (1 + 2 / 3.0) / 5)
+      << "of [CLS] and ·the alone, less a third of the weight at a distance of two";
+  EXPECT_DOUBLE_EQ(content(1, "encoder").second, (1 + 2 / 3.0) / 5) << "of ·film and [SEP]";
+  for (const int key : {0, 2, 4}) EXPECT_EQ(content(key, "encoder").second, 0) << key;
+  EXPECT_EQ(content(3, "cross").second, 1) << "which has no neighbors";
+  const std::vector<std::string> words{"one", "two", "three", "four", "five", "six"};
+  AttentionMap back{"", "decoder", 0, 0, 6, 6, std::vector<float>(36)};
+  for (std::size_t query = 2; query < 6; ++query) back.weights[query * 6 + query - 2] = 1;
+  EXPECT_EQ(plot::pattern_scores(back, {words, words}).back().second, 0) << "always the word before the last";
+}
+
+/// The masks of a layer whose one head gives weight where `sees(query, key)`.
+template <typename Sees>
+nlohmann::json masks_of(const std::string& kind, std::int64_t length, const Sees& sees) {
+  AttentionPicture picture;
+  const std::vector<std::string> tokens(static_cast<std::size_t>(length), "a");
+  picture.tokens[kind] = {tokens, tokens};
+  AttentionMap map{"", kind, 0, 0, length, length, {}};
+  for (std::int64_t i = 0; i < length * length; ++i)
+    map.weights.push_back(sees(i / length, i % length) ? 0.5f : 0);
+  picture.maps.push_back(map);
+  const nlohmann::json data = data_of(attention_html(picture))["kinds"][0];
+  return data.contains("masks") ? data["masks"][0]["distances"] : nlohmann::json::array();
+}
+
+TEST(Page, KnowsWhichCellsAMaskForbids) {
+  const auto causal = [](auto q, auto k) { return k <= q; };
+  EXPECT_EQ(masks_of("decoder", 2, causal), nlohmann::json({-1}));
+  EXPECT_EQ(masks_of("decoder", 4, causal), nlohmann::json({-3, -2, -1}));
+  EXPECT_EQ(masks_of("decoder", 8, [](auto q, auto k) { return k <= q && k > q - 3; }),
+            nlohmann::json({-7, -6, -5, -4, -3, -2, -1, 3, 4, 5, 6, 7}))
+      << "a window";
+  EXPECT_EQ(masks_of("encoder", 8, [](auto q, auto k) { return std::abs(q - k) < 3; }),
+            nlohmann::json({-7, -6, -5, -4, -3, 3, 4, 5, 6, 7}));
+  EXPECT_EQ(masks_of("decoder", 12, [](auto q, auto k) { return k == q || (k < q && (q - k) % 4 == 0); }),
+            nlohmann::json({-11, -10, -9, -8, -7, -6, -5, -4, -3, -2, -1, 1, 2, 3, 5, 6, 7}))
+      << "a stride";
+}
+
+TEST(Page, AWeightOf0IsNoMask) {
+  EXPECT_EQ(masks_of("encoder", 8, [](auto, auto k) { return k == 7; }), nlohmann::json::array())
+      << "all look at the end";
+  EXPECT_EQ(masks_of("encoder", 8, [](auto q, auto k) { return q != 7 || k != 0; }), nlohmann::json::array())
+      << "one cell";
+  EXPECT_EQ(masks_of("encoder", 4, [](auto, auto) { return true; }), nlohmann::json::array());
+}
+
+TEST(Page, MasksAreOfAllHeadsOfALayer) {
+  AttentionPicture picture;
+  picture.tokens["decoder"] = {{"a", "b"}, {"a", "b"}};
+  for (const std::int64_t layer : {0, 1, 2}) {
+    picture.maps.push_back({"", "decoder", layer, 0, 2, 2, {1, 0, 0, 1}});
+    picture.maps.push_back({"", "decoder", layer, 1, 2, 2, {1, layer == 2 ? 0.5f : 0, 0.5f, 0.5f}});
+  }
+  const nlohmann::json masks = data_of(attention_html(picture))["kinds"][0]["masks"];
+  ASSERT_EQ(masks.size(), 1u) << "the third layer has none";
+  EXPECT_EQ(masks[0], nlohmann::json::parse(R"({"layers": [0, 1], "distances": [-1]})"));
+}
+
+TEST(Page, SaysWhatTheModelIsForAndAnswers) {
+  AttentionPicture picture = one_map({"a", "b", "c"}, {"x"}, {1, 1, 1});
+  EXPECT_FALSE(data_of(attention_html(picture)).contains("model")) << "nothing is known";
+  picture.model = {"reviews", "span", {{"b", 0.75f}}, 1};
+  picture.tokens["encoder"] = {{"a", "b"}, {"a", "b"}};
+  picture.maps.push_back({"", "encoder", 0, 0, 2, 2, {1, 0.5f, 0.5f, 1}});
+  nlohmann::json data = data_of(attention_html(picture));
+  EXPECT_EQ(data["model"],
+            nlohmann::json::parse(R"({"name": "reviews", "task": "span", "answer": [["b", 0.75]]})"));
+  EXPECT_EQ(data["kinds"][1]["own"], 1);
+  EXPECT_FALSE(data["kinds"][0].contains("own"));
+  picture.mask_position = 0;
+  EXPECT_EQ(data_of(attention_html(picture))["kinds"][1]["own"], 0);
+  picture.tokens["encoder"].query_range = picture.tokens["encoder"].key_range = {1, 3};
+  EXPECT_FALSE(data_of(attention_html(picture))["kinds"][1].contains("own")) << "the mask is not in the part";
+}
+
 TEST(Page, CarriesFactsVectorsAndCandidates) {
   AttentionPicture picture = sample_picture(2, 3);
   picture.facts.push_back({"cross", 1, 0, {1, 2, 4}, {0.5f, -0.25f}});
@@ -177,6 +264,26 @@ TEST(Page, HasAPolicyWithTheHashesOfItsScriptAndStyle) {
   EXPECT_EQ(occurrences(page, "<script>"), 1u);
   EXPECT_EQ(occurrences(page, "<style>"), 1u);
   EXPECT_EQ(occurrences(page, " style=\""), 0u);
+}
+
+// Of several steps of training: the pictures stand in the data as they were given.
+TEST(Page, OfStepsOfTraining) {
+  const std::string picture = attention_frame(sample_picture(3, 4));
+  const nlohmann::json data = data_of(training_html(
+      {training_frame(0, std::nullopt, {picture, picture}), training_frame(50, 1.5, {picture, picture})}));
+  ASSERT_EQ(data["frames"].size(), 2u);
+  EXPECT_EQ(data["frames"][0]["step"], 0);
+  EXPECT_FALSE(data["frames"][0].contains("loss"));
+  EXPECT_EQ(data["frames"][1]["loss"], 1.5);
+  const nlohmann::json one = nlohmann::json::parse(picture);
+  EXPECT_EQ(data["frames"][1]["texts"], (nlohmann::json{one, one}));
+  EXPECT_EQ(one["data"]["bits"], 8);
+  EXPECT_ERROR(training_html({}), "expected at least one frame");
+  EXPECT_ERROR(training_html({"{"}), "expected what training_frame() gives");
+  EXPECT_ERROR(training_html({"[]"}), "expected frames of training_frame()");
+  EXPECT_ERROR(training_html({training_frame(0, {}, {picture}), training_frame(1, {}, {picture, picture})}),
+               "with the same texts");
+  EXPECT_ERROR(training_html({training_frame(0, {}, {"{}"})}), "expected pictures of attention_frame()");
 }
 
 }  // namespace

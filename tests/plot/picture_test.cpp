@@ -94,6 +94,10 @@ TEST(Terminal, ColorsFollowTheWeights) {
   expected << "a \x1b[48;2;" << int{half.r} << ";" << int{half.g} << ";" << int{half.b} << "m    \x1b[48;2;"
            << int{full.r} << ";" << int{full.g} << ";" << int{full.b} << "m    \x1b[0m";
   EXPECT_EQ(lines.at(2), expected.str());
+  const std::string light = attention_terminal(picture, {80, true, true});
+  expected.str("");
+  expected << "\x1b[48;2;" << int{plot::shade(1.0).r} << ";";
+  EXPECT_NE(light.find(expected.str()), light.npos) << "on a light terminal, the largest weight is dark";
 }
 
 TEST(Terminal, LongColumnLabelsRunDownwards) {
@@ -154,7 +158,7 @@ TEST(Svg, EachMeasureHasItsOwnScaleLegendAndBlock) {
   EXPECT_EQ(count(svg, ">4 \u00A0weights<"), 1u);
   EXPECT_EQ(count(svg, ">4e+03 \u00A0value-weighted norms<"), 1u);
   EXPECT_EQ(count(svg, ">0.5 \u00A0rollout<"), 1u);
-  EXPECT_EQ(count(svg, ">-0.5<"), 1u) << "where the scale with negative numbers begins";
+  EXPECT_EQ(count(svg, ">−0.5<"), 1u) << "where the scale with negative numbers begins";
   EXPECT_EQ(count(svg, ">0<"), 2u);
   EXPECT_EQ(count(svg, ">1.1<"), 2u) << "captions of narrow panels are short, and never cut";
   EXPECT_EQ(count(svg, ">to 1<"), 1u);

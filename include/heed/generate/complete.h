@@ -25,6 +25,8 @@ struct CompleteOptions {
   /// Completion::text. Returning false ends that sequence; the others continue. Not available with beam
   /// search, whose texts are known only at the end.
   std::function<bool(std::size_t index, std::size_t sequence_index, const std::string& text)> on_text = {};
+  /// SearchHooks::taps.
+  Taps* taps = nullptr;
 };
 
 /// One continuation of a prompt.

@@ -21,6 +21,7 @@ struct Context;
 class DecoderModel;
 class Decoding;
 class EncoderDecoderModel;
+class Taps;
 
 /// Why a sequence ended.
 enum class FinishReason : std::uint8_t {
@@ -73,6 +74,9 @@ struct SearchHooks {
   /// Called with every token as it is generated, in greedy search and sampling: the row, the index of the
   /// sequence among those of the row, and the token. Returning false ends that sequence with this token.
   std::function<bool(std::size_t row, std::size_t sequence_index, std::int64_t id)> on_token = {};
+  /// Listeners of every pass, those over sources included; may be null. A step of decoding gives them the
+  /// values of its own tokens, from Taps::first_position() on. Must outlive the call.
+  Taps* taps = nullptr;
   /// Cancels the search once true: the call throws Canceled. Also checked before every layer of the prompt's
   /// forward pass. Must outlive the call.
   const std::atomic<bool>* stop = nullptr;

@@ -1,7 +1,7 @@
 // Analysis of what a model computes, through its taps: the logit lens, direct logit attribution, attribution
-// of attention scores, measures of attention heads, and activation patching. Inputs are those of
-// Model::forward(), one row each. Threads: each function runs the model on its own; several may run at once
-// within NoGradients.
+// of attention scores, measures of attention heads, activation patching and its estimate by gradients. Inputs
+// are those of Model::forward(), one row each. Threads: each function runs the model on its own; several may
+// run at once within NoGradients.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "heed/export.h"
+#include "heed/inspect/metric.h"
 #include "heed/models/model.h"
 
 namespace HEED_API heed {
@@ -29,21 +30,22 @@ struct LensLayer {
 };
 
 /// The logit lens (nostalgebraist 2020): softmax of the model's final norm and output projection, applied to
-/// the input of the first layer and to the output of each. The last one is what the model predicts. Throws
-/// Error for models that predict no next token.
+/// the input of the first layer and to the output of each. The last one is what the model predicts. Of a
+/// masked language model, its whole head: what it would put in each place. Throws Error for models that
+/// predict no tokens.
 std::vector<LensLayer> logit_lens(const Model& model, const TensorMap& inputs, std::int64_t top_k);
 
 /// The same of a classifier: the labels that its head reads after each layer, from the output of that layer
-/// in the place of the last one's; one position. It takes a forward pass for each layer. Probabilities are
-/// the softmax over the labels. Throws Error for models without a head of labels.
+/// in the place of the last one's; one position. Probabilities are the softmax over the labels. Throws Error
+/// for models without a head of labels.
 std::vector<LensLayer> label_lens(const Model& model, const TensorMap& inputs, std::int64_t top_k);
 
 /// A part that adds to the residual stream.
 struct StreamPart {
   /// A sublayer: `self_attn`, `cross_attn`, `feed_forward`, `convolution`; with `_norm` behind it, the bias
-  /// of the norm of the sum that it ends (post-norm). Of no layer: `token`, `type` and `position`, the
-  /// embeddings, `embed_bias`, that of their norm or projection, or `embed`, where they are not known apart;
-  /// and `bias`, that of the map that the stream is read by, and of its norm.
+  /// of the norm of the sum that it ends (post-norm); `steering`, the layer's vector. Of no layer: `token`,
+  /// `type` and `position`, the embeddings, `embed_bias`, that of their norm or projection, or `embed`, where
+  /// they are not known apart; and `bias`, that of the map that the stream is read by, and of its norm.
   std::string name;
   std::int64_t layer = -1;  ///< -1: of no layer
   std::int64_t head = -1;   ///< -1: not of a head (of an attention: its bias)
@@ -121,21 +123,15 @@ struct HeadMeasures {
   std::int64_t nearest = -1;
   double nearest_distance = 1;
   bool redundant = false;  ///< nearest_distance below 0.05
-  /// Increase of the loss in nats per token (of a classifier: per input) when the head's output is 0, where
-  /// asked for.
-  std::optional<double> importance = {};
 };
 
 struct HeadsOptions {
   std::string stack = "decoder", part = "self_attn";  ///< or `encoder`, `cross_attn`
   std::set<std::int64_t> separators = {};
-  bool ablate = false;  ///< measure the importance: one forward pass for each head and text
-  std::function<void(std::int64_t done, std::int64_t total)> progress = {};
+  Taps* taps = nullptr;  ///< further listeners: replacements that all measures are with
 };
 
-/// `texts` hold `labels` where options.ablate. Throws Error for a model without such an attention, or without
-/// a text of at least two tokens; where options.ablate, also for one that predicts neither the next token nor
-/// a label.
+/// Throws Error for a model without such an attention, or without a text of at least two tokens.
 std::vector<HeadMeasures> measure_heads(const Model& model, std::span<const TensorMap> texts,
                                         const HeadsOptions& options);
 
@@ -147,13 +143,13 @@ struct PatchOptions {
   PatchSite site = PatchSite::residual;
   /// The stack whose layers are patched, and which of their attentions: `encoder`, `cross_attn`.
   std::string stack = "decoder", part = "self_attn";
-  /// The metric is logit(token) - logit(other) at the last position; of a classifier, of two labels.
-  std::int64_t token = 0, other = 0;
+  /// Of `kl`, against the clean run. Others have a token.
+  LogitMetric metric = {.kind = MetricKind::logit_difference};
   std::function<void(std::int64_t done, std::int64_t total)> progress = {};
 };
 
 /// Activation patching (Meng et al. 2022; Wang et al. 2023): the corrupted run, with one value of the clean
-/// run in its place.
+/// run in its place. Exchange the two inputs for the other direction.
 struct PatchResult {
   double clean = 0, corrupted = 0;   ///< the metric of the two runs
   std::vector<std::int64_t> layers;  ///< their numbers: all that have such a value
@@ -163,9 +159,26 @@ struct PatchResult {
   double effect(std::size_t row, std::size_t column) const;
 };
 
-/// Throws Error unless both inputs have the same number of tokens, and the model predicts next tokens or
-/// labels.
+/// Throws Error unless both inputs have the same shapes, and for a metric that cannot be measured, or is the
+/// same of both runs.
 PatchResult patch_activations(const Model& model, const TensorMap& clean, const TensorMap& corrupted,
                               const PatchOptions& options);
+
+/// Attribution patching (Nanda 2023): what patch_activations() would find, if the metric m were linear in the
+/// value x, for all values at once. With the gradient of the corrupted run,
+///
+///   patched - corrupted  ~  sum (x_clean - x_corrupted) * dm / dx
+///
+/// over the numbers of the position or head. Two passes and one backward. Threads: no other may use the
+/// model.
+PatchResult attribute_patches(const Model& model, const TensorMap& clean, const TensorMap& corrupted,
+                              const PatchOptions& options);
+
+/// How far estimates of effects are from those found by patching.
+struct PatchAgreement {
+  double correlation = 0;  ///< Pearson's; 0 where one of both is constant
+  double largest = 0;      ///< the largest difference of two effects
+};
+PatchAgreement agreement_of(const PatchResult& estimated, const PatchResult& patched);
 
 }  // namespace heed

@@ -7,6 +7,7 @@
 
 #include "heed/export.h"
 #include "heed/models/adapter.h"
+#include "heed/models/steering.h"
 
 namespace HEED_API heed {
 
@@ -43,10 +44,11 @@ std::filesystem::path find_model(const std::string& name, const std::vector<std:
 /// Returns the adapter of that name. Throws Error if it is not found, or is no adapter.
 AdapterSource find_adapter(const std::string& name, double weight = 1.0);
 
-/// Where a model is.
+/// Where a model is, and what changes it.
 struct LocatedModel {
   std::filesystem::path directory;
   std::vector<AdapterSource> adapters = {};
+  std::vector<SteeringSource> steering = {};
 };
 
 /// find_model() for a model or an adapter alone, of which it finds the base as well: the adapter is then in

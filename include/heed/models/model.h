@@ -116,6 +116,15 @@ class Model {
   /// The layers whose taps begin with `name`: `encoder`, `decoder` or EncoderModel::stack_name(). Null where
   /// there are none, and for recurrent models, whose layers are no sublayers.
   virtual const Stack* stack_named(const std::string&) const { return nullptr; }
+  /// What each token is for the first layer of a stack, before positions, f32 [V, D]: a copy. Of a norm of
+  /// the sum of all embeddings, the linear part alone (weight, and the mean that LayerNorm subtracts).
+  /// Undefined for a stack that is not there or reads no tokens, and for recurrent models.
+  virtual Tensor token_vectors(const std::string&) const { return {}; }
+  /// Has every pass from now on add `vector` [D] to the residual stream after layer `layer` (from 0) of the
+  /// stack of that name, at every token (steering; Turner et al. 2023, "Activation addition"). Vectors of one
+  /// layer add up. Like changed numbers of a weight, not while another thread uses the model; save() does not
+  /// write it. Throws Error for a stack, a layer or a width that the model does not have.
+  virtual void steer(const std::string& stack, std::int64_t layer, const Tensor& vector);
   /// Settings of config.json that are unknown and ignored, as "key" or "outer.key". transformers ignores
   /// unknown settings too.
   virtual std::vector<std::string> unknown_settings() const { return {}; }

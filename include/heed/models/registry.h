@@ -9,6 +9,7 @@
 #include "heed/export.h"
 #include "heed/io/json.h"
 #include "heed/models/adapter.h"
+#include "heed/models/find_model.h"
 #include "heed/models/model.h"
 #include "heed/random.h"
 
@@ -36,6 +37,9 @@ struct WeightOptions {
 /// for of a model without weights that are integers.
 std::unique_ptr<Model> load_model(const std::filesystem::path& directory, const WeightOptions& options = {},
                                   const std::vector<AdapterSource>& adapters = {});
+
+/// The same of what the command line names: with its adapters, and steered (steer_model()).
+std::unique_ptr<Model> load_model(const LocatedModel& located, const WeightOptions& options = {});
 
 /// The same without the head of an encoder, for vectors of texts: the files may lack the head that
 /// config.json names, as those of sentence-transformers do. Other models have their heads.

@@ -9,10 +9,10 @@
 //
 // Taps, all [B, T, D]: `STACK.embed`, the input of the first layer; the residual stream before layer I,
 // `STACK.layers.I.in`, after its first residual step, `.mid`, after the second of three, `.mid2`, and after
-// the last, `.out`; `STACK.final_norm`. Those of a sublayer and its part begin with
-// `STACK.layers.I.SUBLAYER`: `.norm` is the result of the norm before the part, `.norm_after` that of the
-// norm after it, and `.added` what the stream gets, multiplied where the family does so. A norm of the sum
-// (post-norm) gives `mid` and `out` themselves.
+// the last and the layer's steering vector, if it has one, `.out`; `STACK.final_norm`. Those of a sublayer
+// and its part begin with `STACK.layers.I.SUBLAYER`: `.norm` is the result of the norm before the part,
+// `.norm_after` that of the norm after it, and `.added` what the stream gets, multiplied where the family
+// does so. A norm of the sum (post-norm) gives `mid` and `out` themselves.
 #pragma once
 
 #include <optional>
@@ -54,6 +54,7 @@ ResidualStep post_norm(std::string name, Norm norm, Part part, double dropout = 
 /// Layers that share their weights are copies of one another.
 struct Layer {
   std::vector<ResidualStep> steps;
+  Tensor steering = {};  ///< [D], added to the stream of every token after the last step; or undefined
 };
 
 class StackState;

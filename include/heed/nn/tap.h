@@ -75,6 +75,11 @@ class Taps {
   /// and queries, `value` holds those of `part`. Throws Error when a listener replaces its value with a
   /// tensor of another shape or dtype, or a part of a value that needs a gradient.
   void emit(const std::string& name, Tensor& value, TapAxes axes = {}, const TapPart& part = {});
+  /// Called by a stack of layers before its pass: the position of the first of the pass's tokens.
+  void begin_at(std::int64_t position);
+  /// That position: 0, but for a step of decoding, which gets the tokens after those that it remembers (of
+  /// the longest row).
+  std::int64_t first_position() const { return first_position_; }
   /// Throws Error naming every pattern that has matched nothing, and the names that the model has: a
   /// misspelled name must not pass as a measurement.
   void require_all_fired() const;
@@ -91,6 +96,7 @@ class Taps {
 
   Taps* outer_ = nullptr;
   std::vector<Entry> entries_;
+  std::int64_t first_position_ = 0;
   mutable std::set<std::string> kinds_;  // names asked for, with N in place of numbers
 };
 

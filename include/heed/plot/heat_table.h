@@ -1,6 +1,8 @@
-// A table of shaded cells: of an analysis, as text for the terminal and as an SVG figure.
+// A table of shaded cells: of an analysis, as text for the terminal, as an SVG figure, and as numbers
+// in CSV and NPZ.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,6 +14,8 @@ struct HeatCell {
   std::string text;
   double shade = 0;  ///< from -1 (red) over 0 (white) to 1 (blue)
   std::string tooltip = {};
+  std::optional<double> value = {};  ///< the number itself, where the cell is one
+  std::optional<double> error = {};  ///< its standard error, where it is a mean
 };
 
 struct HeatTable {
@@ -28,5 +32,13 @@ std::string heat_table_text(const HeatTable& table, bool color = false);
 
 /// One self-contained figure. Throws Error if there are more than 100,000 cells, or no cell.
 std::string heat_table_svg(const HeatTable& table);
+
+/// The numbers of a table, a line for each: row, column, value and standard error, under a header with the
+/// table's titles. Fields with commas, quotes or line breaks are quoted (RFC 4180).
+std::string heat_table_csv(const HeatTable& table);
+
+/// The same as an NPZ file: `value` and `standard_error`, f64 [rows, columns], NaN where there is none, and
+/// the labels `rows` and `columns` as Unicode strings.
+std::string heat_table_npz(const HeatTable& table);
 
 }  // namespace heed

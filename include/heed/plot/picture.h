@@ -60,6 +60,16 @@ struct Candidate {
   float probability = 0;
 };
 
+/// What a page says about the model.
+struct PictureModel {
+  std::string name = {};
+  /// What it is for: `causal_lm`, `masked_lm`, `sequence`, `token`, `span`, `ctc`, `encoder_decoder`,
+  /// `towers` or `none`; empty: unknown.
+  std::string task = {};
+  std::vector<Candidate> answer = {};  ///< to the whole text, the most probable first: labels, or a span
+  std::optional<std::int64_t> answer_position = {};  ///< of the answer's first token in an encoder's text
+};
+
 /// An image, or the spectrogram of a sound, whose parts are keys in row-major order after `first` others.
 struct InputImage {
   std::int64_t width = 0, height = 0;  // in pixels; 0: no image
@@ -94,6 +104,7 @@ struct AttentionPicture {
   std::map<std::string, std::vector<std::vector<Candidate>>, std::less<>> candidates = {};
   std::optional<std::int64_t> mask_position = {};  // of the first mask in an encoder's text
   std::vector<std::string> scored = {};            // whose logits ablation changes
+  PictureModel model = {};
   InputImage image = {};
   RecordedSound sound = {};
   std::vector<std::string> beside = {};  // kinds that over_image() keeps as they are, beside the image
@@ -139,6 +150,7 @@ struct FigureStyle {
 struct TerminalStyle {
   int width = 100;  // columns
   bool color = false;
+  bool light = false;  // a light terminal: large weights are dark, not bright
 };
 
 // Each renderer throws Error if there is no map, if a map's kind has no tokens, or if sizes differ. Shades
@@ -162,10 +174,21 @@ std::string attention_png(const AttentionPicture& picture, const FigureStyle& st
 std::string encode_png(std::int64_t width, std::int64_t height, const std::vector<std::uint8_t>& rgb);
 
 /// Returns one self-contained page that needs no network: all maps, one of them as a matrix or as lines from
-/// token to token, queries and keys by dimension, and candidates. Numbers are stored as shares of each map's
-/// largest, with 16 bits, or 8, 7 or 6 where the page would become too large, and compressed; the page says
-/// with how many. Throws Error if there are more numbers than 45 MB can hold.
+/// token to token, queries and keys by dimension, candidates, and what is known of the model. Numbers are
+/// stored as shares of each map's largest, with 16 bits, or 8, 7 or 6 where the page would become too large,
+/// and compressed; the page says with how many. Throws Error if there are more numbers than 45 MB can hold.
 std::string attention_html(const AttentionPicture& picture);
+
+/// The picture as training_html() takes it, as JSON; its numbers have 8 bits.
+std::string attention_frame(const AttentionPicture& picture);
+/// The pictures of one step of training, each from attention_frame(), as JSON; `loss` is shown beside the
+/// step.
+std::string training_frame(std::int64_t step, std::optional<double> loss,
+                           const std::vector<std::string>& pictures);
+/// The page of attention_html() for several steps of training, with a slider over them and a button for each
+/// text. `frames` are from training_frame(), in the order of their steps, all of the same texts. Throws Error
+/// for other JSON, and for none.
+std::string training_html(const std::vector<std::string>& frames);
 
 /// Returns `{"title", "tokens": {kind: {"queries", "keys"}}, "maps": [{"name", "kind", "layer", "head",
 /// "queries", "keys", "measure", "weights": [[…]]}]}`, and for ablated heads `"scored": […], "ablation":

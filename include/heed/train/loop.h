@@ -47,6 +47,8 @@ struct TrainOptions {
   std::filesystem::path init{};  ///< a model directory to start from; empty: a new model
   std::function<void(const ProgressEvent&)> on_progress{};
   std::function<void(const EvaluationEvent&)> on_evaluation{};
+  /// After each checkpoint, and before the first step of a new run: the task has the weights of that step.
+  std::function<void(std::int64_t step, const TrainingTask&)> on_checkpoint{};
   std::function<void(const std::string&)> on_message{};  ///< what was done or skipped, in one or more lines
   /// When true: finish the step, write a checkpoint, return; before the first step: throw Canceled.
   const std::atomic<bool>* stop = nullptr;

@@ -1,7 +1,6 @@
 // What is changed in the model: heads without their output, scaled, or patched; and what each head's absence changes.
 const sameHead = (a, b) => a.kind === b.kind && a.layer === b.layer && a.head === b.head;
 const nameOf = head => (models[ask.model].kind === "encoder-decoder" || head.kind === "text" ? head.kind + " " : "") + "layer " + head.layer + ", head " + head.head;
-const signed = value => (value > 0 ? "+" : value < 0 ? "−" : "") + (value === 0 ? "0" : number(Math.abs(value)));
 
 /// The single head that is shown, or null for a mean or the like.
 function headNow() {
@@ -47,22 +46,24 @@ function drawChanges() {
   if (at >= 0) (left[Math.min(at, left.length - 1)] || $("ablate")).focus();
 }
 
-function patchNow() {
-  const head = headNow(), now = changeOf(head);
+const patchHint = (first, second) => "The second text must have " + first + (first === 1 ? " token" : " tokens") + " too; it has " + second + ".";
+async function patchNow() {
+  const head = headNow(), now = changeOf(head), hint = $("patch-note");
+  hint.textContent = "";
   if (now && now.patch) { setChange(head, null); return; }
-  if (takesFile() ? ask.other_file === null : !ask.other) {
-    if (takesFile()) {
-      $("other_file-box").hidden = false;
-      $("other_file-choose").focus();
-      complain("Choose a second " + inputOf(modelNow()) + " with as many parts; then patch from it.");
-      return;
-    }
-    $("other-box").hidden = false;
-    $("other").focus();
-    complain("Write a second text with as many tokens; then patch from it.");
+  if (takesFile()) {
+    if (ask.other_file !== null) { setChange(head, { patch: { file: ask.other_file } }); return; }
+    $("other_file-box").hidden = false;
+    $("other_file-choose").focus();
+    hint.textContent = "Choose a second " + inputOf(modelNow()) + " with as many parts as the first; then patch from it.";
     return;
   }
-  setChange(head, { patch: takesFile() ? { file: ask.other_file } : { text: ask.other } });
+  $("other-box").hidden = false;
+  await noteCounts();
+  const first = results[0].answer.ids.length;
+  if (ask.other && noteCounts.other === first) { setChange(head, { patch: { text: ask.other } }); return; }
+  hint.textContent = patchHint(first, noteCounts.other || 0);
+  $("other").focus();
 }
 
 // ---- what the logit of the watched token loses without each head: asked for by layer, so that one sees how far it is
@@ -130,13 +131,18 @@ function drawEffects() {
   $("try-all").disabled = !token;
   box.replaceChildren();
   if (!found.size) return;
-  box.append(element("p", "Change of the logit without each head; orange: it falls.", { class: "note" }));
+  box.append(element("p", "Change of the logit without each head:", { class: "note" }));
   const rows = [...found].map(([name, change]) => { const [kind, layer, head] = name.split("/"); return { kind, layer: +layer, head: +head, change }; });
   const most = Math.max(...rows.map(one => Math.abs(one.change))) || 1;
   for (const kind of viewer.data.kinds) {
     const own = rows.filter(one => one.kind === kind.kind);
     if (own.length) box.append(element("h3", kind.title), effectGrid(kind, own, most));
   }
+  const scale = element("p", null, { class: "scale" }), ramp = element("canvas", null, { width: 256, height: 1 }), image = ramp.getContext("2d").createImageData(256, 1);
+  for (let i = 0; i < 256; ++i) image.data.set([...viewer.shades.at(i / 127.5 - 1), 255], 4 * i);
+  ramp.getContext("2d").putImageData(image, 0, 0);
+  scale.append(number(-most), ramp, signed(most));
+  box.append(scale);
   const list = element("ol", null, { "aria-label": "largest changes" });
   for (const one of rows.sort((a, b) => Math.abs(b.change) - Math.abs(a.change)).slice(0, 10)) {
     const item = element("li", null), button = element("button", (viewer.data.kinds.length > 1 ? one.kind + " " : "") + "layer " + one.layer + ", head " + one.head + ": " + signed(one.change));

@@ -2,7 +2,7 @@
 const token = new URLSearchParams(location.search).get("token") || "";
 const nothing = { model: 0, text: "", pair: "", target: "", ids: null, target_ids: null, labels: "", file: null, file_name: "", changes: [], versus: "", other: "", other_file: null, other_file_name: "", other_model: 0 };
 let ask = { ...nothing }, models = [], results = [], running = null, timer = 0, forgotten = 0, wantsAddress = null, plainTitle = document.title;
-const chosen = { position: -1, pinned: false, id: null };  // the token that the candidates are of; while none is pinned, it follows the text
+let watchedId = null;  // of the candidate whose logit is watched, if one is chosen
 const past = [], future = [];
 let lastKey = null, lastTime = 0;
 
@@ -33,6 +33,10 @@ async function packOf(run, pack) {
   throw new Error("the server does not have the map any more");
 }
 function complain(text) { $("error").textContent = text; }
+/// The number of tokens of a text, for the model that is shown.
+async function countTokens(text) {
+  return text ? (await post("/api/tokens", { model: +ask.model, text })).ids.length : 0;
+}
 
 // ---- what is asked
 function requestOf(second) {
@@ -47,7 +51,7 @@ function requestOf(second) {
   else if (about.takes_target && ask.target) asked.target = ask.target;
   if (about.takes_labels && labelsNow().length) {
     asked.labels = labelsNow();
-    if (chosen.id !== null && chosen.id < asked.labels.length) asked.label = chosen.id;
+    if (watchedId !== null && watchedId < asked.labels.length) asked.label = watchedId;
   }
   if (!second && ask.changes.length) asked.changes = ask.changes;
   if (viewer.panels.length && viewer.state.view === "neurons") asked.vectors = true;
@@ -62,10 +66,10 @@ function missing() {
 }
 const versusNames = () => [["", "nothing"], ["text", "a second " + inputOf(modelNow())]].concat(models.map((one, i) => ["model" + i, one.name]).filter((_, i) => models.length > 1 && i !== +ask.model && inputOf(models[i]) === inputOf(modelNow())), [["plain", "the same without changes"]]);
 function captions() {
-  const plain = ask.changes.length ? ask.changes.length + (ask.changes.length > 1 ? " changes" : " change") : "first";
+  const count = ask.changes.length;
   if (ask.versus === "text") return ["First " + inputOf(modelNow()), "Second " + inputOf(modelNow())];
   if (ask.versus === "model") return [modelNow().name, models[ask.other_model].name];
-  return ["With " + plain, "Without changes"];
+  return [count ? "With " + count + (count > 1 ? " changes" : " change") : "No change yet", "Unchanged"];
 }
 
 /// Changes what is asked. Edits with one `key` soon after each other are taken back as one.
@@ -86,7 +90,7 @@ function goBack(from, to) {
   to.push(JSON.stringify(ask));
   ask = JSON.parse(from.pop());
   lastKey = null;
-  chosen.pinned = false;
+  letGo();
   syncForm();
   drawHistory();
   if (results.length) { drawHead(); drawChanges(); }
@@ -102,35 +106,43 @@ function runSoon(milliseconds) {
   clearTimeout(timer);
   timer = setTimeout(run, milliseconds);
 }
-/// Asks the server and shows its answer; returns whether it came. A newer request ends an older one.
-async function run() {
+/// The server's answers to what is asked, or null where there are none: it says why. A newer request ends an older one.
+async function answersNow() {
   clearTimeout(timer);
   if (running) running.abort();
   const own = running = new AbortController();
-  if (missing()) { $("status").textContent = missing(); return false; }
+  if (missing()) { $("status").textContent = missing(); return null; }
   $("status").textContent = "computing …";
-  writeAddress();
   try {
     const answers = [await post("/api/run", requestOf(0), own.signal)];
-    if (ask.versus) answers.push(await post("/api/run", requestOf(1), own.signal));
-    const entries = answers.map(answer => new AttentionData(answer.data, id => packOf(answer.run, id)));
-    await Promise.all(entries.map(data => data.loadPicture()));
-    if (own !== running) return false;
+    if (ask.versus && !going) answers.push(await post("/api/run", requestOf(1), own.signal));
+    if (own !== running) return null;
     complain("");
-    showAnswers(answers, entries);
-    return true;
+    return answers;
   } catch (error) {
-    if (error.name === "AbortError" || own !== running) return false;
-    if (takesFile() && await sendAgain(error)) return run();
+    if (error.name === "AbortError" || own !== running) return null;
+    if (takesFile() && await sendAgain(error)) return answersNow();
     complain(error.message);
     $("status").textContent = "";
     const refused = /^(?:request: )?changes(?:\.(\d+))?[.:]/.exec(error.message), index = refused && (refused[1] ? +refused[1] : ask.changes.length - 1);
-    if (refused && ask.changes[index]) {  // the others stay
-      ask = { ...ask, changes: ask.changes.filter((_, i) => i !== index) };
-      if (await run()) complain(error.message);
-    }
-    return false;
+    if (!refused || !ask.changes[index]) return null;
+    ask = { ...ask, changes: ask.changes.filter((_, i) => i !== index) };  // the others stay
+    const answers = await answersNow();
+    if (answers) complain(error.message);
+    return answers;
   }
+}
+/// Asks the server and shows its answer; returns whether it came.
+async function run() {
+  going = false;
+  writeAddress();
+  const answers = await answersNow(), own = running;
+  if (!answers) return false;
+  const entries = answers.map(answer => new AttentionData(answer.data, id => packOf(answer.run, id)));
+  await Promise.all(entries.map(data => data.loadPicture()));
+  if (own !== running) return false;
+  showAnswers(answers, entries);
+  return true;
 }
 function showAnswers(answers, data) {
   const names = captions(), before = results.length && results[0].answer.data.image;
@@ -140,23 +152,28 @@ function showAnswers(answers, data) {
   const { answer } = results[0];
   if (ask.ids) ask.text = answer.text;  // what was continued stands in the box, and typing goes on from there
   if (ask.target_ids) ask.target = answer.target;
+  if (ask.target || ask.target_ids) for (const kind of answer.data.kinds) if (domainOf(kind) === "target") kind.own = kind.queries.length - 1;  // the end of what is being written
   syncForm();
-  settlePosition(answer);
-  if (!chosen.pinned) Object.assign(viewer.state, { query: -1, key: -1, held: false, step: Infinity });
   viewer.open(entries);
   if (results.length && !before !== !answer.data.image && wantsAddress === null) wantsAddress = "";  // images open over the picture
   if (wantsAddress !== null) {
     const address = wantsAddress;
     wantsAddress = null;
     viewer.read(address);
+    if (oldPosition !== null && !viewer.state.pin && oldPosition < viewer.kind.queries.length) viewer.hold(oldPosition, -1, true);
+    oldPosition = null;
   }
   document.body.classList.add("ready");
-  const { image } = answer.data, tokens = predictedTokens(answer).length, parts = image && (modelNow().input === "image" ? image.rows + " × " + image.columns + " patches, " : image.columns + " steps of time, ");
+  const { image } = answer.data, kind = predictedKind(answer), tokens = kind ? kind.queries.length : 0, parts = image && (modelNow().input === "image" ? image.rows + " × " + image.columns + " patches, " : image.columns + " steps of time, ");
   $("status").textContent = (parts || tokens + (tokens === 1 ? " token, " : " tokens, ")) + answers.reduce((sum, one) => sum + one.milliseconds, 0) + " ms";
   drawAnswers();
   drawChanges();
+  noteCounts();
+  pause = Math.max(30, Math.min(400, answers.reduce((sum, one) => sum + one.milliseconds, 0) / 4));
   document.documentElement.dataset.run = answers[0].run;
 }
+/// Milliseconds from a keystroke to its run: few where a run is quick; a newer keystroke ends it.
+let pause = 60;
 function drawAnswers() {
   if (!results.length) return;
   effects.settle();
@@ -164,6 +181,36 @@ function drawAnswers() {
   drawPredictions(results);
   drawHead();
   drawEffects();
+}
+/// After another token was chosen, hovered or pinned: once a frame.
+let following = 0;
+function drawChosen() {
+  if (!results.length || following) return;
+  following = requestAnimationFrame(() => {
+    following = 0;
+    const now = JSON.stringify(results.map(({ answer }) => positionOf(answer)));
+    markTokens();
+    if (now === drawChosen.last) return;
+    drawChosen.last = now;
+    if (viewer.state.pin || !viewer.state.hover) watchedId = watchedId !== null && predictionsNow(results[0].answer).some(one => one.candidates.some(({ id }) => id === watchedId)) ? watchedId : null;
+    drawPredictions(results);
+    if (viewer.state.hover) return;
+    effects.settle();
+    drawHead();
+    drawEffects();
+  });
+}
+function letGo() { Object.assign(viewer.state, { pin: null, hover: null }); }
+/// How many tokens the second text has, beside those of the first, for patching and a difference of maps.
+async function noteCounts() {
+  const note = $("other-note"), first = results.length ? results[0].answer.ids.length : 0;
+  if ($("other-box").hidden || !first) return;
+  try {
+    const count = await countTokens(ask.other);
+    noteCounts.other = count;
+    note.textContent = count + (count === 1 ? " token" : " tokens") + (count === first ? ", as many as the first text" : "; the first text has " + first);
+    if ($("patch-note").textContent) $("patch-note").textContent = count === first ? "" : patchHint(first, count);
+  } catch (error) { note.textContent = error.message; }
 }
 
 /// The first map less the second, of the heads and tokens that both have.
@@ -174,10 +221,10 @@ class DifferenceData extends AttentionData {
       const same = other.kinds.find(k => k.kind === kind.kind);
       if (!same || same.queries.length !== kind.queries.length || same.keys.length !== kind.keys.length) continue;
       const both = (a, b) => a.map((token, i) => token === b[i] ? token : token + " | " + b[i]);
-      kinds.push({ kind: kind.kind, title: kind.title, queries: both(kind.queries, same.queries), keys: both(kind.keys, same.keys), maps: kind.maps.filter(map => other.find(same, map.measure, map.layer, map.head)) });
+      kinds.push({ kind: kind.kind, title: kind.title, own: kind.own === same.own ? kind.own : undefined, masks: kind.masks, queries: both(kind.queries, same.queries), keys: both(kind.keys, same.keys), maps: kind.maps.filter(map => other.find(same, map.measure, map.layer, map.head)) });
     }
     const same = one.image && other.image && one.image.rows === other.image.rows && one.image.columns === other.image.columns;
-    super({ kinds, image: same ? one.image : undefined, bits: one.bits, palette: one.palette, negative: one.negative, missing: "The two differ in their number of tokens or in their heads, so there is no difference of maps." }, null);
+    super({ kinds, model: one.model, image: same ? one.image : undefined, bits: one.bits, palette: one.palette, negative: one.negative, missing: "The two differ in their number of tokens or in their heads, so there is no difference of maps." }, null);
     Object.assign(this, { one, other });
   }
   async compute(kind, measure, layer, head) {
@@ -200,8 +247,7 @@ function addressText() {
     if (JSON.stringify(value) === JSON.stringify(nothing[name])) continue;
     parts.set(name, name === "changes" ? JSON.stringify(value) : Array.isArray(value) ? value.join(",") : value);
   }
-  if (chosen.pinned) parts.set("position", chosen.position);
-  if (chosen.id !== null) parts.set("id", chosen.id);
+  if (watchedId !== null) parts.set("id", watchedId);
   parts.set("at", wantsAddress === null ? viewer.address() : wantsAddress);
   return "#" + parts;
 }
@@ -218,14 +264,35 @@ function readAddress() {
   if (!Array.isArray(found.changes)) found.changes = [];
   for (const name of ["file", "other_file"]) if (found[name] !== null) found[name] = Math.max(0, +found[name] || 0);
   for (const name of ["model", "other_model"]) found[name] = models[+found[name]] ? +found[name] : 0;
-  if (!found.text && !found.ids) found.text = sampleText(models[found.model]);
+  if (!found.text && !found.ids) Object.assign(found, examplesOf(models[found.model])[0]);
+  if (!parts.has("versus") && models.length > 1 && found.model === 0 && inputOf(models[0]) === inputOf(models[1])) Object.assign(found, { versus: "model", other_model: 1 });
   ask = found;
-  chosen.pinned = parts.has("position");
-  chosen.position = chosen.pinned ? +parts.get("position") : -1;
-  chosen.id = parts.has("id") ? +parts.get("id") : null;
+  oldPosition = parts.has("position") ? +parts.get("position") : null;
+  watchedId = parts.has("id") ? +parts.get("id") : null;
   wantsAddress = parts.get("at") || "";
 }
-const sampleText = about => about.head === "masked_lm" && about.mask_token ? "The cat sat on the " + about.mask_token + "." : "The cat sat on the mat.";
+let oldPosition = null;  // the pinned token of an address of earlier pages
+
+/// Texts to begin with: those of the model's card, else some for its task.
+function examplesOf(about) {
+  if (about.examples && about.examples.length) return about.examples.map(text => ({ text }));
+  const mask = about.mask_token;
+  if (about.head === "masked_lm" && mask) return [{ text: "The cat sat on the " + mask + "." }, { text: "Paris is the " + mask + " of France." }, { text: "The " + mask + " was barking at the postman." }];
+  if (about.head === "sequence") return [{ text: "I expected a masterpiece and got a complete waste of time." }, { text: "A warm, funny and moving film." }, { text: "Not bad at all." }];
+  if (about.head === "span") return [{ text: "Who wrote the play?", pair: "The play was written by Ada Brown in 1912 and performed in London." }];
+  if (about.head === "token") return [{ text: "Ada Brown flew from London to Paris with Air France." }];
+  if (about.kind === "encoder-decoder") return [{ text: "The black cat drinks milk." }, { text: "She gave him a red car." }];
+  if (about.kind === "decoder") return [{ text: "Once upon a time, there was a little girl named" }, { text: "The doctor asked the nurse because she" }, { text: "one two three four one two three" }];
+  return [{ text: "The cat sat on the mat." }];
+}
+function drawExamples() {
+  const about = modelNow(), examples = about.input === "text" ? examplesOf(about) : [];
+  $("examples").replaceChildren(...(examples.length ? ["Try: "] : []), ...examples.map(example => {
+    const chip = element("button", example.text.replace(/\s+/g, " "), { type: "button", class: "plain", title: example.text });
+    chip.onclick = () => { letGo(); watchedId = null; change({ ...nothing, model: ask.model, versus: ask.versus, other: ask.other, other_model: ask.other_model, changes: ask.changes, ...example }); syncForm(); run(); };
+    return chip;
+  }));
+}
 
 // ---- the form
 function syncForm() {
@@ -234,26 +301,28 @@ function syncForm() {
   fill($("versus"), versusNames());
   $("model").value = ask.model;
   $("versus").value = ask.versus === "model" ? "model" + ask.other_model : ask.versus;
-  $("pair-box").hidden = !about.takes_pair;
+  $("pair-box").hidden = !about.takes_pair || /^(masked_lm|token|ctc)$/.test(about.head) && !ask.pair;  // which seldom read two
   $("target-box").hidden = !about.takes_target;
   $("labels-box").hidden = !about.takes_labels;
   $("other-box").hidden = about.input !== "text" || ask.versus !== "text" && !ask.other;
   syncFiles();
-  const parts = Object.entries(about.layers).filter(([, count]) => count).map(([name, count]) => name + ": " + count + " layers of " + about.heads[name] + " heads");
-  $("about-model").textContent = [about.family, ...parts].join(", ");
+  if (drawExamples.of !== ask.model) { drawExamples.of = ask.model; drawExamples(); }
+  const parts = Object.entries(about.layers).filter(([, count]) => count).map(([name, count]) => (about.kind === "encoder-decoder" || name === "text" ? name + ": " : "") + count + (count === 1 ? " layer of " : " layers of ") + about.heads[name] + " heads");
+  $("about-model").textContent = [taskNames[about.takes_labels ? "towers" : about.head || (about.kind === "decoder" ? "causal_lm" : "encoder_decoder")], about.family, ...parts].join(" · ");
 }
 function listen() {
   $("ask").onsubmit = event => event.preventDefault();
   for (const name of ["text", "pair", "target", "labels", "other"]) {
     $(name).oninput = () => {
-      if (name === "labels") chosen.id = null;
+      if (name === "labels") watchedId = null;
+      if (name === "other") { clearTimeout(noteCounts.timer); noteCounts.timer = setTimeout(noteCounts, 250); }
       const fresh = name === "text" || name === "pair" ? { ids: null, target_ids: null } : name === "target" ? { target_ids: null } : {};
       change({ [name]: $(name).value, ...fresh }, "type " + name);
-      if (name !== "other" || ask.versus === "text") runSoon(400);
+      if (name !== "other" || ask.versus === "text") runSoon(pause);
     };
     $(name).onkeydown = event => { if (event.key === "Enter" && event.ctrlKey) run(); };
   }
-  $("model").onchange = () => { change({ model: +$("model").value, ids: null, target_ids: null, changes: [], versus: ask.versus === "model" ? "" : ask.versus }); chosen.pinned = false; chosen.id = null; syncForm(); run(); };
+  $("model").onchange = () => { change({ model: +$("model").value, ids: null, target_ids: null, changes: [], versus: ask.versus === "model" ? "" : ask.versus }); letGo(); watchedId = null; syncForm(); run(); };
   $("versus").onchange = () => {
     const [, kind, model] = /^(model|)(.*)$/.exec($("versus").value);
     change(kind ? { versus: "model", other_model: +model } : { versus: model });
@@ -283,19 +352,15 @@ function listen() {
 }
 
 const viewer = new Viewer({
-  aside: false, vectors: true, steps: true, overviewShare: 0.28,
+  vectors: true,
   changed: (kind, layer, head) => ask.changes.some(one => sameHead(one, { kind, layer, head })),
   shown() {
     if (!results.length) return;
     writeAddress();
     drawHead();
-    if (viewer.state.view === "neurons" && !viewer.kind.vectors && !running.vectors) { run(); running.vectors = true; }
+      if (viewer.state.view === "neurons" && !viewer.kind.vectors && !running.vectors) { run(); running.vectors = true; }
   },
-  held(query, key) {
-    const { answer } = results[0];
-    if (query < 0 && key < 0 && chosen.pinned) choosePosition(ownPosition(answer));
-    if (query >= 0 && query !== chosen.position && viewer.kind.queries.length === predictedTokens(answer).length && answer.predictions.some(one => one.position === query)) choosePosition(query);
-  },
+  chosen: drawChosen,
 });
 
 async function start() {
@@ -305,7 +370,7 @@ async function start() {
   fill($("model"), models.map((one, i) => [i, one.name]));
   $("model-box").hidden = models.length < 2;
   if (models.length === 1) plainTitle = models[0].name + " · heed explore";
-  document.querySelector("h1").textContent = models.length === 1 ? "heed explore: " + models[0].name : "heed explore";
+  document.querySelector("h1").textContent = models.length === 1 ? models[0].name : "heed explore";
   readAddress();
   drawHistory();
   syncForm();

@@ -2,59 +2,68 @@
 const modelNow = () => models[ask.model];
 const kindOf = (answer, name) => answer.data.kinds.find(kind => kind.kind === name);
 const isStepwise = () => modelNow().kind !== "encoder";
-const percent = p => (100 * p).toPrecision(p < 0.001 ? 1 : 3) + " %";
 
-/// The tokens that predictions are about: of the decoder, else of the encoder.
-function predictedTokens(answer) {
-  const of = answer.predictions.length && answer.predictions[0].of, kind = kindOf(answer, of) || kindOf(answer, isStepwise() ? "decoder" : "encoder") || answer.data.kinds[0];
-  return kind ? kind.queries : [];
+/// The kind whose rows the predictions are about.
+function predictedKind(answer) {
+  const of = answer.predictions.length && answer.predictions[0].of;
+  return kindOf(answer, of) || kindOf(answer, isStepwise() ? "decoder" : "encoder") || answer.data.kinds[0];
 }
-/// The predictions at the chosen position; those without a position (classes, both ends of an answer) always.
+/// The position whose predictions are shown: that of the row that is chosen in the map, or where the page looks by itself.
+function positionOf(answer) {
+  const kind = predictedKind(answer), known = at => answer.predictions.some(one => one.position === at), at = kind ? viewer.queryIn(answer.data, kind) : -1;
+  if (known(at)) return at;
+  const own = kind ? ownQuery(answer.data, kind) : -1, positions = answer.predictions.map(one => one.position).filter(p => p !== null);
+  return known(own) ? own : positions.length ? positions[positions.length - 1] : -1;
+}
+/// The predictions there; those without a position (classes, both ends of an answer) always.
 function predictionsNow(answer) {
-  const free = answer.predictions.filter(one => one.position === null || isSpan(one));
-  if (free.length) return free;
-  return answer.predictions.filter(one => one.position === chosen.position);
-}
-/// Where the page looks while no token is pinned: at the first mask, else at the end.
-function ownPosition(answer) {
-  const at = answer.predictions.map(one => one.position).filter(p => p !== null);
-  return at.length ? at[modelNow().head === "masked_lm" ? 0 : at.length - 1] : -1;
-}
-function settlePosition(answer) {
-  if (chosen.pinned && answer.predictions.some(one => one.position === chosen.position)) return;
-  chosen.position = ownPosition(answer);
-  chosen.pinned = false;
+  const free = answer.predictions.filter(one => one.position === null || isSpan(one)), at = positionOf(answer);
+  return free.length ? free : answer.predictions.filter(one => one.position === at);
 }
 const isSpan = prediction => prediction.of === "start" || prediction.of === "end";
 /// The candidate whose logit is watched: the chosen one, else the most probable. The ends of an answer have none: they are positions.
 function watched(answer) {
   const candidates = predictionsNow(answer).filter(one => !isSpan(one)).flatMap(one => one.candidates);
-  return candidates.find(one => one.id === chosen.id) || candidates[0] || null;
+  return candidates.find(one => one.id === watchedId) || candidates[0] || null;
 }
 
 // ---- the tokens
+/// Strips of tokens: [name, kind of attention whose rows they are, or columns where `ofKeys`]. Of a target stand the tokens that are written.
+function stripsOf(answer) {
+  const cross = kindOf(answer, "cross");
+  if (modelNow().kind !== "encoder-decoder" || !cross) { const kind = predictedKind(answer); return kind ? [{ name: "", kind, tokens: kind.queries, ours: true }] : []; }
+  const target = { name: "Target", kind: cross, tokens: cross.queries, ours: true };
+  return answer.data.image ? [target] : [{ name: "Source", kind: kindOf(answer, "encoder") || cross, tokens: cross.keys, ours: false }, target];
+}
 function drawTokens(answer) {
-  const own = predictedTokens(answer), source = kindOf(answer, "encoder") || (kindOf(answer, "cross") && { queries: kindOf(answer, "cross").keys });
-  const strips = modelNow().kind === "encoder-decoder" && source && !answer.data.image ? [["Source", source.queries, false], ["Target", own, true]] : [["", own, true]];
   const label = kindOf(answer, "text");
   if (label && answer.label !== null) { drawLabel(answer, label); return; }
   $("tokens").hidden = !!answer.data.image && !answer.predictions.some(one => one.position !== null);  // parts are chosen in the picture
   if ($("tokens").hidden) return;
   const focused = $("tokens").contains(document.activeElement);
-  $("tokens").replaceChildren(...strips.map(([name, tokens, ours]) => drawStrip(answer, name, tokens, ours)));
-  if (focused) { const now = $("tokens").querySelector("[aria-pressed=true]"); if (now) now.focus(); }
+  $("tokens").replaceChildren(...stripsOf(answer).map(strip => drawStrip(answer, strip)));
+  markTokens();
+  if (focused) { const now = $("tokens").querySelector("[tabindex='0'].chosen"); if (now) now.focus(); }
 }
-function drawStrip(answer, name, tokens, ours) {
+function drawStrip(answer, { name, kind, tokens, ours }) {
   const box = element("div", null, { class: "strip", role: "group", "aria-label": name || "Tokens", "data-own-arrows": "" }), asked = new Set(answer.predictions.map(one => one.position));
   if (name) box.append(element("span", name));
   const heard = modelNow().head === "ctc" ? answer.predictions.map(one => one.candidates[0].token.replace(/^[<\[]pad[>\]]$/i, "·")) : null;  // of each frame, by its likeliest character
   tokens.forEach((token, index) => {
-    const on = ours && index === chosen.position, button = element("button", heard ? heard[index] : token, { title: heard ? token : "", "aria-pressed": on, tabindex: on || (!ours && !index) ? 0 : -1, "aria-label": (heard ? heard[index] + " at " : "") + token + ", position " + index });
+    const button = element("button", heard ? heard[index] : token, { type: "button", "aria-label": (heard ? heard[index] + " at " : "") + token + ", position " + index, tabindex: -1 });
+    if (heard) button.title = token;
     if (ours && asked.has(index)) button.classList.add("asked");
-    button.onclick = () => chooseToken(answer, tokens, index, ours);
+    const cell = () => cellOfToken(kind, tokens, index);
+    button.onclick = () => {
+      const to = cell(), shown = viewer.data.kinds.findIndex(one => one.kind === kind.kind);
+      if (to) viewer.hold(...to);
+      else if (shown >= 0) { viewer.chooseKind(shown); viewer.hold(index, -1, true); }
+    };
+    button.onmouseenter = () => { const to = cell(); if (to) viewer.follow(...to); };
+    button.onmouseleave = () => viewer.follow(-1, -1);
     box.append(button);
   });
-  if (!box.querySelector("[tabindex='0']") && box.querySelector("button")) box.querySelector("button").tabIndex = 0;
+  Object.assign(box, { kind, tokens });
   box.onkeydown = event => {
     const by = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: 1, ArrowUp: -1 }[event.key], all = [...box.querySelectorAll("button")], to = by && all[all.indexOf(document.activeElement) + by];
     if (by) event.preventDefault();
@@ -62,10 +71,31 @@ function drawStrip(answer, name, tokens, ours) {
   };
   return box;
 }
+/// The row of a token in the map that is shown, else its column, else nothing.
+function cellOfToken(kind, tokens, index) {
+  const now = viewer.kind;
+  if (domainOf(kind) === domainOf(now) && index < now.queries.length) return [index, -1];
+  const same = list => list.length === tokens.length && list.every((token, i) => token === tokens[i]);
+  return same(now.keys) ? [-1, index] : null;
+}
+/// Marks the chosen token in each strip, and whether it is pinned.
+function markTokens() {
+  for (const box of $("tokens").querySelectorAll(".strip")) {
+    if (!box.kind) continue;
+    const { state, panels } = viewer, chosen = state.pin || state.hover, cell = chosen ? [chosen.query, chosen.key] : [panels[0].query, -1], all = [...box.querySelectorAll("button")];
+    all.forEach((button, index) => {
+      const own = cellOfToken(box.kind, box.tokens, index), on = !!own && (own[0] >= 0 ? own[0] === cell[0] : own[1] === cell[1] && cell[1] >= 0);
+      button.classList.toggle("chosen", on);
+      button.setAttribute("aria-pressed", on && !!state.pin);
+      button.tabIndex = on ? 0 : -1;
+    });
+    if (all.length && !all.some(button => !button.tabIndex)) all[0].tabIndex = 0;
+  }
+}
 /// The chosen label beside the image: each token is shaded by what the last one, whose vector stands for the text, attends to in the last layer.
 async function drawLabel(answer, kind) {
   const layer = kind.layers[kind.layers.length - 1], count = kind.keys.length;
-  const strip = drawStrip(answer, "“" + answer.labels[answer.label] + "”, what its last token attends to in layer " + layer + ":", kind.queries, false);
+  const strip = drawStrip(answer, { name: "“" + answer.labels[answer.label] + "”, what its last token attends to in layer " + layer + ":", kind, tokens: kind.queries, ours: false });
   $("tokens").hidden = false;
   $("tokens").replaceChildren(strip);
   const row = (await answer.data.values(kind, "weights", layer, kind.heads.length > 1 ? "mean" : kind.heads[0])).slice(-count), most = Math.max(...row) || 1;
@@ -74,45 +104,21 @@ async function drawLabel(answer, kind) {
     button.title = kind.keys[i] + ": " + number(row[i]);
   });
 }
-/// Shows the candidates of a position, and its row in the map where rows or columns are these tokens.
-function chooseToken(answer, tokens, index, ours) {
-  if (ours && answer.predictions.some(one => one.position === index)) choosePosition(index);
-  const same = list => list.length === tokens.length && list.every((token, i) => token === tokens[i]), { kind } = viewer;
-  if (same(kind.queries) || (ours && kind.kind === "cross")) viewer.hold(index, -1, true);
-  else if (same(kind.keys)) viewer.hold(-1, index, true);
-}
-function choosePosition(index) {
-  chosen.position = index;
-  chosen.pinned = index !== ownPosition(results[0].answer);
-  chosen.id = null;
-  drawAnswers();
-  writeAddress();
-}
-
 // ---- the candidates
-function titleOf(prediction) {
+function titleOf(answer, prediction) {
   if (isSpan(prediction)) return "The answer's " + prediction.of;
   if (modelNow().takes_labels) return "Labels";
   if (modelNow().head === "sequence") return "Classes";
   if (modelNow().head === "token") return "Label of " + prediction.token;
   if (modelNow().head === "ctc") return "At " + prediction.token;
   if (modelNow().head === "masked_lm") return "In the place of " + prediction.token + " (" + prediction.position + ")";
-  return "After " + prediction.token + " (" + prediction.position + ")";
-}
-/// A chosen token stays chosen while one types; the button lets it go.
-function unpinButton() {
-  const what = modelNow().head === "masked_lm" ? "the mask" : "the end", button = element("button", "pinned ×", { class: "plain", id: "unpin", title: "This token stays chosen while you type. Let it go to follow " + what + " of the text.", "aria-label": "pinned: let go, to follow " + what });
-  button.onclick = () => viewer.hold(-1, -1);
-  return button;
+  const cross = kindOf(answer, "cross"), at = prediction.position;
+  return cross ? "For " + cross.queries[at] + " (" + at + "), after " + (at ? cross.queries[at - 1] : "the beginning") : "After " + prediction.token + " (" + at + ")";
 }
 function drawPredictions(all) {
   const parts = [];
   all.forEach(({ answer, caption }, index) => {
-    predictionsNow(answer).forEach((prediction, i) => {
-      const title = element("h3", (all.length > 1 ? caption + ": " : "") + titleOf(prediction));
-      if (!index && !i && chosen.pinned) title.append(" ", unpinButton());
-      parts.push(title, candidateTable(prediction, index));
-    });
+    for (const prediction of predictionsNow(answer)) parts.push(candidateTable((all.length > 1 ? caption + ": " : "") + titleOf(answer, prediction), prediction, index));
   });
   if (!parts.length) {
     const { mask_token: mask, head, takes_labels: labels } = modelNow();
@@ -120,35 +126,34 @@ function drawPredictions(all) {
   }
   const radio = document.activeElement && document.activeElement.name === "watched";
   $("predictions").replaceChildren(...parts);
+  $("predictions").style.minHeight = isStepwise() && viewer.wide ? "310px" : "";  // what is below stays where it is
   if (radio) { const on = $("predictions").querySelector("input:checked"); if (on) on.focus(); }
   $("continue-box").hidden = !isStepwise() || !all[0].answer.predictions.length;
 }
-function candidateTable(prediction, index) {
-  const table = element("table", null, modelNow().takes_labels ? { class: "own-labels" } : {}), changed = prediction.candidates.some(one => one.change !== undefined), head = element("tr", null);
-  for (const title of [/^(sequence|token)$/.test(modelNow().head) || modelNow().takes_labels ? "label" : "token", "", "probability", "logit"].concat(changed ? ["change"] : [])) head.append(element("th", title, { scope: "col" }));
-  table.append(head);
+function candidateTable(title, prediction, index) {
+  const changed = prediction.candidates.some(one => one.change !== undefined), table = element("table", null, { class: (modelNow().takes_labels ? "own-labels " : "") + (changed ? "changed" : "") }), top = element("thead", null), head = element("tr", null), body = element("tbody", null);
+  for (const name of [/^(sequence|token)$/.test(modelNow().head) || modelNow().takes_labels ? "label" : "token", "", "probability", "logit"].concat(changed ? ["change"] : [])) head.append(name ? element("th", name, { scope: "col" }) : element("td", "", { class: "bar-cell" }));
+  top.append(head);
+  table.append(element("caption", title), top, body);
   const now = index ? null : watched(results[0].answer);
   for (const one of prediction.candidates) {
-    const row = element("tr", null), name = element("div", null), first = element("td", null, { class: "token-cell", title: one.token }), cell = element("td", null, { class: "bars" });
+    const row = element("tr", null), name = element("div", null), first = element("td", null, { class: "token-cell", title: one.token }), cell = element("td", null, { class: "bar-cell" });
     if (!index && !isSpan(prediction)) {
       const radio = element("input", null, { type: "radio", name: "watched", "aria-label": "watch the logit of " + one.token, title: "watch this logit" });
       radio.checked = one === now;
-      radio.onchange = () => { chosen.id = one.id; drawAnswers(); writeAddress(); if (modelNow().takes_labels) run(); };
+      radio.onchange = () => { watchedId = one.id; drawAnswers(); writeAddress(); if (modelNow().takes_labels) run(); };
       name.append(radio);
     }
     const takes = !index && (isStepwise() || modelNow().head === "masked_lm");
-    const token = element(takes ? "button" : "span", one.token + (isSpan(prediction) ? " (" + one.id + ")" : ""), takes ? { "aria-label": (isStepwise() ? "append " : "fill in ") + one.token } : {});
+    const token = element(takes ? "button" : "span", one.token + (isSpan(prediction) ? " (" + one.id + ")" : ""), takes ? { type: "button", "aria-label": (isStepwise() ? "append " : "fill in ") + one.token } : {});
     if (takes) token.onclick = () => take(prediction, one);
     name.append(token);
-    if (one.probability !== null && one.probability !== undefined) {
-      const bar = element("span", null, { class: "bar" });
-      bar.style.width = Math.max(1, Math.round(50 * one.probability)) + "px";
-      cell.append(bar);
-    }
+    const known = one.probability !== null && one.probability !== undefined;
+    if (known) cell.append(bar(one.probability, 1));
     first.append(name);
-    row.append(first, cell, element("td", cell.firstChild ? percent(one.probability) : ""), element("td", one.logit.toFixed(2)));
-    if (changed) row.append(element("td", one.change === undefined || one.change === null ? "" : (one.change > 0 ? "+" : "") + one.change.toFixed(2)));
-    table.append(row);
+    row.append(first, cell, element("td", known ? percent(one.probability) : ""), element("td", fixed(one.logit, 2)));
+    if (changed) row.append(element("td", one.change === undefined || one.change === null ? "" : (one.change > 0 ? "+" : "") + fixed(one.change, 2)));
+    body.append(row);
   }
   return table;
 }
@@ -160,9 +165,9 @@ function idsWith(answer, position, id) {
 }
 function take(prediction, one) {
   const { answer } = results[0];
-  chosen.id = null;
+  watchedId = null;
   if (!isStepwise()) { fillMask(prediction, one.token); return; }
-  chosen.pinned = false;
+  letGo();
   change(idsWith(answer, prediction.position, one.id));
   run();
 }
@@ -185,19 +190,24 @@ function fillMask(prediction, token) {
   syncForm();
   run();
 }
-/// Appends the most probable token, `count` times; a new request, or `going` false, ends it.
+/// Appends the most probable token, `count` times, and shows the result once; a new request, or `going` false, ends it.
 let going = false;
 async function goOn(count) {
+  const label = $("continue").textContent;
   going = true;
-  $("continue").textContent = "Stop";
-  for (let i = 0; i < count && going; ++i) {
-    const { answer } = results[0], last = answer.predictions[answer.predictions.length - 1];
+  letGo();
+  watchedId = null;
+  let { answer } = results[0], added = 0;
+  for (; added < count && going; ++added) {
+    const last = answer.predictions[answer.predictions.length - 1];
     if (!last || !last.candidates.length) break;
-    chosen.pinned = false;
-    chosen.id = null;
-    change(idsWith(answer, last.position, last.candidates[0].id));
-    if (!await run()) break;
+    change(idsWith(answer, last.position, last.candidates[0].id), "continue");
+    $("continue").textContent = "Stop at " + (added + 1) + " of " + count;
+    const next = await answersNow();
+    if (!next) break;
+    answer = next[0];
   }
   going = false;
-  $("continue").textContent = "Continue";
+  $("continue").textContent = label;
+  if (added) run();
 }

@@ -1,9 +1,9 @@
 // The product of bf16 operands. Where the processor has no instructions for it, the operands are rounded, and
 // multiplied in f32, where the product of two bf16 numbers is exact.
 //
-// Otherwise it runs on the tiles of Intel's AMX (2023 on). A tile is a matrix of 16 rows of 64
-// bytes; one instruction adds the product of a tile of x, 16 rows times 32 steps of k, and one of w, 16 pairs
-// of steps times 16 columns, to a tile of 16 x 16 sums.
+// Otherwise it runs on the tiles of Intel's AMX (kernels/cpu/amx.h): one instruction adds the product of a
+// tile of x, 16 rows times 32 steps of k, and one of w, 16 pairs of steps times 16 columns, to a tile of
+// 16 x 16 sums.
 //
 // Both operands are rounded and rearranged into tiles: all of w first, then x for kMc rows and kKc steps at a
 // time. A block of w's tiles stays in the second-level cache and two panels of x in the first while the
@@ -14,8 +14,8 @@
 #include "heed/dtype.h"
 #include "heed/threads.h"
 #include "kernels/convert.h"
+#include "kernels/cpu/amx.h"
 #include "kernels/cpu/gemm_paths.h"
-#include "kernels/cpu/target_choice.h"
 #include "kernels/gemm.h"
 
 namespace heed::kernels {
@@ -65,29 +65,26 @@ void bf16_gemm(const Bf16Gemm& args) {
 
 #if defined(__x86_64__) && defined(__linux__)
 
-#include <cpuid.h>
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic ignored "-Wuninitialized"  // gcc 12 warns of its own intrinsics, inlined here
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #endif
 #include <immintrin.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include <algorithm>
 
-#define HEED_AMX __attribute__((target("avx512f,avx512bw,avx512vl,avx512bf16,amx-tile,amx-bf16")))
+#define HEED_AMX __attribute__((target("avx512f,avx512bw,avx512vl,avx512bf16")))
 
 namespace heed::kernels {
 namespace {
 
-constexpr std::int64_t kSide = 16;              // rows or columns of a tile of sums
-constexpr std::int64_t kSteps = 32;             // of k that a tile holds
-constexpr std::int64_t kTile = kSide * kSteps;  // bf16 numbers in a tile
-constexpr std::int64_t kPair = 2 * kSide;       // rows or columns that two tiles hold
-constexpr std::int64_t kMc = 256, kKc = 512;    // rows and steps of x that are rearranged at a time
-constexpr std::int64_t kBlockTiles = 512;       // of w that pass over the rows of x at a time
-constexpr std::int64_t kThreadWork = 1 << 21;   // multiplications a thread should have at least
+constexpr std::int64_t kSide = detail::kTileRows;  // rows or columns of a tile of sums
+constexpr std::int64_t kSteps = 32;                // of k that a tile holds
+constexpr std::int64_t kTile = kSide * kSteps;     // bf16 numbers in a tile
+constexpr std::int64_t kPair = 2 * kSide;          // rows or columns that two tiles hold
+constexpr std::int64_t kMc = 256, kKc = 512;       // rows and steps of x that are rearranged at a time
+constexpr std::int64_t kBlockTiles = 512;          // of w that pass over the rows of x at a time
+constexpr std::int64_t kThreadWork = 1 << 21;      // multiplications a thread should have at least
 
 std::int64_t parts(std::int64_t count, std::int64_t of) { return (count + of - 1) / of; }
 
@@ -184,46 +181,39 @@ HEED_AMX inline void place_tile(const Operand<T>& x, std::int64_t line, std::int
   for (std::int64_t i = 0; i < kSide; ++i) _mm512_store_si512(reinterpret_cast<__m512i*>(tile) + i, rows[i]);
 }
 
-// What the tile registers hold: 0 to 3 sums, 4 and 5 tiles of x, 6 and 7 tiles of w.
-struct alignas(64) TileConfig {
-  std::uint8_t palette = 1, start_row = 0, reserved[14] = {};
-  std::uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
-  std::uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
-};
-// Not on the stack: gcc 12's _tile_loadconfig does not say that it reads more than the first bytes.
-constinit const TileConfig kTileConfig;
-
-// 32 x 32 sums over `depth` tiles of two panels of x and two of w, `x_panel` and `w_panel` numbers apart.
+// 32 x 32 sums over `depth` tiles of two panels of x and two of w, `x_panel` and `w_panel` numbers apart. The
+// tile registers hold: 0 to 3 sums, 4 and 5 tiles of x, 6 and 7 tiles of w.
 HEED_AMX void micro_kernel(std::int64_t depth, const std::uint16_t* x, std::int64_t x_panel,
                            const std::uint16_t* w, std::int64_t w_panel, float* y, std::int64_t ldy,
                            bool accumulate) {
+  using namespace detail;
   const std::int64_t bytes = ldy * static_cast<std::int64_t>(sizeof(float));
   float* below = y + kSide * ldy;
   if (accumulate) {
-    _tile_loadd(0, y, bytes);
-    _tile_loadd(1, y + kSide, bytes);
-    _tile_loadd(2, below, bytes);
-    _tile_loadd(3, below + kSide, bytes);
+    load_tile<0>(y, bytes);
+    load_tile<1>(y + kSide, bytes);
+    load_tile<2>(below, bytes);
+    load_tile<3>(below + kSide, bytes);
   } else {
-    _tile_zero(0);
-    _tile_zero(1);
-    _tile_zero(2);
-    _tile_zero(3);
+    zero_tile<0>();
+    zero_tile<1>();
+    zero_tile<2>();
+    zero_tile<3>();
   }
   for (std::int64_t l = 0; l < depth; ++l, x += kTile, w += kTile) {
-    _tile_loadd(4, x, 64);
-    _tile_loadd(6, w, 64);
-    _tile_loadd(7, w + w_panel, 64);
-    _tile_dpbf16ps(0, 4, 6);
-    _tile_loadd(5, x + x_panel, 64);
-    _tile_dpbf16ps(1, 4, 7);
-    _tile_dpbf16ps(2, 5, 6);
-    _tile_dpbf16ps(3, 5, 7);
+    load_tile<4>(x, kTileBytes);
+    load_tile<6>(w, kTileBytes);
+    load_tile<7>(w + w_panel, kTileBytes);
+    add_bf16_products<0, 4, 6>();
+    load_tile<5>(x + x_panel, kTileBytes);
+    add_bf16_products<1, 4, 7>();
+    add_bf16_products<2, 5, 6>();
+    add_bf16_products<3, 5, 7>();
   }
-  _tile_stored(0, y, bytes);
-  _tile_stored(1, y + kSide, bytes);
-  _tile_stored(2, below, bytes);
-  _tile_stored(3, below + kSide, bytes);
+  store_tile<0>(y, bytes);
+  store_tile<1>(y + kSide, bytes);
+  store_tile<2>(below, bytes);
+  store_tile<3>(below + kSide, bytes);
 }
 
 // The same where fewer than 32 rows or columns are y's.
@@ -275,7 +265,7 @@ HEED_AMX void multiply_part(const Bf16Gemm& p, const std::uint16_t* w, std::int6
   const std::int64_t k_tiles = parts(p.k, kSteps), most = kKc / kSteps;
   const std::int64_t end = first + parts(last - first, kPair) * kPair;
   std::uint16_t* packed_x = workspace<0>(parts(kMc, kPair) * 2 * most);
-  _tile_loadconfig(&kTileConfig);
+  const detail::TileRegisters registers(detail::kWholeTiles);
   for (std::int64_t from = 0; from < k_tiles; from += most) {
     const std::int64_t depth = std::min(most, k_tiles - from), panel = depth * kTile;
     place_tiles(x, first, end, from, depth, false, packed_x, panel);
@@ -300,27 +290,11 @@ HEED_AMX void multiply_part(const Bf16Gemm& p, const std::uint16_t* w, std::int6
       }
     }
   }
-  _tile_release();
-}
-
-// Whether the processor has the instructions, and the system lets this process use the registers.
-bool has_amx() {
-  unsigned a = 0, b = 0, c = 0, d = 0;
-  if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0) return false;
-  const bool has_tiles = (d >> 22 & 1) != 0 && (d >> 24 & 1) != 0,
-             has_avx512 = (b >> 16 & 1) && (b >> 30 & 1);
-  if (!has_tiles || !has_avx512 || __get_cpuid_count(7, 1, &a, &b, &c, &d) == 0 || (a >> 5 & 1) == 0)
-    return false;
-  constexpr long kRequestPermission = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
-  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
 }
 
 }  // namespace
 
-bool bf16_gemm_is_fast() {
-  static const bool has = detail::allows_amx() && has_amx();
-  return has;
-}
+bool bf16_gemm_is_fast() { return detail::has_amx(); }
 
 void detail::bf16_gemm_amx(const Bf16Gemm& p) {
   const std::int64_t k_tiles = parts(p.k, kSteps), pairs = parts(p.n, kPair);

@@ -1,6 +1,6 @@
 // Sums of products of unsigned bytes of w with signed ones of x, four of a row side by side: by one
-// instruction where the processor has it (VNNI's vpdpbusd; usdot and sdot of ARM), else by maddubs with sums
-// of 16 bits, or by long products of ARM.
+// instruction where the processor has it (VNNI's vpdpbusd; usdot and sdot of ARM; for many rows AMX's
+// tdpbsud), else by maddubs with sums of 16 bits, or by long products of ARM.
 #if defined(HEED_KERNELS_BYTES_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef HEED_KERNELS_BYTES_INL_H_
 #undef HEED_KERNELS_BYTES_INL_H_
@@ -8,6 +8,7 @@
 #define HEED_KERNELS_BYTES_INL_H_
 #endif
 
+#include "kernels/cpu/amx.h"
 #include "kernels/cpu/block_panels.h"
 #include "kernels/cpu/simd-inl.h"
 
@@ -16,6 +17,9 @@
 #undef HEED_X86_BYTES
 #define HEED_X86_BYTES (HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2)
 #define HEED_BYTES (HEED_X86_BYTES || HWY_TARGET == HWY_NEON)
+/// Whether the processor may have AMX as well.
+#undef HEED_TILES
+#define HEED_TILES (HWY_ARCH_X86_64 && HWY_TARGET <= HWY_AVX3)
 
 HWY_BEFORE_NAMESPACE();
 namespace heed::kernels::HWY_NAMESPACE {
@@ -204,6 +208,26 @@ HWY_INLINE void sum_signed(int64_t quads, const std::uint8_t* w, const std::int8
     HWY_UNROLL(16)
     for (int r = 0; r < Rows; ++r) store_bytes(sums + r * kNr + column, sum[r]);
   }
+}
+#endif
+
+#if HEED_TILES
+/// The registers of add_tiles(): sums of 16 columns and of 16 more, `steps` of x, and the same of w.
+inline detail::TileShapes shapes_of_bytes(int64_t rows, int64_t steps) {
+  detail::TileShapes shapes;
+  for (const std::size_t sums : {0, 1}) shapes.set(sums, rows, detail::kTileBytes);
+  shapes.set(2, rows, steps);
+  for (const std::size_t w : {3, 4}) shapes.set(w, steps / 4, detail::kTileBytes);
+  return shapes;
+}
+
+/// Adds the products of a chunk to the sums in the registers.
+HWY_INLINE void add_tiles(const std::uint8_t* w, const std::int8_t* x, int64_t distance) {
+  detail::load_tile<2>(x, distance);
+  detail::load_tile<3>(w, kNr * 4);
+  detail::load_tile<4>(w + detail::kTileBytes, kNr * 4);
+  detail::add_byte_products<0, 2, 3>();
+  detail::add_byte_products<1, 2, 4>();
 }
 #endif
 

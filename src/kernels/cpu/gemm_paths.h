@@ -48,15 +48,18 @@ struct alignas(64) SharedGemm {
   std::int32_t factor = 0;  // of GroupOfRow::rest: what the bytes of w are below its codes
   std::int64_t tiles = 0;
   std::int64_t steps = 0;  // of a group of sums; 0: x is taken as it is
+  std::int64_t chunk = 0;  // steps of a row of x that lie side by side
   BlockForm form{};
   const std::byte* panels = nullptr;
   std::int64_t panel_bytes = 0;
-  const std::int8_t* codes = nullptr;  // tile by tile: [k / 32][rows of the tile][32]
+  const std::int8_t* codes = nullptr;  // tile by tile: [k / chunk][rows of the tile][chunk]
   const GroupOfRow* groups = nullptr;  // [groups of sums][rows of the tile]
 
   std::int64_t tasks() const { return across * down; }
   bool is_rounded() const { return steps > 0; }
   std::int64_t first_row(std::int64_t tile) const { return args.m * tile / tiles; }
+  /// Of a tile; some may have one less.
+  std::int64_t most_rows() const { return (args.m + tiles - 1) / tiles; }
 };
 
 /// How many threads a product with rounded rows is worth.

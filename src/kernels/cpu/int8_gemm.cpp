@@ -8,6 +8,12 @@
 // the panel in registers. VNNI multiplies and adds four bytes in one instruction. Elsewhere maddubs makes
 // sums of two products in 16 bits, which take as many more as the codes leave room for; codes of 8 bits are
 // signed first, so that two products always fit.
+//
+// AMX's tiles take the same bytes, as a row of their second operand is four steps of 16 columns. A tile of x
+// has up to 16 rows of a group's steps, at most 64: of groups of 32, half of what it has room for, since the
+// sums must leave the registers before the next group. An instruction takes a cycle for each row, whatever
+// the steps: by Intel's numbers that is 8 times as fast as VNNI with 64 steps and 4 times with 32, where
+// scaling the sums takes longer than making them. So x lies in chunks of 64 steps where groups are as long.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/int8_gemm.cpp"
 #include "kernels/cpu/targets.h"
@@ -15,12 +21,7 @@
 #include <hwy/foreach_target.h>  // the order of these blocks matters
 
 #include <deque>
-
-#if defined(__x86_64__)
-#include <cpuid.h>
-#elif defined(__aarch64__) && defined(__linux__)
-#include <sys/auxv.h>
-#endif
+#include <optional>
 
 #include "kernels/cpu/blocks-inl.h"
 #include "kernels/cpu/bytes-inl.h"
@@ -65,17 +66,22 @@ namespace {
 inline constexpr bool kWide = lanes<float>() == 16;
 /// Rows of a tile: with two vectors of columns their sums fill the registers.
 inline constexpr int kInt8Rows = kWide ? 6 : HWY_ARCH_ARM ? 8 : 4;
+#if HEED_TILES
+inline constexpr int64_t kMostRows = detail::kTileRows;
+#else
+inline constexpr int64_t kMostRows = kInt8Rows;
+#endif
 
-/// Rounds a row of x. Its groups lie `rows` apart, and have a sum for each `steps`; `factor` is what the
-/// bytes of w are below the codes, which the sums are for.
-void round_row(const float* x, int64_t k, int64_t steps, int64_t rows, std::int32_t factor,
-               std::int8_t* codes, GroupOfRow* groups) {
+/// Rounds a row of x. Its chunks and groups lie `rows` apart, and have a sum for each `steps`; p.factor is
+/// what the bytes of w are below the codes, which the sums are for.
+void round_row(const SharedGemm& p, const float* x, int64_t rows, std::int8_t* codes, GroupOfRow* groups) {
   constexpr int64_t N = lanes<float>();
   const Tag<float> f;
   const hn::Rebind<std::int8_t, Tag<float>> narrow;
+  const int64_t steps = p.steps, within = p.chunk - 1;
   const int64_t together = std::max(steps, kInt8Chunk);  // with one scale
-  const auto code_at = [&](int64_t i) { return codes + i / kInt8Chunk * rows * kInt8Chunk + i % kInt8Chunk; };
-  for (int64_t g = 0; g < k; g += together, x += together, codes += rows * together) {
+  const auto code_at = [&](int64_t i) { return codes + (i & ~within) * rows + (i & within); };
+  for (int64_t g = 0; g < p.args.k; g += together, x += together, codes += rows * together) {
     auto most = hn::Zero(f), poison = hn::Zero(f);
     for (int64_t i = 0; i < together; i += N) {
       const auto v = load(x + i);
@@ -99,7 +105,7 @@ void round_row(const float* x, int64_t k, int64_t steps, int64_t rows, std::int3
         sums = hn::Add(sums, code);
       }
       const std::int32_t sum = hn::GetLane(hn::SumOfLanes(IntTag(), sums));
-      *groups = {scale, static_cast<float>(sum) * scale, factor * sum};
+      *groups = {scale, static_cast<float>(sum) * scale, p.factor * sum};
     }
   }
 }
@@ -169,9 +175,9 @@ HWY_INLINE void scales_and_offsets(const BlockForm& form, const std::byte* block
 
 /// A panel over a part of k as bytes.
 struct BytePanel {
-  std::uint8_t codes[kInt8Depth * kNr];  // [depth / 4][32][4]
-  float scale[kInt8Depth / 16 * kNr];    // [groups][32]
-  float offset[kInt8Depth / 16 * kNr];   // the same, where the form has offsets
+  alignas(64) std::uint8_t codes[kInt8Depth * kNr];  // [depth / 4][32][4]
+  float scale[kInt8Depth / 16 * kNr];                // [groups][32]
+  float offset[kInt8Depth / 16 * kNr];               // the same, where the form has offsets
 };
 
 template <class C>
@@ -203,7 +209,7 @@ HWY_NOINLINE void unpack_bytes(const BlockForm& form, const std::byte* block, in
 struct Int8Tile {
   int64_t groups;             // of sums
   int64_t chunks;             // in one
-  int64_t quads;              // in a chunk: 4 or 8
+  int64_t quads;              // in a chunk: 4, 8 or 16
   int share;                  // 2^share of them have a scale of the panel in common
   const std::uint8_t* codes;  // of the panel
   const float* scale;
@@ -216,7 +222,7 @@ struct Int8Tile {
 
   /// Chunk c of the first row, counted from the first group.
   HWY_INLINE const std::int8_t* x_of(int64_t c, int64_t rows) const {
-    return quads == 8 ? x + c * rows * kInt8Chunk : x + (c / 2 * rows * kInt8Chunk + c % 2 * 16);
+    return quads == 4 ? x + (c / 2 * rows * kInt8Chunk + c % 2 * 16) : x + c * rows * quads * 4;
   }
 };
 
@@ -331,6 +337,24 @@ HWY_NOINLINE void run_int8_tile(const Int8Tile& t) {
   }
 }
 
+#if HEED_TILES
+/// y += a tile of x times a panel, in AMX's registers. Where they are for a row more than the tile has, that
+/// is the one which lies behind it, whose sums nobody reads.
+HWY_NOINLINE void run_amx_tile(int64_t rows, const Int8Tile& t) {
+  HWY_ALIGN std::int32_t sums[detail::kTileRows * kNr];
+  const std::uint8_t* w = t.codes;
+  for (int64_t g = 0; g < t.groups; ++g) {
+    detail::zero_tile<0>();
+    detail::zero_tile<1>();
+    for (int64_t c = g * t.chunks; c < (g + 1) * t.chunks; ++c, w += t.quads * kNr * 4)
+      add_tiles(w, t.x_of(c, rows), std::max(kInt8Chunk, t.quads * 4));
+    detail::store_tile<0>(sums, kNr * 4);
+    detail::store_tile<1>(sums + kNr / 2, kNr * 4);
+    add_group(t, rows, g, sums);
+  }
+}
+#endif
+
 /// y[32] += a row of x times a panel, whose codes stay in registers.
 template <class C, int Room>
 HWY_NOINLINE void run_int8_row(const BlockForm& form, const std::byte* block, int64_t k, const Int8Tile& t) {
@@ -409,7 +433,7 @@ HWY_NOINLINE void run_int8_tile(const Int8Tile& t) {
 /// Calls fn with the Room of products with a matrix of this form, as an integral constant.
 template <class Fn>
 HWY_INLINE void with_room([[maybe_unused]] const BlockForm& form, ByteProducts products, const Fn& fn) {
-  if (!HEED_BYTES || products == ByteProducts::fours) return fn(std::integral_constant<int, kFours>());
+  if (!HEED_BYTES || products >= ByteProducts::fours) return fn(std::integral_constant<int, kFours>());
 #if HWY_TARGET == HWY_NEON
   if (products == ByteProducts::signed_fours) return fn(std::integral_constant<int, kSignedFours>());
   return fn(std::integral_constant<int, kLong>());
@@ -500,9 +524,18 @@ void round_tile(const SharedGemm& p, int64_t i, std::int8_t* codes, GroupOfRow* 
   const Strided<float> x(p.args.x);
   const int64_t k = p.args.k, first = p.first_row(i), rows = p.first_row(i + 1) - first;
   for (int64_t r = 0; r < rows; ++r) {
-    round_row(x.data + (first + r) * x.row, k, p.steps, rows, p.factor, codes + first * k + r * kInt8Chunk,
+    round_row(p, x.data + (first + r) * x.row, rows, codes + first * k + r * p.chunk,
               groups + first * (k / p.steps) + r);
   }
+}
+
+HWY_INLINE void run_tile(const SharedGemm& p, int64_t rows, const Int8Tile& t) {
+#if HEED_TILES
+  if (p.products == ByteProducts::tiles) return run_amx_tile(rows, t);
+#endif
+  with_room(p.form, p.products, [&]<int Room>(std::integral_constant<int, Room>) HWY_ATTR {
+    run_tile_of<Room>(rows, t, std::make_integer_sequence<int, kInt8Rows>());
+  });
 }
 
 /// Tiles [begin, end) with panels [first, last).
@@ -515,10 +548,10 @@ void run_int8(const SharedGemm& p, int64_t begin, int64_t end, int64_t first, in
     for (int64_t g = 0; g < k / steps; g += 64 / sizeof(GroupOfRow)) __builtin_prefetch(p.groups + g);
   }
   thread_local BytePanel bytes;
-  HWY_ALIGN float sums[kInt8Rows * kNr] = {};
+  HWY_ALIGN float sums[kMostRows * kNr] = {};
   Int8Tile t{};
-  t.chunks = std::max<int64_t>(1, steps / kInt8Chunk);
-  t.quads = std::min<int64_t>(8, steps / 4);
+  t.quads = std::min(p.chunk, steps) / 4;
+  t.chunks = steps / (t.quads * 4);
   while (steps << t.share < form.group) ++t.share;
   t.codes = bytes.codes;
   t.scale = bytes.scale;
@@ -530,6 +563,10 @@ void run_int8(const SharedGemm& p, int64_t begin, int64_t end, int64_t first, in
     for (int64_t panel = first; panel < last; ++panel) run_row(p, panel, t);
     return;
   }
+#if HEED_TILES
+  std::optional<detail::TileRegisters> registers;
+  if (p.products == ByteProducts::tiles) registers.emplace(shapes_of_bytes(p.most_rows(), t.quads * 4));
+#endif
   const int64_t parts = (k + kInt8Depth - 1) / kInt8Depth, blocks = k / form.numbers;
   for (int64_t panel = first; panel < last; ++panel) {
     for (int64_t part = 0; part < parts; ++part) {
@@ -544,9 +581,7 @@ void run_int8(const SharedGemm& p, int64_t begin, int64_t end, int64_t first, in
         t.x = p.codes + row * k + from * rows;
         t.x_groups = p.groups + (row * k + from * rows) / steps;
         take_sums(p, row, rows, panel, continues, sums, t);
-        with_room(form, p.products, [&]<int Room>(std::integral_constant<int, Room>) HWY_ATTR {
-          run_tile_of<Room>(rows, t, std::make_integer_sequence<int, kInt8Rows>());
-        });
+        run_tile(p, rows, t);
         give_sums(p, row, rows, panel, finishes, sums);
       }
     }
@@ -554,8 +589,8 @@ void run_int8(const SharedGemm& p, int64_t begin, int64_t end, int64_t first, in
 }
 
 template <class T>
-int64_t int8_rows() {
-  return kInt8Rows;
+int64_t int8_rows(ByteProducts products) {
+  return products == ByteProducts::tiles ? kMostRows : kInt8Rows;
 }
 
 /// Bits of a vector where this target has instructions for products of bytes, else 0.
@@ -579,27 +614,10 @@ HEED_EXPORT(bits_of_vector);
 
 constexpr std::int64_t kThreadMacs = 1 << 19, kUnpacking = 8;  // the latter in rows of x
 constexpr std::int64_t kFewestTiles = 8;                       // that share an unpacked panel
+constexpr std::int64_t kFewestAmxRows = 16;                    // fewer leave most of a tile unused
+constexpr std::int64_t kAmxChunk = 64;
 
 std::int64_t parts(std::int64_t count, std::int64_t of) { return (count + of - 1) / of; }
-
-// The best that the processor has for vectors of so many bits.
-ByteProducts products_of_processor([[maybe_unused]] std::int64_t bits) {
-#if defined(__x86_64__)
-  unsigned a = 0, b = 0, c = 0, d = 0;
-  const bool is_long = bits == 512;  // AVX512-VNNI, else AVX-VNNI
-  const bool has =
-      __get_cpuid_count(7, is_long ? 0 : 1, &a, &b, &c, &d) != 0 && ((is_long ? c >> 11 : a >> 4) & 1) != 0;
-  return has ? ByteProducts::fours : ByteProducts::base;
-#elif defined(__aarch64__) && defined(__linux__)
-  constexpr unsigned long kDotProduct = 1UL << 20, kInt8Matrix = 1UL << 13;
-  if ((getauxval(AT_HWCAP2) & kInt8Matrix) != 0) return ByteProducts::fours;
-  return (getauxval(AT_HWCAP) & kDotProduct) != 0 ? ByteProducts::signed_fours : ByteProducts::base;
-#else
-  return ByteProducts::base;
-#endif
-}
-// Asked for once: in a virtual machine, cpuid takes microseconds.
-const ByteProducts kShort = products_of_processor(256), kLongest = products_of_processor(512);
 
 }  // namespace
 
@@ -608,11 +626,6 @@ bool detail::takes_int8(const PackedMatrix& w) {
 }
 
 std::int64_t detail::vector_bits() { return HEED_DISPATCH(bits_of_vector, float)(); }
-
-ByteProducts detail::byte_products() {
-  const std::int64_t bits = vector_bits();
-  return bits == 0 ? ByteProducts::base : std::min(bits == 512 ? kLongest : kShort, allowed_products());
-}
 
 std::int64_t detail::int8_threads(const InvariantGemm& args) {
   return std::max<std::int64_t>(1, (args.m + kUnpacking) * args.n * args.k / kThreadMacs);
@@ -625,7 +638,10 @@ void detail::share_int8(SharedGemm& shared, std::int64_t team, std::size_t place
   shared.panels = args.w.packed->panel(0);
   shared.panel_bytes = args.w.packed->panel_bytes();
   shared.steps = std::min(shared.form.group, kMostSteps);
-  shared.tiles = parts(args.m, HEED_DISPATCH(int8_rows, float)());
+  if (shared.products == ByteProducts::tiles && args.m < kFewestAmxRows)
+    shared.products = ByteProducts::fours;
+  shared.chunk = shared.products == ByteProducts::tiles && shared.steps >= kAmxChunk ? kAmxChunk : kInt8Chunk;
+  shared.tiles = parts(args.m, HEED_DISPATCH(int8_rows, float)(shared.products));
   shared.factor = HEED_DISPATCH(factor_of, float)(shared.form, shared.products);
   if (before != nullptr && before->steps == shared.steps && before->factor == shared.factor &&
       before->args.x.data == args.x.data && before->args.x.row == args.x.row && before->args.m == args.m &&
@@ -634,20 +650,24 @@ void detail::share_int8(SharedGemm& shared, std::int64_t team, std::size_t place
     shared.groups = before->groups;
   } else {
     struct Rounded {
-      std::vector<std::int8_t> codes;
+      struct alignas(kAmxChunk) Line {
+        std::int8_t codes[kAmxChunk];
+      };
+      std::vector<Line> codes;
       std::vector<GroupOfRow> groups;
     };
     thread_local std::deque<Rounded> kept;
     while (kept.size() <= place) kept.emplace_back();
     Rounded& to = kept[place];
-    to.codes.resize(static_cast<std::size_t>(args.m * args.k));
+    to.codes.resize(static_cast<std::size_t>(args.m * args.k / kAmxChunk + 2));  // a line behind the last row
     to.groups.resize(static_cast<std::size_t>(args.m * args.k / shared.steps));
-    shared.codes = to.codes.data();
+    std::int8_t* codes = to.codes.front().codes;
+    shared.codes = codes;
     shared.groups = to.groups.data();
     parallel_for(shared.tiles, 1 + (1 << 16) / (parts(args.m, shared.tiles) * args.k),
                  [&](std::int64_t begin, std::int64_t end) {
                    for (std::int64_t i = begin; i < end; ++i)
-                     HEED_DISPATCH(round_tile, float)(shared, i, to.codes.data(), to.groups.data());
+                     HEED_DISPATCH(round_tile, float)(shared, i, codes, to.groups.data());
                  });
   }
   const std::int64_t wanted =

@@ -19,6 +19,7 @@ HWY_BEFORE_NAMESPACE();
 namespace heed::kernels::HWY_NAMESPACE {
 
 inline constexpr int64_t kChains = 12;
+inline constexpr int64_t kTileChains = 4;
 
 /// x = x * factor + term in every lane of twelve chains, `rounds` times; returns what depends on all of them.
 template <class T>
@@ -39,7 +40,7 @@ T multiply_add_chains(int64_t rounds, T factor, T term) {
 }
 
 /// Twelve chains of products of bytes, `rounds` times; returns what depends on all of them. Of vpmaddubsw,
-/// each has an addition of 16 bits, as most products with codes of 4 bits have.
+/// each has an addition of 16 bits, as most products with codes of 4 bits have. Of AMX, four chains of tiles.
 template <class T>
 T byte_chains([[maybe_unused]] int64_t rounds, [[maybe_unused]] ByteProducts products) {
 #if HEED_BYTES
@@ -53,6 +54,18 @@ T byte_chains([[maybe_unused]] int64_t rounds, [[maybe_unused]] ByteProducts pro
       for (int c = 0; c < kChains; ++c) x[c] = add(x[c]);
     }
   };
+#if HEED_TILES
+  if (products == ByteProducts::tiles) {
+    const detail::TileRegisters registers(detail::kWholeTiles);
+    for (int64_t i = 0; i < rounds; ++i) {
+      detail::add_byte_products<0, 4, 5>();
+      detail::add_byte_products<1, 4, 5>();
+      detail::add_byte_products<2, 4, 5>();
+      detail::add_byte_products<3, 4, 5>();
+    }
+    return T(0);
+  }
+#endif
   if (products == ByteProducts::fours) {
     step([&](Bytes sum) HWY_ATTR { return add_products<kFours>(sum, a, b); });
   } else {
@@ -76,7 +89,11 @@ T byte_chains([[maybe_unused]] int64_t rounds, [[maybe_unused]] ByteProducts pro
 
 /// Operations of one round of byte_chains(), two for each product.
 template <class T>
-double byte_operations() {
+double byte_operations([[maybe_unused]] ByteProducts products) {
+#if HEED_TILES
+  if (products == ByteProducts::tiles)
+    return static_cast<double>(2 * kTileChains * detail::kTileRows * detail::kTileRows * detail::kTileBytes);
+#endif
   return HEED_BYTES ? static_cast<double>(2 * kChains * lanes<float>() * 4) : 0;
 }
 
@@ -135,9 +152,10 @@ double arithmetic_rate(double seconds) {
 }
 
 double int8_rate(double seconds) {
-  const double operations = HEED_DISPATCH(byte_operations, float)();
+  const ByteProducts products = detail::byte_products();
+  const double operations = HEED_DISPATCH(byte_operations, float)(products);
   if (operations == 0) return 0;
-  return operations * round_rate(seconds, [products = detail::byte_products()](std::int64_t rounds) {
+  return operations * round_rate(seconds, [products](std::int64_t rounds) {
            return HEED_DISPATCH(byte_chains, float)(rounds, products);
          });
 }
@@ -149,6 +167,7 @@ const char* int8_instruction() {
     case ByteProducts::base: return bits == 128 ? "smull" : "vpmaddubsw";
     case ByteProducts::signed_fours: return "sdot";
     case ByteProducts::fours: return bits == 128 ? "usdot" : "vpdpbusd";
+    case ByteProducts::tiles: return "tdpbsud";
   }
   HEED_ASSERT(false, "products of bytes");
 }

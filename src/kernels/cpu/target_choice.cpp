@@ -1,7 +1,18 @@
 #include "kernels/cpu/target_choice.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <string>
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#elif defined(__aarch64__) && defined(__linux__)
+#include <sys/auxv.h>
+#endif
+#if defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 
 #include "heed/error.h"
 #include "kernels/cpu/gemm_paths.h"
@@ -16,7 +27,6 @@ struct Target {
   const char* name;
   std::int64_t highway;  // with all lesser ones
   ByteProducts products = ByteProducts::base;
-  bool amx = false;
 };
 
 constexpr std::int64_t kPortable = HWY_SCALAR | HWY_EMU128;
@@ -26,7 +36,7 @@ constexpr Target kTargets[] = {{"neon-i8mm", kPortable | HWY_NEON, ByteProducts:
                                {"neon", kPortable | HWY_NEON}};
 #else
 constexpr std::int64_t kAvx2 = kPortable | HWY_AVX2, kAvx512 = kAvx2 | HWY_AVX3;
-constexpr Target kTargets[] = {{"amx", kAvx512, ByteProducts::fours, true},
+constexpr Target kTargets[] = {{"amx", kAvx512, ByteProducts::tiles},
                                {"avx512-vnni", kAvx512, ByteProducts::fours},
                                {"avx512", kAvx512},
                                {"avx2-vnni", kAvx2, ByteProducts::fours},
@@ -46,6 +56,44 @@ const Target* find_target() {
 }
 const Target* const kChosen = find_target();
 
+// The best that the processor has for vectors of so many bits, besides tiles.
+ByteProducts fours_of_processor([[maybe_unused]] std::int64_t bits) {
+#if defined(__x86_64__)
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  const bool is_long = bits == 512;  // AVX512-VNNI, else AVX-VNNI
+  const bool has =
+      __get_cpuid_count(7, is_long ? 0 : 1, &a, &b, &c, &d) != 0 && ((is_long ? c >> 11 : a >> 4) & 1) != 0;
+  return has ? ByteProducts::fours : ByteProducts::base;
+#elif defined(__aarch64__) && defined(__linux__)
+  constexpr unsigned long kDotProduct = 1UL << 20, kInt8Matrix = 1UL << 13;
+  if ((getauxval(AT_HWCAP2) & kInt8Matrix) != 0) return ByteProducts::fours;
+  return (getauxval(AT_HWCAP) & kDotProduct) != 0 ? ByteProducts::signed_fours : ByteProducts::base;
+#else
+  return ByteProducts::base;
+#endif
+}
+// Asked for once: in a virtual machine, cpuid takes microseconds.
+const ByteProducts kShort = fours_of_processor(256), kLongest = fours_of_processor(512);
+
+// Whether the processor has AMX's tiles with their products of bytes and bf16, and the system lets this
+// process use them.
+bool processor_has_amx() {
+#if defined(__x86_64__) && defined(__linux__)
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0) return false;
+  const bool has_tiles = (d >> 24 & 1) != 0 && (d >> 22 & 1) != 0 && (d >> 25 & 1) != 0,
+             has_avx512 = (b >> 16 & 1) && (b >> 30 & 1);
+  if (!has_tiles || !has_avx512 || __get_cpuid_count(7, 1, &a, &b, &c, &d) == 0 || (a >> 5 & 1) == 0)
+    return false;
+  constexpr long kRequestPermission = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+#else
+  return false;
+#endif
+}
+
+ByteProducts allowed_products() { return kChosen == nullptr ? ByteProducts::tiles : kChosen->products; }
+
 }  // namespace
 
 std::int64_t detail::allowed_targets() {
@@ -55,17 +103,22 @@ std::int64_t detail::allowed_targets() {
   return kChosen == nullptr ? hwy::SupportedTargets() : hwy::SupportedTargets() & kChosen->highway;
 #endif
 }
-ByteProducts detail::allowed_products() {
-  return kChosen == nullptr ? ByteProducts::fours : kChosen->products;
+bool detail::has_amx() {
+  static const bool has = allowed_products() == ByteProducts::tiles && processor_has_amx();
+  return has;
 }
-bool detail::allows_amx() { return kChosen == nullptr || kChosen->amx; }
+ByteProducts detail::byte_products() {
+  const std::int64_t bits = vector_bits();
+  if (bits == 512 && has_amx()) return ByteProducts::tiles;
+  return bits == 0 ? ByteProducts::base : std::min(bits == 512 ? kLongest : kShort, allowed_products());
+}
 
 std::string target_name() {
   const std::int64_t bits = detail::vector_bits();
   const ByteProducts products = detail::byte_products();
   std::string name = bits == 0 ? "portable" : bits == 128 ? "neon" : bits == 256 ? "avx2" : "avx512";
   if (products == ByteProducts::signed_fours) name += "-dotprod";
-  if (products == ByteProducts::fours) name += bits == 128 ? "-i8mm" : "-vnni";
+  if (products >= ByteProducts::fours) name += bits == 128 ? "-i8mm" : "-vnni";
   if (bf16_gemm_is_fast()) name = "amx";
   if (kWanted == nullptr || *kWanted == '\0' || kWanted == name) return name;
   if (kChosen == nullptr) {

@@ -5,6 +5,7 @@ class AttentionData {
     Object.assign(this, meta);
     this.pack = pack;
     this.cache = new Map();
+    this.masks = new Map();
     for (const kind of this.kinds) {
       kind.layers = [...new Set(kind.maps.map(m => m.layer))].sort((a, b) => a - b);
       kind.heads = [...new Set(kind.maps.map(m => m.head))].filter(h => typeof h === "number").sort((a, b) => a - b);
@@ -29,6 +30,12 @@ class AttentionData {
     picture.setAttribute("src", "data:image/png;base64," + this.image.png);
     await picture.decode();
     this.image.picture = picture;
+  }
+
+  /// Whether a kind's keys are the parts of the image.
+  overImage(kind) {
+    const { image, sound } = this, keys = image && image.first + image.rows * image.columns;
+    return !!image && !kind.kind.startsWith("text") && (sound ? kind.keys.length >= keys && kind.kind !== "decoder" : kind.keys.length === keys);
   }
 
   find(kind, measure, layer, head) {
@@ -88,11 +95,20 @@ class AttentionData {
     return result;
   }
 
+  /// The cells that a layer's mask forbids, [queries * keys] with 1 for each, or null where it forbids none.
+  blocked(kind, layer) {
+    const mask = (kind.masks || []).find(one => one.layers.includes(layer));
+    if (!mask) return null;
+    if (!this.masks.has(mask)) {
+      const distances = new Set(mask.distances), columns = kind.keys.length;
+      this.masks.set(mask, Uint8Array.from({ length: kind.queries.length * columns }, (_, i) => distances.has(Math.floor(i / columns) - i % columns)));
+    }
+    return this.masks.get(mask);
+  }
+
   /// Decodes numbers of `bits` bits: shares of the block's largest, from 0, or where it has signs, from -1.
   async unpack(block, bits) {
-    const text = await this.pack(block.pack), binary = atob(text), bytes = new Uint8Array(binary.length);
-    for (let i = 0; i < bytes.length; ++i) bytes[i] = binary.charCodeAt(i);
-    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+    const stream = new Blob([bytesOf(await this.pack(block.pack))]).stream().pipeThrough(new DecompressionStream("deflate"));
     const codes = new Uint8Array(await new Response(stream).arrayBuffer());
     const count = bits > 8 ? codes.length / 2 : codes.length, levels = 2 ** bits - 1, values = new Float32Array(count);
     const factor = block.largest / (block.signed ? (levels - 1) / 2 : levels), zero = block.signed ? (levels - 1) / 2 : 0;

@@ -17,8 +17,15 @@ function hue(head, onDark) {
   const part = n => { const k = (n + angle / 30) % 12; return Math.round(255 * (light - range * Math.max(-1, Math.min(k - 3, 9 - k, 1)))).toString(16).padStart(2, "0"); };
   return "#" + part(0) + part(8) + part(4);
 }
-const shortNumber = value => Math.abs(value) >= 9.95 ? value.toFixed(0) : value.toFixed(2).replace(/^(-?)0\./, "$1.");
-const number = value => value === 0 ? "0" : Math.abs(value) < 0.001 ? value.toExponential(1) : value.toPrecision(3);
+const minus = text => text.replace(/-/g, "\u2212");
+/// One format for the numbers of a map, from its largest: decimals that show a hundredth of it, at least two and at most six.
+const decimalsFor = full => Math.max(2, Math.min(6, 1 - Math.floor(Math.log10(Math.abs(full) || 1))));
+const fixed = (value, decimals) => minus((Math.abs(value) < 0.5 * 10 ** -decimals ? 0 : value).toFixed(decimals));
+/// A number that stands alone, with two decimals, or more where it is small.
+const number = value => fixed(value, Math.abs(value) >= 0.1 || value === 0 ? 2 : decimalsFor(value));
+/// A change, with its sign.
+const signed = value => (value > 0 ? "+" : "") + number(value);
+const percent = p => (p > 0 && p < 0.0005 ? "< 0.1" : (100 * p).toFixed(1)) + " %";
 
 /// Colors for shares of full color, -1 to 1; a dark page has light colors for large ones.
 class Shades {
@@ -38,7 +45,11 @@ class Shades {
     return color.map((c, j) => Math.round(this.paper[j] + (c - this.paper[j]) * level / 40));  // zero is the page itself
   }
   css(share) { return "rgb(" + this.at(share).join(",") + ")"; }
-  ink(share) { return (Math.abs(share) > 0.5) !== this.onDark ? "#fff" : "#1d2127"; }
+  /// Black or white, whichever has more contrast on a color (the relative luminance of WCAG).
+  ink(share) {
+    const [r, g, b] = this.at(share).map(value => { const c = value / 255; return c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4; });
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.179 ? "#000" : "#fff";
+  }
 }
 
 function element(name, text, attributes) {
@@ -77,8 +88,8 @@ function hasSigns(values) {
 }
 
 /// A canvas of one pixel a cell. Of a map with more than `limit` rows or columns, a pixel is the largest number of a
-/// block of cells, so that a thin line stays visible.
-function paint(canvas, values, rows, columns, full, limit, shades) {
+/// block of cells, so that a thin line stays visible. What is `blocked` is left clear.
+function paint(canvas, values, rows, columns, full, limit, shades, blocked) {
   const block = Math.max(1, Math.ceil(Math.max(rows, columns) / limit));
   canvas.width = Math.ceil(columns / block); canvas.height = Math.ceil(rows / block);
   const image = new ImageData(canvas.width, canvas.height), largest = block === 1 ? values : new Float32Array(canvas.width * canvas.height);
@@ -97,13 +108,15 @@ function paint(canvas, values, rows, columns, full, limit, shades) {
     const level = Math.round(largest[i] * factor);
     pixels[i] = colors[level > 255 ? 510 : level < -255 ? 0 : level + 255];
   }
+  if (blocked && block === 1) for (let i = 0; i < pixels.length; ++i) if (blocked[i] && !values[i]) pixels[i] = 0;
   canvas.getContext("2d").putImageData(image, 0, 0);
 }
 
 /// A row of tabs, one of which is chosen; `entries`: [[value, text]]. Arrow keys go from one to the next.
 function drawTabs(box, entries, chosen, choose) {
+  const focused = box.contains(document.activeElement);
   box.replaceChildren(...entries.map(([value, text], at) => {
-    const tab = element("button", text, { role: "tab", "data-value": value, "aria-controls": "panels" });
+    const tab = element("button", text, { type: "button", role: "tab", "data-value": value, "aria-controls": "panels" });
     tab.onclick = () => choose(value);
     tab.onkeydown = event => {
       const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
@@ -116,6 +129,7 @@ function drawTabs(box, entries, chosen, choose) {
     return tab;
   }));
   markTab(box, chosen);
+  if (focused) { const now = box.querySelector("[aria-selected=true]"); if (now) now.focus(); }
 }
 function markTab(box, chosen) {
   for (const tab of box.children) {
@@ -124,19 +138,28 @@ function markTab(box, chosen) {
     tab.tabIndex = own ? 0 : -1;
   }
 }
-const fill = (select, entries) => select.replaceChildren(...entries.map(([value, text]) => element("option", text, { value })));
+function fill(select, entries) {
+  const now = [...select.options].map(option => option.value + "\n" + option.text).join("\n\n");
+  if (now !== entries.map(([value, text]) => value + "\n" + text).join("\n\n")) select.replaceChildren(...entries.map(([value, text]) => element("option", text, { value })));
+}
 
-/// Rows of [name, value, marked] with bars whose full length is `most`.
-function barTable(rows, most) {
-  const table = element("table", null);
+/// A bar of a share of `most`: from the left, or where numbers have `signs`, from a zero axis in the middle, to the left below 0.
+function bar(value, most, signs) {
+  const box = element("span", null, { class: signs ? "bar signs" : "bar" }), part = element("span", null, { class: value < 0 ? "below" : "above" }), share = Math.min(1, Math.abs(value) / (most || 1));
+  part.style.width = (signs ? 50 : 100) * share + "%";
+  if (signs) Object.assign(part.style, value < 0 ? { left: "auto", right: "50%" } : { left: "50%" });
+  box.append(part);
+  return box;
+}
+/// Rows of [name, value, marked] with bars whose full length is `most`, from a zero axis where numbers may have `signs`; `show` writes a value.
+function barTable(title, rows, most, show, signs) {
+  const table = element("table", null, { class: "bars" });
+  table.append(element("caption", title));
   for (const [name, value, marked] of rows) {
-    const row = element("tr", null), cell = element("td", null), bar = element("span", null, { class: "bar" });
-    bar.style.width = Math.round(70 * Math.abs(value) / most) + "px";
-    if (value < 0) bar.style.opacity = 0.45;
-    cell.append(bar);
-    const token = element("td", name, { title: name });
-    if (marked) token.style.fontWeight = 600;
-    row.append(token, element("td", number(value)), cell);
+    const row = element("tr", null), cell = element("td", null), token = element("th", name, { scope: "row" });
+    cell.append(bar(value, most, signs));
+    if (marked) row.className = "marked";
+    row.append(token, cell, element("td", show(value), { class: "number" }));
     table.append(row);
   }
   return table;

@@ -2,11 +2,11 @@
 const escapeMarkup = text => String(text).replace(/[&<>"]/g, c => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" })[c]);
 const figureText = (x, y, text, attributes) => `<text x="${x.toFixed(1)}" y="${y.toFixed(1)}" ${attributes || ""}>${escapeMarkup(text)}</text>`;
 
-/// Returns an SVG document. `what`: view, kind, values, full, shades, title, step; of lines also layers (as Lines.draw takes them),
-/// strongest, query and key; of a picture, picture: the canvas.
+/// Returns an SVG document. `what`: draw (one of the functions below, which returns {markup, legend, width, height}), kind, values, full,
+/// format, shades, title; of a matrix also blocked; of lines layers (as chosenLines takes them), strongest, range, query and key; of a picture,
+/// picture: the canvas.
 function mapFigure(what) {
-  const draw = { lines: linesFigure, picture: pictureFigure }[what.view] || matrixFigure;
-  const body = draw(what), room = 10, width = Math.max(body.width, 240, 1.25 * widest([what.title], 12, 4000)) + 2 * room, height = body.height + 64;
+  const body = what.draw(what), room = 10, width = Math.max(body.width, 240, 1.25 * widest([what.title], 12, 4000)) + 2 * room, height = body.height + 64;
   const svg = `<svg width="${width.toFixed(0)}" height="${height.toFixed(0)}" viewBox="0 0 ${width.toFixed(0)} ${height.toFixed(0)}" font-family="DejaVu Sans, Helvetica, Arial, sans-serif" font-size="11">
 <title>${escapeMarkup(what.title)}</title>
 <rect width="100%" height="100%" fill="#fff"/>
@@ -17,13 +17,14 @@ ${figureText(room, 18, what.title, 'font-size="12" font-weight="bold"')}
   return new XMLSerializer().serializeToString(new DOMParser().parseFromString(svg, "text/html").querySelector("svg")) + "\n";
 }
 
-function rampLegend({ shades, full, values }) {
-  const ramp = [...Array(32)].map((_, i) => `<rect x="${12 + 4 * i}" y="-7" width="4.2" height="8" fill="${shades.css(i / 31)}"/>`).join("");
-  return figureText(0, 0, "0") + ramp + figureText(146, 0, number(full) + (hasSigns(values) ? "; orange below 0" : ""));
+function rampLegend({ shades, full, values, format }) {
+  const signs = hasSigns(values), low = signs ? format(-full) : "0", from = widest([low], 11, 100) + 6;
+  const ramp = [...Array(32)].map((_, i) => `<rect x="${(from + 4 * i).toFixed(1)}" y="-7" width="4.2" height="8" fill="${shades.css(signs ? i / 15.5 - 1 : i / 31)}"/>`).join("");
+  return figureText(0, 0, low) + ramp + figureText(from + 134, 0, format(full));
 }
 
-function matrixFigure({ kind, values, full, shades, step }) {
-  const rows = Math.min(kind.queries.length, step + 1), columns = kind.keys.length, cell = Math.max(2, Math.min(22, 900 / Math.max(rows, columns)));
+function matrixFigure({ kind, values, full, shades, blocked }) {
+  const rows = kind.queries.length, columns = kind.keys.length, cell = Math.max(2, Math.min(22, 900 / Math.max(rows, columns)));
   const every = Math.ceil(12 / cell), left = widest(kind.queries, 11, 150) + 10, tall = widest(kind.keys, 11, 150), above = tall * 0.87 + 10, parts = [];
   if (rows * columns <= 10000) {
     for (let i = 0; i < rows * columns; ++i) {
@@ -32,8 +33,11 @@ function matrixFigure({ kind, values, full, shades, step }) {
     }
   } else {  // a picture of the cells, for a file of a bearable size
     const small = document.createElement("canvas");
-    paint(small, values, rows, columns, full, Infinity, shades);
+    paint(small, values, rows, columns, full, Infinity, shades, blocked);
     parts.push(`<image x="${left}" y="${above}" width="${columns * cell}" height="${rows * cell}" preserveAspectRatio="none" image-rendering="pixelated" href="${small.toDataURL()}"/>`);
+  }
+  if (blocked) {
+    blockedRuns(blocked, values, rows, columns, (row, from, count) => parts.push(`<rect x="${(left + from * cell).toFixed(2)}" y="${(above + row * cell).toFixed(2)}" width="${(count * cell).toFixed(2)}" height="${cell.toFixed(2)}" fill="#ececec"/>`));
   }
   parts.push(`<rect x="${left}" y="${above}" width="${columns * cell}" height="${rows * cell}" fill="none" stroke="#bbb"/>`);
   for (let i = 0; i < rows; i += every) parts.push(figureText(left - 5, above + (i + 0.5) * cell + 4, kind.queries[i], 'text-anchor="end"'));
@@ -41,27 +45,28 @@ function matrixFigure({ kind, values, full, shades, step }) {
   return { markup: parts.join("\n"), width: left + columns * cell + tall * 0.5 + 10, height: above + rows * cell + 6 };
 }
 
-function linesFigure({ kind, layers, shades, strongest, query, key, step }) {
-  const row = 18, columns = kind.keys.length, left = widest(kind.queries, 11, 180) + 8, middle = 150, right = left + middle, parts = [];
+function linesFigure({ kind, layers, shades, strongest, query, key, range }) {
+  const row = 18, { q0, q1, k0, k1 } = range, queries = kind.queries.slice(q0, q1), keys = kind.keys.slice(k0, k1), left = widest(queries, 11, 180) + 8, middle = 150, right = left + middle, parts = [];
   const y = i => (i + 0.5) * row, paths = [];
-  for (let q = 0; q < kind.queries.length && q <= step; ++q) parts.push(figureText(left - 6, y(q) + 4, kind.queries[q], 'text-anchor="end"'));
-  for (const [q, k, strength, color] of chosenLines(kind, layers, query, key, step, strongest, 0.03)) {
-    const size = Math.min(1, Math.abs(strength));
-    paths.push(`<path d="M${left} ${y(q)}C${left + middle * 0.4} ${y(q)} ${left + middle * 0.6} ${y(k)} ${right} ${y(k)}" fill="none" stroke="${color || shades.css(strength < 0 ? -0.72 : 0.72)}" stroke-width="${(0.6 + 2.6 * size).toFixed(2)}" stroke-opacity="${Math.min(1, 0.06 + size).toFixed(2)}"/>`);
+  queries.forEach((token, q) => parts.push(figureText(left - 6, y(q) + 4, token, 'text-anchor="end"')));
+  for (const [q, k, strength, color] of chosenLines(kind, layers, range, strongest, 0.03)) {
+    if (query >= 0 ? q !== query : key >= 0 && k !== key) continue;
+    const size = Math.min(1, Math.abs(strength)), from = y(q - q0), to = y(k - k0);
+    paths.push(`<path d="M${left} ${from}C${left + middle * 0.4} ${from} ${left + middle * 0.6} ${to} ${right} ${to}" fill="none" stroke="${color || shades.css(strength < 0 ? -0.72 : 0.72)}" stroke-width="${(0.6 + 2.6 * size).toFixed(2)}" stroke-opacity="${Math.min(1, 0.06 + size).toFixed(2)}"/>`);
   }
-  kind.keys.forEach((token, k) => parts.push(figureText(right + 6, y(k) + 4, token)));
+  keys.forEach((token, k) => parts.push(figureText(right + 6, y(k) + 4, token)));
   let across = 0;
   const legend = layers.filter(one => one.color).map(({ head, color }) => {
     const entry = `<rect x="${across}" y="-8" width="10" height="10" fill="${color}"/>` + figureText(across + 14, 1, "head " + head);
     across += 30 + widest(["head " + head], 11, 100);
     return entry;
   }).join("");
-  return { markup: paths.slice(-4000).join("\n") + parts.join("\n"), legend, width: Math.max(across, right + widest(kind.keys, 11, 180) + 10), height: row * Math.max(kind.queries.length, columns) + 6 };
+  return { markup: paths.slice(-4000).join("\n") + parts.join("\n"), legend, width: Math.max(across, right + widest(keys, 11, 180) + 10), height: row * Math.max(queries.length, keys.length) + 6 };
 }
 
-function pictureFigure({ picture, full }) {
+function pictureFigure({ picture, full, format }) {
   const width = parseFloat(picture.style.width), height = parseFloat(picture.style.height);
-  return { markup: `<image width="${width}" height="${height}" href="${picture.toDataURL()}"/>`, legend: figureText(0, 0, "from 0 (pale) to " + number(full) + " (full color)"), width, height: height + 6 };
+  return { markup: `<image width="${width}" height="${height}" href="${picture.toDataURL()}"/>`, legend: figureText(0, 0, "from 0 (pale) to " + format(full) + " (full color)"), width, height: height + 6 };
 }
 
 /// The PNG of an SVG document, two pixels to one.

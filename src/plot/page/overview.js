@@ -1,4 +1,5 @@
-// All maps at a glance, layers by heads: drawn one after another, those in view first, and none while the large map waits.
+// All maps at a glance, layers by heads: as large as there is room for, drawn one after another, those in view first, and none while the
+// large map waits. Where thumbnails would be small, the heads of a layer go on in the next line.
 class Overview {
   constructor(viewer) {
     this.viewer = viewer;
@@ -14,7 +15,8 @@ class Overview {
     }, { rootMargin: "100px" });
   }
 
-  get data() { return this.viewer.panels[this.viewer.overviewOf].data; }
+  get panel() { return this.viewer.panels[this.viewer.overviewOf]; }
+  get data() { return this.panel.data; }
 
   async drawWaiting() {
     if (this.working) return;
@@ -23,59 +25,85 @@ class Overview {
       while (this.waiting.size) {
         let drawn;
         do await (drawn = this.viewer.drawn); while (drawn !== this.viewer.drawn);
-        const next = [...this.waiting].slice(0, 3);
-        for (const canvas of next) this.waiting.delete(canvas);
-        await Promise.all(next.filter(canvas => canvas.isConnected).map(canvas => this.drawOne(canvas).catch(() => {})));  // the large map says what is wrong
+        const begin = performance.now();
+        do {  // several a frame: the browser paints all of them after each
+          const next = [];
+          for (const canvas of this.waiting) if (next.length < 16) { next.push(canvas); this.waiting.delete(canvas); } else break;
+          await Promise.all(next.filter(canvas => canvas.isConnected).map(canvas => this.drawOne(canvas).catch(() => {})));  // the large map says what is wrong
+        } while (this.waiting.size && performance.now() - begin < 50);
         await new Promise(next => setTimeout(next, 0));
       }
     } finally { this.working = false; }
   }
   async drawOne(canvas) {
-    const { viewer } = this, { layer, head, kind, data } = canvas.of, values = await data.values(kind, viewer.state.measure, layer, head);
-    const { state } = viewer, { image } = data, pictures = state.view === "picture" && image;
-    const full = state.scale !== "all" ? viewer.fullColor(kind, values) : pictures ? data.largestOver(kind, state.measure, head) : data.largest(kind, state.measure, head);
+    const { viewer } = this, { layer, head, kind, data } = canvas.of, values = await data.values(kind, viewer.state.measure, layer, head), blocked = data.blocked(kind, layer);
+    const { state } = viewer, { image } = data, pictures = state.view === "picture" && image, query = this.panel.kind ? this.panel.query : -1;
+    const full = state.scale !== "all" ? viewer.fullColor(kind, values, query) : pictures ? data.largestOver(kind, state.measure, head) : data.largest(kind, state.measure, head);
     if (pictures) {  // as densely as the large picture has them
-      const parts = partsOf(kind, values, state.query, image).map(value => Math.sign(value) * Math.sqrt(Math.abs(value / full)));
+      const parts = partsOf(kind, values, query, image).map(value => Math.sign(value) * Math.sqrt(Math.abs(value / full)));
       paint(canvas, parts, image.rows, image.columns, 1, 64, viewer.shades);
     } else {
       const time = viewer.alongTime(kind), rows = kind.queries.length, shown = time ? narrowed(values, rows, kind.keys.length, time.image.columns, 64) : values;
-      paint(canvas, shown, rows, time ? 64 : kind.keys.length, full, 64, viewer.shades);
+      const pixels = Math.max(16, Math.floor(Math.max(parseFloat(canvas.style.width), parseFloat(canvas.style.height)) * (window.devicePixelRatio || 1)));  // no more than are shown
+      paint(canvas, shown, rows, time ? 64 : kind.keys.length, full, pixels, viewer.shades, time ? null : blocked);
     }
     canvas.drawn = true;
   }
 
-  /// Draws anew what depends on the query that is followed: over an image, all that was drawn.
+  /// Draws anew what depends on the chosen query: over an image, all that was drawn; of texts, the mark of the row.
   follow() {
-    if (this.viewer.state.view !== "picture" || this.following) return;
+    if (this.following) return;
     this.following = requestAnimationFrame(() => {
       this.following = 0;
-      for (const { firstChild: canvas } of this.buttons.values()) if (canvas.drawn) this.drawOne(canvas).catch(() => {});
+      if (!this.panel || !this.panel.kind) return;
+      const pictures = this.viewer.state.view === "picture", { kind, query } = this.panel;
+      for (const { firstChild: canvas, lastChild: mark } of this.buttons.values()) {
+        if (pictures && canvas.drawn) this.drawOne(canvas).catch(() => {});
+        mark.hidden = pictures || query < 0 || kind.queries.length < 2;
+        mark.style.top = (query + 0.5) / kind.queries.length * parseFloat(canvas.style.height) + "px";
+      }
     });
   }
 
+  /// Width, height and number in a line of thumbnails, so that they are as large as the box is.
+  sizes(kind, pictures) {
+    const { viewer, data, box } = this, heads = kind.columns.length, layers = kind.layers.length;
+    const aspect = pictures ? data.image.picture.height / data.image.picture.width : viewer.alongTime(kind) ? 0.4 : kind.queries.length / kind.keys.length, tall = Math.max(0.3, Math.min(3, aspect));
+    const width = box.clientWidth - 30, height = viewer.wide ? Math.max(200, window.innerHeight - (box.getBoundingClientRect().top + window.scrollY) - 24) : 0.7 * window.innerHeight, gap = 4;
+    let best = null;
+    for (let lines = 1; lines <= heads; ++lines) {
+      const across = Math.ceil(heads / lines), caption = lines > 1 ? 16 : 0, size = Math.floor(Math.min(width / across - gap, (height - 24) / layers / lines / tall - gap - caption, 220 / Math.max(1, tall)));
+      if (!best || size > 1.15 * best.width) best = { width: size, across };
+    }
+    best.width = Math.max(heads > 40 ? 12 : 16, best.width);
+    return { ...best, height: Math.max(8, Math.round(best.width * tall)) };
+  }
+
   build() {
-    const before = this.buttons, { viewer, data } = this, { measure } = viewer.state, kind = data.kinds.find(one => one.kind === viewer.kind.kind), table = element("table", null);
+    const before = this.buttons, { viewer, data } = this, { measure, pattern } = viewer.state, kind = data.kinds.find(one => one.kind === viewer.kind.kind);
     this.waiting.clear();
     this.buttons = new Map();
     this.box.hidden = !kind || kind.maps.length === 1;
-    if (!kind) return;
-    const top = element("tr", null), { pattern } = viewer.state, columns = kind.columns.length + 1;
-    const pictures = viewer.state.view === "picture" && !!data.image;
-    const room = (window.innerWidth > 820 ? pictures ? 0.4 : viewer.options.overviewShare || 0.36 : 0.8) * window.innerWidth;
-    const size = Math.max(window.innerWidth > 820 ? 16 : 22, Math.min(72, room / columns - 5)), aspect = pictures ? Math.max(0.5, data.image.picture.height / data.image.picture.width) : viewer.alongTime(kind) ? 0.4 : kind.queries.length / kind.keys.length;
-    const width = Math.max(10, aspect > 1 ? size / aspect : size), height = Math.max(10, aspect > 1 ? size : size * aspect);
-    top.append(element("td", ""), ...kind.columns.map(head => element("th", head, { scope: "col" })));
-    table.append(top);
-    const strongest = pattern ? Math.max(...kind.maps.map(m => m.scores && m.scores[pattern] || 0)) : 0;
+    document.querySelector("main").classList.toggle("alone", this.box.hidden);
+    if (this.box.hidden) return;
+    const pictures = viewer.state.view === "picture" && !!data.image, size = this.sizes(kind, pictures), wrapped = size.across < kind.columns.length;
+    const strongest = pattern ? Math.max(...kind.maps.map(m => m.scores && m.scores[pattern] || 0)) : 0, grid = element("div", null, { class: "grid" + (wrapped ? " wrapped" : "") });
+    grid.style.setProperty("--thumb", size.width + "px");
+    const short = head => head === "rollout" && size.width < 44 ? "roll" : head, line = (name, heads) => {
+      const row = element("div", null, { class: "layer" }), thumbs = element("div", null, { class: "thumbs" });
+      thumbs.style.gridTemplateColumns = "repeat(" + size.across + ", " + (size.width + 2) + "px)";
+      thumbs.append(...heads);
+      row.append(element("span", name, { class: "number" }), thumbs);
+      return row;
+    };
+    if (!wrapped && size.width >= 16) grid.append(line("", kind.columns.map(head => element("span", size.width < 20 && typeof head === "string" ? head[0] : short(head), { class: "over-column" + (size.width < 30 && typeof head === "string" ? " tiny" : ""), title: headName(head, kind) }))));
     for (const layer of kind.layers) {
-      const row = element("tr", null);
-      row.append(element("th", layer, { scope: "row", "aria-label": "layer " + layer }));
-      for (const head of kind.columns) {
-        const cell = element("td", null, head === "mean" ? { class: "apart" } : {});
-        if (data.has(kind, measure, layer, head)) cell.append(this.button(data, kind, layer, head, pattern, strongest, [width, height]));
-        row.append(cell);
-      }
-      table.append(row);
+      grid.append(line(layer, kind.columns.map(head => {
+        const cell = element("div", null, { class: head === "mean" ? "apart" : "" });
+        if (data.has(kind, measure, layer, head)) cell.append(this.button(data, kind, layer, head, pattern, strongest, size));
+        if (wrapped) cell.append(element("span", short(head), { class: "over-column", "aria-hidden": "true" }));
+        return cell;
+      })));
     }
     for (const [name, button] of this.buttons) {  // until it is drawn anew, a map has its old picture
       const old = before.get(name) && before.get(name).firstChild, canvas = button.firstChild;
@@ -83,21 +111,23 @@ class Overview {
       Object.assign(canvas, { width: old.width, height: old.height });
       canvas.getContext("2d").drawImage(old, 0, 0);
     }
-    const focused = this.box.contains(document.activeElement);
-    this.box.replaceChildren(table);
+    const focused = this.box.contains(document.activeElement), { scrollTop, scrollLeft } = this.box;
+    this.box.replaceChildren(grid);
+    Object.assign(this.box, { scrollTop, scrollLeft });
     this.chosen = null;
     this.mark();
+    this.follow();
     if (focused) this.focus();
   }
-  button(data, kind, layer, head, pattern, strongest, [width, height]) {
+  button(data, kind, layer, head, pattern, strongest, { width, height }) {
     const map = data.find(kind, "weights", layer, head), score = map && map.scores && map.scores[pattern];
     const title = "layer " + layer + ", " + headName(head, kind) + (pattern && score !== undefined ? ", " + patterns[pattern] + " " + number(score) : "");
-    const button = element("button", null, { title, "aria-label": title, "aria-pressed": false, tabindex: -1 }), canvas = element("canvas", null);
+    const button = element("button", null, { type: "button", title, "aria-label": title, "aria-pressed": false, tabindex: -1 }), canvas = element("canvas", null);
     canvas.style.width = width + "px"; canvas.style.height = height + "px";
     canvas.of = { layer, head, kind, data };
     button.classList.toggle("faint", !!pattern && !(score > 0.6 * strongest));
     if (this.viewer.options.changed && this.viewer.options.changed(kind.kind, layer, head)) button.classList.add("changed");
-    button.append(canvas);
+    button.append(canvas, element("i", null, { class: "row-mark", hidden: "" }));
     button.onclick = () => this.viewer.show({ layer, head });
     Object.assign(button.dataset, { layer, head });
     this.buttons.set(layer + "." + head, button);

@@ -1,7 +1,8 @@
 # The HTML pages are kept as files, for whoever edits them, and compiled in. What the pages of heed attend and heed
 # explore share is listed here, in the order in which it is put together.
 set(HEED_PAGE ${CMAKE_CURRENT_LIST_DIR})
-set(HEED_PAGE_SCRIPTS ${HEED_PAGE}/draw.js ${HEED_PAGE}/data.js ${HEED_PAGE}/views.js ${HEED_PAGE}/figure.js
+set(HEED_PAGE_SCRIPTS ${HEED_PAGE}/draw.js ${HEED_PAGE}/help.js ${HEED_PAGE}/data.js ${HEED_PAGE}/state.js ${HEED_PAGE}/matrix.js
+                      ${HEED_PAGE}/lines.js ${HEED_PAGE}/neurons.js ${HEED_PAGE}/picture.js ${HEED_PAGE}/figure.js
                       ${HEED_PAGE}/panel.js ${HEED_PAGE}/overview.js ${HEED_PAGE}/viewer.js)
 
 # Sets VARIABLE to the contents of files, one after the other.

@@ -1,0 +1,52 @@
+// What an analysis measures of a run: one number, made of the logits. Every analysis that removes, replaces
+// or patches values compares this number of two runs. Also means over texts, with their standard errors.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "heed/export.h"
+#include "heed/models/model.h"
+
+namespace HEED_API heed {
+
+/// With the logits l [V] at a position, p = softmax(l), a token A and another, B (or two labels):
+///
+///   loss               -ln p(A); without a token, the mean over the tokens of the text of -ln p(token)
+///   logit              l(A)
+///   logit_difference   l(A) - l(B)
+///   probability        p(A)
+///   kl                 sum over the vocabulary of p0 ln(p0 / p), p0 being the probabilities of another run:
+///                      the unchanged one, or the one that values are taken from
+enum class MetricKind : std::uint8_t { loss, logit, logit_difference, probability, kl };
+
+struct LogitMetric {
+  MetricKind kind = MetricKind::loss;
+  std::optional<std::int64_t> token = {}, other = {};  ///< A and B: ids of tokens, or numbers of labels
+  /// That of the logits; by default the last. Of a classifier there is none.
+  std::optional<std::int64_t> position = {};
+};
+
+/// One text, image or sound, as inputs of Model::forward() of one row, and what is measured of it. For a loss
+/// without a token, `labels` are among the inputs: the tokens of the text, or the label.
+struct MeasuredInput {
+  TensorMap inputs;
+  LogitMetric metric = {};
+};
+
+/// The metric of one run; of `kl` against itself, 0. Throws Error where the metric lacks a token, for a
+/// token, label or position that does not exist, and for a model without logits of tokens or labels.
+double measure(const Model& model, const MeasuredInput& input);
+
+/// A mean over texts, and its standard error: sqrt(n / (n - 1) sum w^2 (x - mean)^2) / |sum w| for weights w,
+/// which is s / sqrt(n) where these are equal; 0 of one text.
+struct Estimate {
+  double mean = 0, error = 0;
+};
+/// `weights` may be empty: all 1.
+Estimate estimate_of(std::span<const double> values, std::span<const double> weights = {});
+
+}  // namespace heed

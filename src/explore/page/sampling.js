@@ -1,0 +1,28 @@
+// The next token's probabilities as `heed generate` draws it (src/generate/processors.cpp): temperature, then top-k, then top-p.
+/// Ids from the largest logit down; of equal ones, the lower id first.
+function ranking(logits) {
+  return Uint32Array.from(logits.keys()).sort((a, b) => logits[b] - logits[a] || a - b);
+}
+/// The probability of every token, 0 of those that are never drawn. `order` is ranking(logits); top_k 0 and top_p 1 keep all.
+function sampled(logits, order, { temperature, top_k, top_p }) {
+  const scores = Float32Array.from(logits, logit => logit / Math.fround(temperature)), largest = scores[order[0]];
+  let kept = order.length;
+  if (top_k > 0 && top_k < kept) {
+    const least = scores[order[top_k - 1]];
+    kept = top_k;
+    while (kept < order.length && scores[order[kept]] === least) ++kept;
+  }
+  const sum = () => { let all = 0; for (let i = 0; i < kept; ++i) all += Math.exp(scores[order[i]] - largest); return all; };
+  if (top_p < 1) {  // the least likely are dropped as long as they have at most 1 - p together
+    const all = sum();
+    let mass = 0;
+    for (let i = kept; i > 1; --i) {
+      mass += Math.exp(scores[order[i - 1]] - largest) / all;
+      if (mass > 1 - top_p) break;
+      kept = i - 1;
+    }
+  }
+  const all = sum(), result = new Float64Array(logits.length);
+  for (let i = 0; i < kept; ++i) result[order[i]] = Math.exp(scores[order[i]] - largest) / all;
+  return result;
+}

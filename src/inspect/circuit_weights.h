@@ -1,0 +1,33 @@
+// The matrices of attention heads, with the linear parts of norms folded in.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "heed/models/model.h"
+#include "heed/nn/attention.h"
+#include "heed/nn/stack.h"
+#include "inspect/eigen.h"
+
+namespace heed::inspect {
+
+/// Of the self-attention of one layer.
+struct LayerWeights {
+  std::int64_t layer = 0, heads = 0, kv_heads = 0;
+  std::vector<Matrix> q, k, v;  // [d, D]; k and v of each key head
+  std::vector<Matrix> out;      // [D, d]
+  bool biased = false, rotated = false;
+
+  std::size_t key_head(std::size_t head) const { return head / static_cast<std::size_t>(heads / kv_heads); }
+};
+
+/// The layers of a stack that have a self-attention with softmax. Throws Error where there is none.
+std::vector<LayerWeights> attention_weights(const Model& model, const std::string& stack);
+
+/// The map from the stream to logits, f32 [V, D], with the final norm's linear part; undefined where the
+/// stack is not the one that predicts, or its last steps are no linear map.
+Tensor output_vectors(const Model& model, const std::string& stack);
+
+}  // namespace heed::inspect
