@@ -131,7 +131,7 @@ void Families::expect_gradients() const {
       EXPECT_LE(largest_of(p.tensor.grad()), rounding) << p.name;
       continue;
     }
-    double tolerance = both != nullptr ? 1e-5 : 2e-5;
+    double tolerance = 2e-5;
     // Differences of small gradients count against a hundredth of the largest.
     if (encoder != nullptr && own > 0) tolerance *= std::max(own, 0.01 * largest) / own;
     if (variant) tolerance = own > 0 ? 2e-5 + 1e-6 * largest / own : 1e-6 * largest;
