@@ -16,6 +16,11 @@ namespace heed::plot {
 
 inline constexpr double kUsualWidth = 960;
 
+/// Breaks a title or a note into at most four lines. The average character is that of most titles; where the
+/// canvas knows better, lines get shorter until they fit.
+std::vector<std::string> lines_of(const std::string& text, double room, const TextStyle& style,
+                                  const Canvas& canvas);
+
 class Figure {
  public:
   /// Places the sections on a canvas, both of which must outlive the figure.
