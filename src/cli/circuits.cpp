@@ -4,7 +4,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 
 #include "cli/analysis_input.h"
@@ -30,18 +29,6 @@ struct CircuitsArguments {
 constexpr const char* kCompositionKinds[] = {"Q", "K", "V"};
 
 std::string head_name(HeadIndex head) { return fmt::format("{}.{}", head.layer, head.head); }
-
-HeadIndex parse_head(const std::string& text) {
-  HeadIndex head;
-  const std::size_t dot = text.find('.');
-  const char* end = text.data() + text.size();
-  const auto layer = std::from_chars(text.data(), end, head.layer);
-  if (dot != std::string::npos && layer.ec == std::errc() && layer.ptr == text.data() + dot) {
-    const auto number = std::from_chars(text.data() + dot + 1, end, head.head);
-    if (number.ec == std::errc() && number.ptr == end && head.layer >= 0 && head.head >= 0) return head;
-  }
-  throw UsageError("--head: expected LAYER.HEAD like 5.3, got " + text);
-}
 
 double length_of(const std::vector<double>& singular) {
   double sum = 0;
@@ -223,7 +210,10 @@ std::string circuits_csv(const Circuits& circuits) {
 void run(const CircuitsArguments& a, const Globals& globals) {
   check_table_output(a.output, {".svg", ".png", ".csv"});
   CircuitOptions options{.compositions = !a.no_compositions};
-  if (!a.head.empty()) options.of_head = parse_head(a.head);
+  if (!a.head.empty()) {
+    const LayerPart head = parse_head(a.head, "--head");
+    options.of_head = HeadIndex{head.layer, head.head};
+  }
   const AnalyzedModel loaded = load_analyzed(a.model, globals);
   const AttentionKind kind = analyzed_kind(a.kind, *loaded.model, "circuits");
   if (!kind.is_self())

@@ -29,6 +29,7 @@ struct Globals {
 
 void add_answer(CLI::App& app, const Globals& globals);
 void add_attend(CLI::App& app, const Globals& globals);
+void add_attribute(CLI::App& app, const Globals& globals);
 void add_average(CLI::App& app, const Globals& globals);
 void add_bench(CLI::App& app, const Globals& globals);
 void add_circuits(CLI::App& app, const Globals& globals);

@@ -3,13 +3,16 @@
 #include <fmt/core.h>
 
 #include "cli/cli.h"
+#include "cli/input.h"
 #include "cli/models.h"
 #include "cli/option_values.h"
 #include "cli/signals.h"
 #include "cli/terminal.h"
 #include "explore/application.h"
 #include "explore/model_card.h"
+#include "explore/record_texts.h"
 #include "heed/canceled.h"
+#include "heed/files/file.h"
 #include "heed/generate/options.h"
 #include "heed/io/json.h"
 #include "heed/models/registry.h"
@@ -23,7 +26,24 @@ struct ExploreArguments {
   std::vector<std::string> adapters;  // of the last model
   std::string host = "127.0.0.1";
   std::int64_t port = 8717;
+  std::filesystem::path page;   // a recording is written to
+  std::int64_t page_limit = 3;  // MB of answers
+  std::string page_view = "matrix";
+  std::vector<std::string> texts, targets;
 };
+
+void check_arguments(ExploreArguments& arguments, const Globals& globals) {
+  const bool exports = !arguments.page.empty();
+  if (exports && arguments.page.extension() != ".html")
+    throw UsageError("--export: expected a file name that ends in .html, got " + arguments.page.string());
+  if (!exports && !arguments.texts.empty()) throw UsageError("--text: needs --export FILE.html");
+  if (arguments.targets.size() > arguments.texts.size())
+    throw UsageError("--target: expected at most one for each --text, got " +
+                     std::to_string(arguments.targets.size()) + " for " +
+                     std::to_string(arguments.texts.size()));
+  for (std::string& text : arguments.texts) text = valid_text(text, "--text", globals.quiet);
+  for (std::string& target : arguments.targets) target = valid_text(target, "--target", globals.quiet);
+}
 
 explore::ExploredModel open_explored(const ModelChoice& choice, const Globals& globals) {
   const std::string& name = choice.name;
@@ -56,13 +76,50 @@ std::string address_of(const server::HttpServer& server, const std::string& host
                      token);
 }
 
-void run(const ExploreArguments& arguments, const Globals& globals) {
+void write_page(const explore::Recording& recording, const explore::Explorer& explorer,
+                const ExploreArguments& arguments, const Globals& globals) {
+  const std::string page = recording.page(explorer.models(), arguments.page_view);
+  write_file(arguments.page, page);
+  if (globals.quiet) return;
+  print_stderr(fmt::format("wrote {} ({} kB)", arguments.page.string(), (page.size() + 999) / 1000));
+}
+
+void warn_of_left_out(const explore::Recording& recording, const ExploreArguments& arguments) {
+  warn(fmt::format("--export: the recording is full: {} of its answers {} left out (--export-limit is {} MB)",
+                   recording.left_out(), recording.left_out() == 1 ? "was" : "were", arguments.page_limit));
+}
+
+/// Records texts without serving.
+void export_texts(explore::Explorer& explorer, explore::Recording& recording,
+                  const ExploreArguments& arguments, const Globals& globals) {
+  record_texts(explorer, recording, arguments.texts, arguments.targets, stop_flag());
+  if (recording.left_out() > 0 && !globals.quiet) warn_of_left_out(recording, arguments);
+  write_page(recording, explorer, arguments, globals);
+}
+
+/// Keeps an answer of the server; says once that the recording is full.
+void record(explore::Recording& recording, const explore::Explorer& explorer,
+            const server::HttpRequest& request, const server::HttpResponse& response,
+            const ExploreArguments& arguments, const Globals& globals) {
+  const std::string_view path = server::path_of(request.target);
+  if ((response.status != 200 && response.status != 400) || path == "/api/file" || path == "/api/tokens")
+    return;
+  const bool was_full = recording.left_out() > 0;
+  recording.add(path, request.body, response.body, explorer);
+  if (recording.left_out() > 0 && !was_full && !globals.quiet) warn_of_left_out(recording, arguments);
+}
+
+void run(ExploreArguments arguments, const Globals& globals) {
+  check_arguments(arguments, globals);
+  const bool exports = !arguments.page.empty();
   std::vector<explore::ExploredModel> models;
   for (const std::string& name : arguments.models) {
     const bool last = models.size() + 1 == arguments.models.size();
     models.push_back(open_explored({name, last ? arguments.adapters : std::vector<std::string>{}}, globals));
   }
   explore::Explorer explorer(std::move(models));
+  explore::Recording recording(static_cast<std::size_t>(arguments.page_limit) * 1'000'000);
+  if (!arguments.texts.empty()) return export_texts(explorer, recording, arguments, globals);
   const std::string token = server::random_token();
   explore::Application application(explorer, arguments.host, token);
   server::HttpServer server(
@@ -71,7 +128,9 @@ void run(const ExploreArguments& arguments, const Globals& globals) {
        .has_large_body = [&](const server::HttpRequest& request) { return application.has_file(request); }},
       [&](const server::HttpRequest& request) { return application.at_once(request); },
       [&](const server::HttpRequest& request, const std::atomic<bool>& stop) {
-        return application.compute(request, stop);
+        server::HttpResponse response = application.compute(request, stop);
+        if (exports) record(recording, explorer, request, response, arguments, globals);
+        return response;
       });
   if (!server.is_loopback() && !globals.quiet)
     warn("--host " + arguments.host +
@@ -85,6 +144,8 @@ void run(const ExploreArguments& arguments, const Globals& globals) {
   }
   flush_results();
   server.run(stop_flag());
+  if (exports && recording.empty()) warn("--export: nothing was asked, so no page is written");
+  if (exports && !recording.empty()) write_page(recording, explorer, arguments, globals);
   throw Canceled();
 }
 
@@ -114,13 +175,39 @@ void add_explore(CLI::App& app, const Globals& globals) {
                    "The address to listen on; any but a loopback address lets other machines connect")
       ->capture_default_str()
       ->type_name("ADDRESS");
+  command
+      ->add_option("--export", a->page,
+                   "Record what the page asks, and write it as one page that needs no server: at the end, or "
+                   "at once with --text")
+      ->type_name("FILE.html");
+  command
+      ->add_option(
+          "--text", a->texts,
+          "With --export: record what the page asks when it is opened on this text, and do not serve")
+      ->allow_extra_args(false)
+      ->type_name("TEXT");
+  command
+      ->add_option("--target", a->targets,
+                   "The target of the text in the same place, for an encoder-decoder; empty: its own output")
+      ->allow_extra_args(false)
+      ->type_name("TEXT");
+  accept_words(command->add_option("--export-view", a->page_view, "What the exported page opens on"),
+               {std::begin(explore::kExportedViews), std::end(explore::kExportedViews)})
+      ->capture_default_str();
+  command
+      ->add_option("--export-limit", a->page_limit,
+                   "The largest recording, before compression; what does not fit is left out")
+      ->transform(whole_number(1, 1000))
+      ->capture_default_str()
+      ->type_name("MB");
   command->footer(
       "Examples:\n"
       "  heed explore gpt2\n"
       "  heed explore en-fr\n"
       "  heed explore ./vit\n"
       "  heed explore gpt2 gpt2 --adapter runs/poems\n"
-      "  heed explore runs/one runs/two --port 0");
+      "  heed explore runs/one runs/two --port 0\n"
+      "  heed explore en-fr --export page.html --text \"The black cat drinks milk.\"");
   command->callback([a, &globals] { run(*a, globals); });
 }
 

@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <numeric>
 
@@ -43,11 +42,9 @@ std::map<std::int64_t, double> factors_of(const std::vector<std::string>& items)
   for (const std::string& item : items) {
     std::int64_t feature = -1;
     double factor = 0;
-    const char* const end = item.data() + item.size();
-    const auto number = std::from_chars(item.data(), end, feature);
-    const bool named = number.ec == std::errc() && number.ptr != end && *number.ptr == '=' && feature >= 0;
-    const auto value = std::from_chars(named ? number.ptr + 1 : end, end, factor);
-    if (value.ec != std::errc() || value.ptr != end || !std::isfinite(factor))
+    const std::size_t equals = item.find('=');
+    if (equals == std::string::npos || !parse_number(item.substr(0, equals), feature) || feature < 0 ||
+        !parse_number(item.substr(equals + 1), factor) || !std::isfinite(factor))
       throw UsageError("--scale: expected FEATURE=FACTOR, as 17=0, got " + item);
     factors[feature] = factor;
   }

@@ -127,17 +127,16 @@ std::vector<Component> removed_components(const std::string& list, const Attenti
   for (std::size_t begin = 0, end = 0; begin <= list.size() && !list.empty(); begin = end + 1) {
     end = std::min(list.find(',', begin), list.size());
     const std::string name = list.substr(begin, end - begin);
-    const std::size_t dot = name.find('.');
-    Component one{.stack = kind.stack, .part = kind.part, .layer = -1, .head = -1};
-    const std::string head = dot == std::string::npos ? "" : name.substr(dot + 1);
-    if (head == "ff") one.part = "feed_forward";
-    if (!parse_number(name.substr(0, dot), one.layer) || one.layer < 0 ||
-        (head != "ff" && (!parse_number(head, one.head) || one.head < 0)))
+    const std::optional<LayerPart> part = parse_layer_part(name);
+    if (!part)
       throw UsageError(
           "--remove: expected heads LAYER.HEAD and feed-forward networks LAYER.ff, as 5.1,6.0, "
           "got " +
           name);
-    components.push_back(one);
+    components.push_back({.stack = kind.stack,
+                          .part = part->head < 0 ? "feed_forward" : kind.part,
+                          .layer = part->layer,
+                          .head = part->head});
   }
   return components;
 }

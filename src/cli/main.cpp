@@ -89,6 +89,7 @@ void add_commands(CLI::App& app, const Globals& globals) {
   add_patch(app, globals);
   add_why(app, globals);
   add_features(app, globals);
+  add_attribute(app, globals);
   add_doctor(app, globals);
   add_tokenize(app, globals);
   add_forward(app, globals);

@@ -34,14 +34,14 @@ PathName path_named(const std::string& text, const std::string& stack, const std
     path.text = "the logits";
     return path;
   }
-  const std::size_t colon = text.find(':'), dot = text.find('.');
+  const std::size_t colon = text.find(':');
   const std::string input = colon == std::string::npos ? "" : text.substr(colon + 1);
-  const std::string head = dot == std::string::npos ? "" : text.substr(dot + 1, colon - dot - 1);
-  const bool feeds = head == "ff" && colon == std::string::npos;
-  const bool heads = (input == "q" || input == "k" || input == "v") &&
-                     parse_number(head, path.receiver.head) && path.receiver.head >= 0;
-  if (!(feeds || heads) || !parse_number(text.substr(0, dot), path.receiver.layer) || path.receiver.layer < 0)
+  const std::optional<LayerPart> receiver = parse_layer_part(text.substr(0, colon));
+  const bool feeds = receiver && receiver->head < 0;
+  if (!receiver || (feeds ? colon != std::string::npos : input != "q" && input != "k" && input != "v"))
     throw UsageError("--path: expected LAYER.HEAD:q, :k or :v, LAYER.ff, or logits, got " + text);
+  path.receiver.layer = receiver->layer;
+  path.receiver.head = receiver->head;
   path.input = feeds          ? PathInput::feed_forward
                : input == "q" ? PathInput::query
                : input == "k" ? PathInput::key

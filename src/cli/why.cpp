@@ -2,7 +2,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <numeric>
 
@@ -31,26 +30,11 @@ struct WhyArguments {
   TableOutput output;
 };
 
-struct HeadName {
-  std::int64_t layer = 0, head = 0;
-};
-
-HeadName head_named(const std::string& text) {
-  HeadName name;
-  const char *begin = text.data(), *end = begin + text.size();
-  const auto layer = std::from_chars(begin, end, name.layer);
-  const bool split = layer.ec == std::errc() && layer.ptr != end && *layer.ptr == '.';
-  const auto head = std::from_chars(split ? layer.ptr + 1 : end, end, name.head);
-  if (head.ec != std::errc() || head.ptr != end || name.layer < 0 || name.head < 0)
-    throw UsageError("--head: expected LAYER.HEAD, as 5.1, got " + text);
-  return name;
-}
-
 // A score with the names of what it is of.
 struct Explained {
   ScoreAttribution score;
   AttentionKind kind;
-  HeadName head;
+  LayerPart head;
   std::int64_t query = 0;
   std::vector<std::string> query_tokens, key_tokens;  // as the tokenizer has them
 
@@ -326,7 +310,7 @@ void check_place(const char* option, std::int64_t position, const std::vector<st
 
 void run(const WhyArguments& a, const Globals& globals) {
   check_table_output(a.output);
-  const HeadName head = head_named(a.head);
+  const LayerPart head = parse_head(a.head, "--head");
   const AnalyzedModel loaded = load_analyzed(a.model, globals);
   const AttentionKind kind = analyzed_kind(a.kind, *loaded.model, "why");
   const WhyInput input = why_input(a, loaded, kind, globals);

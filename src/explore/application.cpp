@@ -5,7 +5,7 @@
 #include <charconv>
 #include <iterator>
 
-#include "explore/page.h"
+#include "explore/page_text.h"
 #include "heed/canceled.h"
 #include "heed/error.h"
 #include "server/access.h"
@@ -15,13 +15,9 @@ namespace {
 
 // The page with a nonce of its own: no other script or style is run.
 server::HttpResponse page_response() {
-  constexpr std::string_view kMark = "@NONCE@";
   const std::string nonce = server::random_token();
-  std::string page(kExplorePage);
-  for (std::size_t at = page.find(kMark); at != page.npos; at = page.find(kMark, at + nonce.size()))
-    page.replace(at, kMark.size(), nonce);
   return {200,
-          std::move(page),
+          served_page(nonce),
           "text/html; charset=utf-8",
           {{"Content-Security-Policy",
             "default-src 'none'; script-src 'nonce-" + nonce + "'; style-src 'nonce-" + nonce +

@@ -117,6 +117,7 @@ Tensor InputEmbeddings::operator()(const ModelInput& given, const Pass& pass) co
   const Tensor& ids = given.ids;
   Tensor x = ids.defined() ? tokens(ids) : given.embeddings;  // [B, T, E]
   if (!ids.defined() && given_scale != 1.0) x = x * given_scale;
+  tap(context, pass.name + ".embed.lookup", x);
   if (token_norm) x = (*token_norm)(x);
   parts.add("tokens", [&] { return x; });
   if (token_types.defined()) {

@@ -9,20 +9,16 @@
 #include "heed/error.h"
 
 namespace heed::plot {
-namespace {
-
-std::string deflated(const std::string& bytes) {
+std::string deflated_base64(std::string_view bytes) {
   uLongf size = compressBound(static_cast<uLong>(bytes.size()));
   std::string out(size, '\0');
   const int status =
       compress2(reinterpret_cast<Bytef*>(out.data()), &size, reinterpret_cast<const Bytef*>(bytes.data()),
                 static_cast<uLong>(bytes.size()), 6);
-  if (status != Z_OK) throw Error("attention picture: numbers cannot be compressed (out of memory)");
+  if (status != Z_OK) throw Error("page: the data cannot be compressed (out of memory)");
   out.resize(size);
-  return out;
+  return base64(out);
 }
-
-}  // namespace
 
 NumberRange range_of(std::span<const float> numbers) {
   NumberRange range;
@@ -46,7 +42,7 @@ std::string pack_numbers(std::span<const float> numbers, int bits) {
     codes[i] = static_cast<char>(bits > 8 ? code >> 8 : code);
     if (bits > 8) codes[numbers.size() + i] = static_cast<char>(code & 0xFF);
   }
-  return base64(deflated(codes));
+  return deflated_base64(codes);
 }
 
 }  // namespace heed::plot

@@ -13,6 +13,9 @@ namespace heed::plot {
 
 inline std::string base64(std::string_view bytes) { return encode_base64(bytes); }
 
+/// A zlib stream of the bytes, in base64: what the page's inflated() reads.
+std::string deflated_base64(std::string_view bytes);
+
 struct NumberRange {
   float largest = 0;       ///< magnitude
   bool has_signs = false;  ///< codes count from -largest, else from 0

@@ -68,7 +68,7 @@ class ZipArchive {
     directory_ += "PK\x01\x02";
     append_little(directory_, 20, 2);  // made by version 2.0
     append_entry(directory_, name, contents);
-    append_little(directory_, 0, 10);  // comment, disk, attributes
+    directory_.append(10, '\0');  // comment, disk, attributes
     append_little(directory_, offset, 4);
     directory_ += name;
     ++count_;

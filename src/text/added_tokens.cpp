@@ -117,7 +117,8 @@ std::uint32_t TokenMatcher::step(std::uint32_t node, char byte) const {
   }
 }
 
-std::vector<AddedPart> TokenMatcher::find(std::string_view text) const {
+std::vector<AddedPart> TokenMatcher::find(std::string_view text,
+                                          FunctionRef<bool(std::size_t, std::size_t)> allowed) const {
   std::vector<AddedPart> starts;  // the longest token that begins at a position, from the last to the first
   if (trie_.empty()) return starts;
   std::uint32_t node = trie_.root();
@@ -129,15 +130,17 @@ std::vector<AddedPart> TokenMatcher::find(std::string_view text) const {
   }
   std::vector<AddedPart> found;
   for (auto match = starts.rbegin(); match != starts.rend(); ++match) {
-    if (found.empty() || match->begin >= found.back().end) found.push_back(*match);
+    const bool is_free = found.empty() || match->begin >= found.back().end;
+    if (is_free && allowed(match->begin, match->end)) found.push_back(*match);
   }
   return found;
 }
 
-std::vector<AddedPart> AddedTokens::split(std::string_view text, bool normalized) const {
+std::vector<AddedPart> AddedTokens::split(std::string_view text, bool normalized,
+                                          FunctionRef<bool(std::size_t, std::size_t)> allowed) const {
   std::vector<AddedPart> parts;
   std::size_t last = 0, space_begin = 0, space_end = 0;  // last run of white space that was scanned
-  for (AddedPart match : (normalized ? normalized_ : original_).find(text)) {
+  for (AddedPart match : (normalized ? normalized_ : original_).find(text, allowed)) {
     const AddedToken& token = tokens_.at(match.id);
     if (token.single_word && !stands_alone(text, match.begin, match.end)) continue;
     if (token.lstrip) match.begin = std::max(white_space_begin(text, match.begin, last), last);

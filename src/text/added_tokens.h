@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/json_field.h"
+#include "heed/threads.h"
 #include "text/normalized_text.h"
 #include "text/normalizers.h"
 #include "text/token_table.h"
@@ -43,7 +44,9 @@ class TokenMatcher {
   /// The tokens' contents, which must differ, and their ids. Empty ones are ignored.
   explicit TokenMatcher(std::vector<std::pair<std::string, std::int32_t>> tokens);
   /// Returns the leftmost matches without overlaps; of those that begin at the same position, the longest.
-  std::vector<AddedPart> find(std::string_view text) const;
+  /// A match begin .. end - 1 that is not `allowed` is passed over.
+  std::vector<AddedPart> find(std::string_view text,
+                              FunctionRef<bool(std::size_t begin, std::size_t end)> allowed) const;
 
  private:
   struct Match {
@@ -69,8 +72,9 @@ class AddedTokens {
   void prepare(const Normalizer* normalizer, const std::string& where);
 
   /// Splits a text at the tokens that are matched in the original or, if `normalized`, in the normalized
-  /// text.
-  std::vector<AddedPart> split(std::string_view text, bool normalized) const;
+  /// text, but for those that are not `allowed`.
+  std::vector<AddedPart> split(std::string_view text, bool normalized,
+                               FunctionRef<bool(std::size_t begin, std::size_t end)> allowed) const;
 
   /// Returns true if no added token can match or strip across a word end (text/word_ends.h). Valid after
   /// prepare().

@@ -157,6 +157,20 @@ Encoding Tokenizer::encode(std::string_view text, bool add_special_tokens) const
   return post_process(std::move(encoding), std::nullopt, add_special_tokens);
 }
 
+Encoding Tokenizer::tokenize_chat(std::string_view text, std::span<const TextSpan> data) const {
+  if (data.empty()) return tokenize(text);
+  throw Error(
+      "encode_chat: expected a tokenizer that knows added tokens, got another kind (use a model for chats)");
+}
+
+Encoding Tokenizer::encode_chat(std::string_view text, std::span<const TextSpan> data,
+                                bool add_special_tokens) const {
+  if (first_invalid_utf8(text)) throw Error("encode_chat: expected UTF-8, got bytes that are not");
+  Encoding encoding = tokenize_chat(text, data);
+  mark(encoding, 0);
+  return post_process(std::move(encoding), std::nullopt, add_special_tokens);
+}
+
 Encoding Tokenizer::encode_target(std::string_view text, bool add_special_tokens) const {
   std::string storage;
   Encoding encoding = tokenize_target(valid(text, storage));

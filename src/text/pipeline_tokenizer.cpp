@@ -21,6 +21,20 @@ constexpr std::array<std::array<const char*, 3>, kSpecialRoles> kDefaultTokens =
     {"[SEP]", "</s>", nullptr},
 }};
 
+/// Whether bytes of a text are outside of all spans, which are ascending.
+class OutsideOf {
+ public:
+  explicit OutsideOf(std::span<const TextSpan> spans) : spans_(spans) {}
+  bool operator()(std::size_t begin, std::size_t end) const {
+    const auto after = std::upper_bound(spans_.begin(), spans_.end(), begin,
+                                        [](std::size_t at, const TextSpan& span) { return at < span.end; });
+    return after == spans_.end() || after->begin >= end;
+  }
+
+ private:
+  std::span<const TextSpan> spans_;
+};
+
 }  // namespace
 
 PipelineTokenizer::PipelineTokenizer(Pipeline pipeline, TokenizerConfig config, TokenizerFiles files,
@@ -101,18 +115,18 @@ Encoding PipelineTokenizer::post_process_target(Encoding text, bool add_special_
   return process(processor, std::move(text), std::nullopt, add_special_tokens);
 }
 
-Encoding Pipeline::tokenize(std::string_view text) const {
+Encoding Pipeline::tokenize(std::string_view text, std::span<const TextSpan> data) const {
   const CharacterOffsets characters(text);
   Encoding encoding;
   encoding.ids.reserve(text.size() / 3 + 4);
   encoding.tokens.reserve(text.size() / 3 + 4);
   encoding.offsets.reserve(text.size() / 3 + 4);
-  for (const AddedPart& part : added.split(text, false)) {
+  for (const AddedPart& part : added.split(text, false, OutsideOf(data))) {
     const std::string_view view = text.substr(part.begin, part.end - part.begin);
     if (part.id >= 0) {
       encoding.push(part.id, std::string(view), {characters[part.begin], characters[part.end]});
     } else {
-      tokenize_part(view, static_cast<std::uint32_t>(part.begin), characters, encoding);
+      tokenize_part(view, static_cast<std::uint32_t>(part.begin), characters, data, encoding);
     }
   }
   return encoding;
@@ -145,11 +159,15 @@ Encoding Pipeline::tokenize_prefix(std::string_view text, std::int64_t count) co
 }
 
 void Pipeline::tokenize_part(std::string_view part, std::uint32_t origin, const CharacterOffsets& characters,
-                             Encoding& encoding) const {
+                             std::span<const TextSpan> data, Encoding& encoding) const {
   const GrowthLimit limit(where, part.size());
   NormalizedText text(part, origin, &limit);
   if (normalizer) normalizer->apply(text);
-  for (const AddedPart& found : added.split(text.text(), true)) {
+  const auto allowed = [&](std::size_t begin, std::size_t end) {
+    const ByteSpan span = text.original(begin, end);
+    return OutsideOf(data)(span.begin, span.end);
+  };
+  for (const AddedPart& found : added.split(text.text(), true, allowed)) {
     if (found.id >= 0) {
       const ByteSpan span = text.original(found.begin, found.end);
       encoding.push(found.id, text.text().substr(found.begin, found.end - found.begin),

@@ -5,6 +5,7 @@
 #include <array>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -40,7 +41,8 @@ struct Pipeline {
   std::optional<Padding> padding;
 
   /// See Tokenizer. The text must be valid UTF-8. `added` must be prepared.
-  Encoding tokenize(std::string_view text) const;
+  /// No added token is matched where it overlaps a span of `data`.
+  Encoding tokenize(std::string_view text, std::span<const TextSpan> data = {}) const;
   Encoding tokenize_prefix(std::string_view text, std::int64_t count) const;
   std::string decode(std::span<const std::int64_t> ids, bool skip_special_tokens) const;
   std::string token(std::int64_t id) const;
@@ -56,7 +58,7 @@ struct Pipeline {
   std::string_view token_of(std::int64_t id) const;
   /// Normalizes, pre-tokenizes and tokenizes a part without added tokens of the original text.
   void tokenize_part(std::string_view part, std::uint32_t origin, const CharacterOffsets& characters,
-                     Encoding& encoding) const;
+                     std::span<const TextSpan> data, Encoding& encoding) const;
   void tokenize_pieces(Pieces pieces, const CharacterOffsets& characters, Encoding& encoding) const;
   /// Returns a position at or after `from` such that the tokens of text[0, end) are the first tokens of
   /// `text`, or the text's size if none is known.
@@ -108,6 +110,9 @@ class PipelineTokenizer final : public Tokenizer {
  protected:
   Encoding tokenize(std::string_view text) const override { return source_.tokenize(text); }
   Encoding tokenize_target(std::string_view text) const override { return target().tokenize(text); }
+  Encoding tokenize_chat(std::string_view text, std::span<const TextSpan> data) const override {
+    return source_.tokenize(text, data);
+  }
   Encoding tokenize_prefix(std::string_view text, std::int64_t count) const override {
     return source_.tokenize_prefix(text, count);
   }

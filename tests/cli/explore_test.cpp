@@ -87,8 +87,38 @@ TEST(ExploreCommand, PutsTheAdapterIntoTheLastModel) {
   EXPECT_EQ(command.finish(), 128 + SIGINT);
 }
 
+TEST(ExploreCommand, WritesAPageOfTextsWithoutServing) {
+  const Folder folder;
+  const std::string page = folder / "page.html";
+  const Result result = run({"explore", encoder("bert-mlm"), "--export", page, "--text", "a [MASK]"});
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_EQ(result.out, "");
+  EXPECT_THAT(result.err, StartsWith("wrote " + page + " ("));
+  EXPECT_THAT(slurp(page), HasSubstr("id=\"recording\">"));
+}
+
+TEST(ExploreCommand, WritesAPageOfWhatWasAskedAtTheEnd) {
+  const Folder folder;
+  const std::string page = folder / "page.html";
+  Dialogue command({"explore", encoder("bert-mlm"), "--port", "0", "--quiet", "--export", page});
+  const Address address = parsed(command.read_line());
+  const Client client(static_cast<std::uint16_t>(std::stoi(address.port)));
+  EXPECT_EQ(status_of(post_run(client, address, R"({"model": 0, "text": "a [MASK]"})")), 200);
+  EXPECT_FALSE(std::filesystem::exists(page));
+  command.signal(SIGINT);
+  EXPECT_EQ(command.finish(), 128 + SIGINT);
+  EXPECT_THAT(slurp(page), HasSubstr("id=\"recording\">"));
+}
+
 TEST(ExploreCommand, RefusesWrongCommandLines) {
   const std::string model = encoder("bert-mlm");
+  expect_error(2, {"explore", model, "--text", "a"}, "--text: needs --export FILE.html");
+  expect_error(2, {"explore", model, "--export", "page.svg"},
+               "--export: expected a file name that ends in .html");
+  expect_error(2, {"explore", model, "--export", "p.html", "--text", "a", "--target", "b", "--target", "c"},
+               "--target: expected at most one for each --text, got 2 for 1");
+  expect_error(1, {"explore", HEED_FIXTURES "/vit", "--export", "p.html", "--text", "a"},
+               "--text: expected a model that reads text");
   EXPECT_EQ(run({"explore"}).status, 2);
   EXPECT_EQ(run({"explore", model, model, model}).status, 2);
   EXPECT_EQ(run({"explore", model, "--port", "65536"}).status, 2);

@@ -35,6 +35,7 @@ const std::vector<Words>& all_commands() {
                                        {"patch"},
                                        {"why"},
                                        {"features"},
+                                       {"attribute"},
                                        {"doctor"},
                                        {"tokenize"},
                                        {"forward"},

@@ -254,7 +254,7 @@ TEST(Circuits, TablesAndFiles) {
   EXPECT_EQ(lines(slurp(folder / "c.csv")).size(), heads + 1);
   ASSERT_EQ(run(with({"--output", folder / "c.svg"})).status, 0);
   EXPECT_THAT(slurp(folder / "c.svg"), HasSubstr("<svg"));
-  expect_error(2, with({"--head", "1"}), "--head: expected LAYER.HEAD like 5.3, got 1");
+  expect_error(2, with({"--head", "1"}), "--head: expected LAYER.HEAD, as 5.1, got 1");
   expect_error(1, with({"--head", "99.0"}), "circuits: expected a head of layers up to");
   expect_error(2, with({"--output", "c.pdf"}), "--output: expected a file ending in .svg, .png or .csv");
   expect_error(2, {"circuits", "--model", shipped("en-fr"), "--kind", "cross"},

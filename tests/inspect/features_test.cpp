@@ -37,7 +37,7 @@ double largest_difference(const std::vector<float>& a, const std::vector<float>&
 
 TEST(Features, EqualThoseOfSaelensAndSparsify) {
   const auto model = gpt2();
-  const TensorMap expected = read_tensors(kCoders / "expected.safetensors");
+  const TensorMap expected = read_tensors(kCoders / "values.safetensors");
   const TensorMap inputs{{"input_ids", expected.at("ids")}};
   const NoGradients guard;
   EXPECT_LT(largest_difference(model->forward(inputs).at("logits").to_vector<float>(),

@@ -170,6 +170,28 @@ TEST(TokenizerJson, RolesComeFromTheMapUnlessTheConfigurationHasTheTokens) {
   EXPECT_EQ(tokenizer->eos_id(), std::nullopt);
 }
 
+// What a user writes is never read as an added token; the template's own tokens are.
+TEST(TokenizerJson, ReadsNoAddedTokensInDataOfChats) {
+  const TemporaryFolder directory;
+  spill(directory / "tokenizer.json", R"({"normalizer": {"type": "Lowercase"},
+      "pre_tokenizer": {"type": "FixedLength", "length": 1},
+      "added_tokens": [{"id": 5, "content": "<a>", "special": true, "normalized": false},
+                       {"id": 6, "content": "<b>", "special": false, "normalized": true},
+                       {"id": 7, "content": "<a", "special": true, "normalized": false, "rstrip": true}],
+      "model": {"type": "WordLevel", "unk_token": "u", "vocab": {"u": 0, "<": 1, ">": 2, "a": 3, "b": 4}}})");
+  const auto tokenizer = load_tokenizer(directory);
+  const auto ids = [&](std::string_view text, std::vector<TextSpan> data) {
+    return tokenizer->encode_chat(text, data).ids;
+  };
+  EXPECT_EQ(ids("<a><B>", {}), (Ids{5, 6}));
+  EXPECT_EQ(ids("<a><B>", {}), tokenizer->encode("<a><B>", false).ids);
+  EXPECT_EQ(ids("<a><B>", {{0, 6}}), (Ids{1, 3, 2, 1, 4, 2}));
+  EXPECT_EQ(ids("<a><a><b><b>", {{3, 9}}), (Ids{5, 1, 3, 2, 1, 4, 2, 6}));
+  EXPECT_EQ(ids("<a><b>", {{1, 2}, {4, 5}}), (Ids{1, 3, 2, 1, 4, 2}));  // a token of which a part is data
+  EXPECT_EQ(ids("b<a>b", {{0, 1}, {4, 5}}), (Ids{4, 5, 4}));
+  EXPECT_ERROR(tokenizer->encode_chat("\xFF", {}), "encode_chat: expected UTF-8");
+}
+
 // A damaged file is rejected, or loads and does not crash.
 TEST(TokenizerJson, SurvivesDamage) {
   const Json cases = read_json<Json>(tokenizer_fixtures() / "whole.json")["cases"];

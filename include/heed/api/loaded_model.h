@@ -134,8 +134,8 @@ class LoadedModel {
   void set_languages(std::optional<std::string> source, std::optional<std::string> target);
 
   /// Continues a prompt. Returns the new text, which often begins with a space. A model for chats reads a
-  /// conversation as one prompt, in the form of its template, which the caller writes: heed applies no chat
-  /// templates yet.
+  /// conversation as one prompt, in the form of its template, which the caller renders
+  /// (heed/chat/chat_template.h).
   std::string generate(const std::string& prompt, const GenerateOptions& options = {}) const;
   /// Prompts with every option: complete() (heed/generate/complete.h). The settings are options.generation,
   /// not those of this object: begin with `options.generation = model.generation()`.

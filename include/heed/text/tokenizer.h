@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "heed/export.h"
+#include "heed/text/unicode.h"
 
 namespace HEED_API heed {
 
@@ -99,6 +100,11 @@ class Tokenizer {
   Encoding encode(std::string_view text, bool add_special_tokens = true) const;
   /// The same for the target side of a sequence-to-sequence model, if that differs.
   Encoding encode_target(std::string_view text, bool add_special_tokens = true) const;
+  /// The same for a text, in UTF-8, of which some spans are data of users (RenderedChat::data of
+  /// heed/chat/chat_template.h): an added token is read only outside of them, so that none that a user writes
+  /// is special. `data` is ascending. Throws Error if the text is not UTF-8 or the tokenizer is Marian's.
+  Encoding encode_chat(std::string_view text, std::span<const TextSpan> data,
+                       bool add_special_tokens = false) const;
   /// Encodes two texts as one input, for example a question and its context.
   Encoding encode_pair(std::string_view first, std::string_view second, bool add_special_tokens = true) const;
   /// Encodes one text or a pair as encodings of at most `truncation.max_length` tokens: the truncated text
@@ -167,6 +173,9 @@ class Tokenizer {
   /// Tokenizes valid UTF-8 text without special tokens. Type ids, masks and sequence ids may be left empty.
   virtual Encoding tokenize(std::string_view text) const = 0;
   virtual Encoding tokenize_target(std::string_view text) const { return tokenize(text); }
+  /// Tokenizes a text whose spans of `data` contain no added tokens. Throws Error if the kind of tokenizer
+  /// cannot tell them.
+  virtual Encoding tokenize_chat(std::string_view text, std::span<const TextSpan> data) const;
   /// Returns at least the first `count` tokens of `text`, or all if there are fewer; they equal those of
   /// tokenize().
   virtual Encoding tokenize_prefix(std::string_view text, std::int64_t count) const {

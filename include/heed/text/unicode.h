@@ -31,6 +31,13 @@ std::string lower_case(std::string_view text);
 /// Returns `text` without the white space (and the separators U+001C to U+001F) at its ends.
 std::string_view strip(std::string_view text);
 
+/// The bytes begin .. end - 1 of a text. Both are at borders of characters.
+struct TextSpan {
+  std::size_t begin = 0;
+  std::size_t end = 0;
+  bool operator==(const TextSpan&) const = default;
+};
+
 /// Maps byte offsets of a text to character offsets. `text` must be valid UTF-8; it need not outlive the map.
 /// Threads: several may use one object at once.
 class CharacterOffsets {

@@ -22,7 +22,12 @@ function drawHead() {
   const head = headNow(), now = changeOf(head), token = watched(results[0].answer);
   $("head-title").textContent = head ? nameOf(head).replace(/^./, c => c.toUpperCase()) : "Choose a single head to change it";
   for (const id of ["ablate", "patch", "factor", "without"]) $(id).disabled = !head;
-  $("without").disabled = !head || !token;
+  $("without").disabled = !head || !token || !canAsk("/api/ablation", { ...effects.request(), kind: head.kind, layer: head.layer });
+  if (recording && head) {
+    const others = ask.changes.filter(one => !sameHead(one, head));
+    $("ablate").disabled = !canRun({ changes: now && now.factor === 0 ? others : [...others, { ...head, factor: 0 }] });
+    $("patch").disabled = $("factor").disabled = true;
+  }
   $("ablate").setAttribute("aria-pressed", !!now && now.factor === 0);
   $("patch").setAttribute("aria-pressed", !!now && !!now.patch);
   const factor = now && now.factor !== undefined ? now.factor : 1;
@@ -128,7 +133,7 @@ function goTo(head) {
 function drawEffects() {
   const token = watched(results[0].answer), box = $("effects"), { found } = effects;
   $("try-all").textContent = token ? "Every head's effect on “" + token.token + "”" : "Every head's effect";
-  $("try-all").disabled = !token;
+  $("try-all").disabled = !token || !!recording && !allLayers().every(layer => canAsk("/api/ablation", { ...effects.request(), ...layer }));
   box.replaceChildren();
   if (!found.size) return;
   box.append(element("p", "Change of the logit without each head:", { class: "note" }));

@@ -14,6 +14,7 @@ async function answerOf(response) {
   return body;
 }
 async function post(path, body, signal) {
+  if (recording) return recording.answer(path, body);
   let response;
   try {
     response = await fetch(path, { method: "POST", headers: { "X-Heed-Token": token, "Content-Type": "application/json" }, body: JSON.stringify(body), signal });
@@ -24,6 +25,7 @@ async function post(path, body, signal) {
   return answerOf(response);
 }
 async function packOf(run, pack) {
+  if (recording) return recording.pack(run, pack);
   const response = await fetch("/api/pack?run=" + run + "&pack=" + pack, { headers: { "X-Heed-Token": token } });
   if (response.ok) return response.text();
   if (response.status === 404 && performance.now() - forgotten > 5000) {  // the server has forgotten the run
@@ -64,7 +66,7 @@ function missing() {
   if (takesFile()) return ask.file === null ? "Choose " + (what === "image" ? "an image." : "a sound.") : second && ask.other_file === null ? "Choose a second " + what + "." : "";
   return !ask.text && !ask.ids ? "Type a text." : second && !ask.other ? "Type a second text." : "";
 }
-const versusNames = () => [["", "nothing"], ["text", "a second " + inputOf(modelNow())]].concat(models.map((one, i) => ["model" + i, one.name]).filter((_, i) => models.length > 1 && i !== +ask.model && inputOf(models[i]) === inputOf(modelNow())), [["plain", "the same without changes"]]);
+const versusNames = () => [["", "nothing"], ["text", "a second " + inputOf(modelNow())]].concat(models.map((one, i) => ["model" + i, one.name]).filter((_, i) => models.length > 1 && i !== +ask.model && inputOf(models[i]) === inputOf(modelNow())), [["plain", "the same without changes"]]).filter(([value]) => !recording || value !== "text");
 function captions() {
   const count = ask.changes.length;
   if (ask.versus === "text") return ["First " + inputOf(modelNow()), "Second " + inputOf(modelNow())];
@@ -166,6 +168,7 @@ function showAnswers(answers, data) {
   document.body.classList.add("ready");
   const { image } = answer.data, kind = predictedKind(answer), tokens = kind ? kind.queries.length : 0, parts = image && (modelNow().input === "image" ? image.rows + " × " + image.columns + " patches, " : image.columns + " steps of time, ");
   $("status").textContent = (parts || tokens + (tokens === 1 ? " token, " : " tokens, ")) + answers.reduce((sum, one) => sum + one.milliseconds, 0) + " ms";
+  if (recording) $("status").textContent = $("status").textContent.replace(/, \d+ ms$/, "");
   drawAnswers();
   drawChanges();
   noteCounts();
@@ -252,7 +255,7 @@ function addressText() {
   return "#" + parts;
 }
 function writeAddress() {
-  history.replaceState(null, "", location.pathname + location.search + addressText());
+  history.replaceState(null, "", addressText());
   const about = takesFile() ? ask.file_name : ask.text;
   document.title = (about ? about.slice(0, 60) + " · " : "") + plainTitle;
 }
@@ -269,12 +272,13 @@ function readAddress() {
   ask = found;
   oldPosition = parts.has("position") ? +parts.get("position") : null;
   watchedId = parts.has("id") ? +parts.get("id") : null;
-  wantsAddress = parts.get("at") || "";
+  wantsAddress = parts.get("at") || (recording ? "///" + recording.view : "");
 }
 let oldPosition = null;  // the pinned token of an address of earlier pages
 
 /// Texts to begin with: those of the model's card, else some for its task.
 function examplesOf(about) {
+  if (recording) return recording.inputs(models.indexOf(about));
   if (about.examples && about.examples.length) return about.examples.map(text => ({ text }));
   const mask = about.mask_token;
   if (about.head === "masked_lm" && mask) return [{ text: "The cat sat on the " + mask + "." }, { text: "Paris is the " + mask + " of France." }, { text: "The " + mask + " was barking at the postman." }];
@@ -286,9 +290,9 @@ function examplesOf(about) {
   return [{ text: "The cat sat on the mat." }];
 }
 function drawExamples() {
-  const about = modelNow(), examples = about.input === "text" ? examplesOf(about) : [];
-  $("examples").replaceChildren(...(examples.length ? ["Try: "] : []), ...examples.map(example => {
-    const chip = element("button", example.text.replace(/\s+/g, " "), { type: "button", class: "plain", title: example.text });
+  const about = modelNow(), examples = about.input === "text" || recording ? examplesOf(about) : [];
+  $("examples").replaceChildren(...(examples.length ? [recording ? "Recorded: " : "Try: "] : []), ...examples.map(example => {
+    const chip = element("button", nameOfInput(example).replace(/\s+/g, " "), { type: "button", class: "plain", title: nameOfInput(example) });
     chip.onclick = () => { letGo(); watchedId = null; change({ ...nothing, model: ask.model, versus: ask.versus, other: ask.other, other_model: ask.other_model, changes: ask.changes, ...example }); syncForm(); run(); };
     return chip;
   }));
@@ -307,6 +311,7 @@ function syncForm() {
   $("other-box").hidden = about.input !== "text" || ask.versus !== "text" && !ask.other;
   syncFiles();
   if (drawExamples.of !== ask.model) { drawExamples.of = ask.model; drawExamples(); }
+  if (recording) for (const chip of $("examples").querySelectorAll("button")) chip.setAttribute("aria-pressed", chip.title === nameOfInput(ask));
   const parts = Object.entries(about.layers).filter(([, count]) => count).map(([name, count]) => (about.kind === "encoder-decoder" || name === "text" ? name + ": " : "") + count + (count === 1 ? " layer of " : " layers of ") + about.heads[name] + " heads");
   $("about-model").textContent = [taskNames[about.takes_labels ? "towers" : about.head || (about.kind === "decoder" ? "causal_lm" : "encoder_decoder")], about.family, ...parts].join(" · ");
 }
@@ -331,10 +336,10 @@ function listen() {
     else if (ask.versus === "text" && !ask.other) $("other").focus();
     run();
   };
-  listenToFiles();
+  if (!Recording.isHere()) listenToFiles();
   $("undo").onclick = () => goBack(past, future);
   $("redo").onclick = () => goBack(future, past);
-  $("link").onclick = async () => { await navigator.clipboard.writeText(location.origin + location.pathname + addressText()); $("status").textContent = "copied"; };
+  $("link").onclick = async () => { await navigator.clipboard.writeText(location.href.replace(/[?#].*$/s, "") + addressText()); $("status").textContent = "copied"; };
   $("continue").onclick = () => { if (going) going = false; else goOn(Math.max(1, Math.min(200, +$("count").value || 1))); };
   $("ablate").onclick = () => { const head = headNow(), now = changeOf(head); setChange(head, now && now.factor === 0 ? null : { factor: 0 }); };
   $("factor").oninput = () => setChange(headNow(), +$("factor").value === 1 ? null : { factor: +$("factor").value }, "factor");
@@ -365,12 +370,14 @@ const viewer = new Viewer({
 
 async function start() {
   try {
-    models = (await answerOf(await fetch("/api/models", { headers: { "X-Heed-Token": token } }))).models;
+    if (Recording.isHere()) recording = await Recording.ofPage();
+    models = recording ? recording.models : (await answerOf(await fetch("/api/models", { headers: { "X-Heed-Token": token } }))).models;
   } catch (error) { complain(error.message); return; }
   fill($("model"), models.map((one, i) => [i, one.name]));
   $("model-box").hidden = models.length < 2;
   if (models.length === 1) plainTitle = models[0].name + " · heed explore";
   document.querySelector("h1").textContent = models.length === 1 ? models[0].name : "heed explore";
+  if (recording) openRecording();
   readAddress();
   drawHistory();
   syncForm();

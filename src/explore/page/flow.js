@@ -33,6 +33,7 @@ class FlowView extends Look {
     const stack = FlowView.stackOf(this.panel.data, now.kind);
     if (!stack) { this.refuse("This model has no layers of self-attention, whose parts add to a stream."); return; }
     const position = now.query(stack), asked = { ...now.request, stack: stack.kind, position }, place = JSON.stringify(asked);
+    this.plain = { ...asked };
     if (this.id !== null && this.idOf === place) asked.id = this.id;
     const flow = await this.ask("/api/flow", asked);
     if (!current()) return;
@@ -219,6 +220,7 @@ class FlowView extends Look {
     for (const one of shown) {
       const p = drawn ? drawn[one.id] : one.probability, row = element("tr", null, p === 0 ? { class: "dropped" } : {}), cell = element("td", null, { class: "look-bars" });
       const choose = element("button", one.token, { class: "quiet", "aria-pressed": one.id === flow.id, title: "the logit that effects are on" });
+      choose.disabled = !canAsk("/api/flow", { ...this.plain, id: one.id });
       choose.onclick = () => { this.id = one.id; if (flow.has_effects) this.measure = "effect"; this.draw(); };
       cell.append(bar(p || 0, 1, false));
       const name = element("td", null);

@@ -128,7 +128,7 @@ function drawPredictions(all) {
   $("predictions").replaceChildren(...parts);
   $("predictions").style.minHeight = isStepwise() && viewer.wide ? "310px" : "";  // what is below stays where it is
   if (radio) { const on = $("predictions").querySelector("input:checked"); if (on) on.focus(); }
-  $("continue-box").hidden = !isStepwise() || !all[0].answer.predictions.length;
+  $("continue-box").hidden = !isStepwise() || !all[0].answer.predictions.length || !canContinue(all[0].answer);
 }
 function candidateTable(title, prediction, index) {
   const changed = prediction.candidates.some(one => one.change !== undefined), table = element("table", null, { class: (modelNow().takes_labels ? "own-labels " : "") + (changed ? "changed" : "") }), top = element("thead", null), head = element("tr", null), body = element("tbody", null);
@@ -144,7 +144,7 @@ function candidateTable(title, prediction, index) {
       radio.onchange = () => { watchedId = one.id; drawAnswers(); writeAddress(); if (modelNow().takes_labels) run(); };
       name.append(radio);
     }
-    const takes = !index && (isStepwise() || modelNow().head === "masked_lm");
+    const takes = !index && (isStepwise() ? canRun(idsWith(results[0].answer, prediction.position, one.id)) : modelNow().head === "masked_lm" && !recording);
     const token = element(takes ? "button" : "span", one.token + (isSpan(prediction) ? " (" + one.id + ")" : ""), takes ? { type: "button", "aria-label": (isStepwise() ? "append " : "fill in ") + one.token } : {});
     if (takes) token.onclick = () => take(prediction, one);
     name.append(token);
@@ -189,6 +189,10 @@ function fillMask(prediction, token) {
   change({ ...edit, ids: null });
   syncForm();
   run();
+}
+function canContinue(answer) {
+  const last = answer.predictions[answer.predictions.length - 1];
+  return canRun(idsWith(answer, last.position, last.candidates[0].id));
 }
 /// Appends the most probable token, `count` times, and shows the result once; a new request, or `going` false, ends it.
 let going = false;

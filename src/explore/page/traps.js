@@ -10,7 +10,7 @@ const trapTexts = {
 /// A map with its tokens, as large as `room` allows.
 function heatMap(canvas, { queries, keys }, values, full, room) {
   const size = 11, left = Math.min(110, widest(queries, size, 110)) + 8, wide = Math.min(90, widest(keys, size, 90)), above = wide * 0.87 + 10;
-  const cell = Math.max(3, Math.min(30, (room - left - wide * 0.5) / keys.length, 460 / queries.length)), every = Math.ceil(12 / cell), small = document.createElement("canvas");
+  const cell = Math.max(3, Math.min(30, (room - left - wide * 0.5 - 8) / keys.length, 460 / queries.length)), every = Math.ceil(12 / cell), small = document.createElement("canvas");
   const context = sized(canvas, left + keys.length * cell + Math.max(4, wide * 0.5 + 8 - cell / 2), above + queries.length * cell + 2);
   paint(small, values, queries.length, keys.length, full, Infinity, viewer.shades);
   context.imageSmoothingEnabled = false;
@@ -64,7 +64,11 @@ class TrapsView extends Look {
       const words = [...tokens.keys()].filter(i => !special.test(tokens[i])).sort((a, b) => tokens[b].length - tokens[a].length || a - b);
       this.places = [words[0] || 0, words.find(i => tokens[i] !== tokens[words[0]]) ?? Math.min(1, tokens.length - 1)];
     }
-    this.pickers.forEach((picker, at) => option(picker, tokens.map((token, i) => [i, token + " (" + i + ")"]), this.places[at]));
+    if (recording) {
+      const { changes, ...plain } = now.request;
+      this.places = recording.exchange(plain) || this.places;
+    }
+    this.pickers.forEach((picker, at) => { picker.disabled = !!recording; option(picker, tokens.map((token, i) => [i, token + " (" + i + ")"]), this.places[at]); });
   }
   async show(now, current) {
     this.choosePlaces(now);

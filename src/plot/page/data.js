@@ -108,8 +108,7 @@ class AttentionData {
 
   /// Decodes numbers of `bits` bits: shares of the block's largest, from 0, or where it has signs, from -1.
   async unpack(block, bits) {
-    const stream = new Blob([bytesOf(await this.pack(block.pack))]).stream().pipeThrough(new DecompressionStream("deflate"));
-    const codes = new Uint8Array(await new Response(stream).arrayBuffer());
+    const codes = await inflated(await this.pack(block.pack));
     const count = bits > 8 ? codes.length / 2 : codes.length, levels = 2 ** bits - 1, values = new Float32Array(count);
     const factor = block.largest / (block.signed ? (levels - 1) / 2 : levels), zero = block.signed ? (levels - 1) / 2 : 0;
     for (let i = 0; i < count; ++i) values[i] = ((bits > 8 ? codes[i] * 256 + codes[count + i] : codes[i]) - zero) * factor;

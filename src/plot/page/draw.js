@@ -5,6 +5,8 @@ const dark = window.matchMedia("(prefers-color-scheme: dark)");
 /// Whether the page is dark; on paper it is not (class `light`).
 const isDark = () => dark.matches && !document.documentElement.classList.contains("light");
 const bytesOf = text => Uint8Array.from(atob(text), c => c.charCodeAt(0));
+/// The bytes of a zlib stream in base64.
+const inflated = async text => new Uint8Array(await new Response(new Blob([bytesOf(text)]).stream().pipeThrough(new DecompressionStream("deflate"))).arrayBuffer());
 const styles = new Map();
 function style(name) {
   if (!styles.has(name)) styles.set(name, getComputedStyle(document.documentElement).getPropertyValue(name).trim());

@@ -1,0 +1,120 @@
+// Renderer: runs the syntax tree of a template.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "chat/syntax.h"
+#include "chat/value.h"
+
+namespace heed::chat {
+
+/// Variables by name; those of the parent are visible too. Names outlive it.
+struct Scope {
+  explicit Scope(std::shared_ptr<Scope> parent_scope) : parent(std::move(parent_scope)) {}
+  void set(std::string_view name, Value value);
+  const Value* find(std::string_view name) const;
+
+  std::shared_ptr<Scope> parent;
+  std::vector<std::pair<std::string_view, Value>> variables;
+};
+
+class Renderer {
+ public:
+  /// `name` begins messages; `now` is in seconds since 1970.
+  Renderer(const std::string& name, const ChatLimits& limits, std::int64_t now);
+  ~Renderer();
+
+  /// Adds a variable. Throws Error if rendering it would break a limit.
+  void set(std::string_view name, Value value) { variables_->set(name, std::move(value)); }
+  /// Runs a template. Throws Error that names template and line.
+  MarkedText run(const std::vector<Statement>& body);
+
+  Budget& budget() { return budget_; }
+  std::int64_t now() const { return now_; }
+  Value text(MarkedText text) { return Value::text(std::move(text), &budget_); }
+  Value text(std::string text) { return Value::text(std::move(text), &budget_); }
+  Value list(Values values) { return Value::list(std::move(values), &budget_); }
+  /// A namespace, which may come to hold itself.
+  Value make_namespace(std::shared_ptr<Namespace> made);
+
+  /// What functions, methods and filters do to one another. All throw Fault.
+  Value filter(std::string_view name, const Value& input, const CallArguments& arguments);
+  bool test(std::string_view name, const Value& input, const CallArguments& arguments);
+  Value attribute(const Value& object, std::string_view name);
+  Value item(const Value& object, const Value& key);
+  Value call(const Value& callee, const CallArguments& arguments);
+  Value call_macro(const Statement& macro, const std::shared_ptr<Scope>& scope,
+                   const CallArguments& arguments);
+  /// Runs a loop over other elements, as `loop(...)` does.
+  Value call_loop(const Statement& loop, const std::shared_ptr<Scope>& scope, const Value& over, int depth);
+
+ private:
+  friend class Deeper;
+  enum class Flow { normal, stop, skip };
+  struct Buffer {
+    explicit Buffer(Budget* budget) : charge(budget, 0) {}
+    MarkedText text;
+    Charge charge;
+  };
+
+  Flow execute(const std::vector<Statement>& body);
+  Flow execute(const Statement& statement);
+  Flow choose(const Statement& statement);
+  Flow loop(const Statement& statement, const Value& over, std::shared_ptr<Scope> scope, int depth);
+  Values loop_elements(const Statement& statement, const Value& over, const std::shared_ptr<Scope>& scope);
+  Flow with(const Statement& statement);
+  void make_macro(const Statement& statement);
+  void call_block(const Statement& statement);
+  void generation(const Statement& statement);
+  void assign(const Expression& target, const Value& value);
+  void emit(const MarkedText& text);
+  Value macro_value(const Statement& statement);
+  /// Runs a body in a scope of its own, and returns what it prints.
+  Flow captured(const std::vector<Statement>& body, const std::shared_ptr<Scope>& scope, MarkedText& out);
+  Value filtered(MarkedText text, const std::vector<Expression>& filters);
+
+  Value evaluate(const Expression& expression);
+  Value evaluate_parts(const Expression& expression);
+  Value lookup(const std::string& name) const;
+  Value compare(const Expression& expression);
+  Value sliced(const Value& object, const Expression& slice);
+  Value choice(const Expression& expression);
+  Value dict(const Expression& expression);
+  Value concatenated(const Expression& expression);
+  CallArguments arguments(const Expression::Arguments& arguments);
+  Value missing(const Value& object, const Value& key);
+
+  // Values are charged to the budget until they are destroyed.
+  Budget budget_;
+  const std::string& name_;
+  std::int64_t now_;
+  int line_ = 1;
+  int depth_ = 0;
+  std::shared_ptr<Scope> variables_;
+  std::shared_ptr<Scope> scope_;
+  Buffer* out_ = nullptr;
+  // What can hold itself: it is emptied in the end.
+  std::vector<std::shared_ptr<Namespace>> namespaces_;
+  std::vector<std::shared_ptr<Scope>> captured_scopes_;
+  std::vector<std::unique_ptr<Charge>> charges_;
+};
+
+/// A level of running. Throws Fault if there are too many.
+class Deeper {
+ public:
+  explicit Deeper(Renderer& renderer);
+  ~Deeper() { --renderer_.depth_; }
+  Deeper(const Deeper&) = delete;
+  Deeper& operator=(const Deeper&) = delete;
+
+ private:
+  Renderer& renderer_;
+};
+
+}  // namespace heed::chat
