@@ -20,7 +20,7 @@ namespace {
 constexpr double kScreenInch = 96, kPrintInch = 300, kMostWidth = 20000;
 
 bool is_figure(const std::filesystem::path& file) {
-  return file.extension() == ".svg" || file.extension() == ".png";
+  return file.extension() == ".svg" || file.extension() == ".pdf" || file.extension() == ".png";
 }
 
 HeatTableStyle figure_style(const TableOutput& output) {
@@ -41,8 +41,10 @@ HeatTableStyle figure_style(const TableOutput& output) {
 std::string table_figure(HeatTable table, const TableOutput& output) {
   if (output.title) table.title = *output.title;
   if (output.no_title) table.title = table.subtitle = "";
-  return output.file.extension() == ".png" ? heat_table_png(table, figure_style(output))
-                                           : heat_table_svg(table, figure_style(output));
+  const auto draw = output.file.extension() == ".png"   ? heat_table_png
+                    : output.file.extension() == ".pdf" ? heat_table_pdf
+                                                        : heat_table_svg;
+  return draw(table, figure_style(output));
 }
 
 }  // namespace
@@ -223,7 +225,7 @@ void check_table_output(const TableOutput& output, const std::vector<std::string
                        : !output.width.empty() ? "--width"
                                                : nullptr;
   if (option != nullptr && !is_figure(output.file))
-    throw UsageError(std::string(option) + ": expected with --output FILE.svg or FILE.png");
+    throw UsageError(std::string(option) + ": expected with --output FILE.svg, FILE.pdf or FILE.png");
   figure_style(output);
 }
 

@@ -88,9 +88,9 @@ struct TableOutput {
 /// Adds --output, which is what `description` says, --title, --no-title and --width.
 void add_table_output(CLI::App& command, TableOutput& output, const char* description);
 /// What most analyses write: figures, and the numbers of tables.
-inline const std::vector<std::string> kTableEndings{".svg", ".png", ".csv", ".npz"};
+inline const std::vector<std::string> kTableEndings{".svg", ".pdf", ".png", ".csv", ".npz"};
 inline constexpr const char* kTableOutput =
-    "Write a figure (.svg, .png), or the numbers of the table (.csv, NumPy's .npz)";
+    "Write a figure (.svg, .pdf, .png), or the numbers of the table (.csv, NumPy's .npz)";
 /// Throws UsageError for a file with another ending, for the options of a figure without one, and for another
 /// width.
 void check_table_output(const TableOutput& output, const std::vector<std::string>& endings = kTableEndings);

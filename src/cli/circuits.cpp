@@ -208,7 +208,7 @@ std::string circuits_csv(const Circuits& circuits) {
 }
 
 void run(const CircuitsArguments& a, const Globals& globals) {
-  check_table_output(a.output, {".svg", ".png", ".csv"});
+  check_table_output(a.output, {".svg", ".pdf", ".png", ".csv"});
   CircuitOptions options{.compositions = !a.no_compositions};
   if (!a.head.empty()) {
     const LayerPart head = parse_head(a.head, "--head");
@@ -273,7 +273,8 @@ void add_circuits(CLI::App& app, const Globals& globals) {
       ->capture_default_str()
       ->type_name("N")
       ->group("Output");
-  add_table_output(*command, a->output, "Write a figure (.svg, .png), or the table of the heads (.csv)");
+  add_table_output(*command, a->output,
+                   "Write a figure (.svg, .pdf, .png), or the table of the heads (.csv)");
   command->footer(
       "Examples:\n"
       "  heed circuits --model gpt2\n"

@@ -121,7 +121,7 @@ void show_tokens(const Reading& r) {
                   .columns = {},
                   .cells = {}};
   const float most = values.empty() ? 0 : *std::max_element(values.begin(), values.end());
-  table.full_shade = fmt::format("{:.2f}", most);
+  table.full_shade = fmt::format("{:.2g}", most);
   JsonWriter json;
   json.begin_object()
       .field("reads", r.sites.reads)
@@ -335,7 +335,7 @@ void show_scaled(const Reading& r, const std::map<std::int64_t, double>& factors
 }
 
 void run(const FeaturesArguments& a, const Globals& globals) {
-  check_table_output(a.output, {".svg", ".png"});
+  check_table_output(a.output, {".svg", ".pdf", ".png"});
   const std::map<std::int64_t, double> factors = factors_of(a.scale);
   if (a.feature && !factors.empty()) throw UsageError("--feature: expected without --scale");
   if (!a.texts.empty() && !a.feature) throw UsageError("--texts: missing --feature");
@@ -404,7 +404,7 @@ void add_features(CLI::App& app, const Globals& globals) {
       ->capture_default_str()
       ->type_name("N")
       ->group("Output");
-  add_table_output(*command, a->output, "Write a figure (.svg, .png)");
+  add_table_output(*command, a->output, "Write a figure (.svg, .pdf, .png)");
   command->footer(
       "Examples:\n"
       "  heed features \"The cat sat on the mat.\" --model gpt2 --sae gpt2-sae/blocks.8.hook_resid_pre\n"

@@ -125,7 +125,7 @@ HeatTable attribution_table(const MeanAttribution& found, const std::string& tit
   }
   table.legend = fmt::format("logit {:.3f} = the sum of the table, {}", attribution.logit, table.legend);
   table.shade_legend = "what a part adds to the logit";
-  table.full_shade = fmt::format("{:.2f}", largest);
+  table.full_shade = fmt::format("{:.2g}", largest);
   table.cells.assign(table.rows.size(), std::vector<HeatCell>(table.columns.size()));
   for (std::size_t i = 0; i < attribution.parts.size(); ++i) {
     const LogitPart& part = attribution.parts[i];

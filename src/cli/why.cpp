@@ -224,7 +224,7 @@ HeatTable figure_of(const Explained& e, const std::string& title) {
       if (row.size() == 1 && column.size() == 1) most = std::max(most, std::abs(sum));
     }
   }
-  table.full_shade = fmt::format("{:.2f}", most);
+  table.full_shade = fmt::format("{:.2g}", most);
   const auto cell = [&](double x, const std::string& row, const std::string& column, bool pair = false) {
     return HeatCell{signed_number(x, 2), pair && most > 0 ? x / most : 0,
                     fmt::format("{} × {}: {}", row, column, signed_number(x, 4)), x};

@@ -1,4 +1,5 @@
-// What a figure of attention, or a table, is drawn on: SVG (svg_canvas.h) or pixels (pixel_canvas.h). Lengths
+// What a figure of attention, or a table, is drawn on: SVG (svg_canvas.h), PDF (pdf_canvas.h) or
+// pixels (pixel_canvas.h). Lengths
 // are in units, which are pixels unless the canvas is scaled; a text's place is that of its baseline.
 #pragma once
 

@@ -11,7 +11,7 @@
 namespace heed::plot {
 namespace {
 
-constexpr double kTitleLine = 20, kLegendLine = 18, kLegendBar = 160;
+constexpr double kTitleLine = 20, kSubtitleLine = 16, kLegendLine = 18, kLegendBar = 160;
 constexpr std::size_t kMostLines = 4;
 constexpr TextStyle kTitle{16, 9.5, Ink::dark, Anchor::start, true};
 constexpr TextStyle kSectionLine{13, 7.3};
@@ -88,7 +88,10 @@ Figure::Figure(const AttentionPicture& picture, const std::vector<Section>& sect
   }
   for (const MeasureScale& scale : scales_) width_ = std::max(width_, legend_width(scale, canvas));
   title_ = lines_of(picture.title, width_ - 2 * kFigureMargin, kTitle, canvas);
-  if (!title_.empty()) height_ += 14 + kTitleLine * static_cast<double>(title_.size());
+  subtitle_ = lines_of(picture.model.name, width_ - 2 * kFigureMargin, kSmall, canvas);
+  height_ +=
+      kTitleLine * static_cast<double>(title_.size()) + kSubtitleLine * static_cast<double>(subtitle_.size());
+  if (!title_.empty() || !subtitle_.empty()) height_ += 14;
   height_ += 12 + kLegendLine * static_cast<double>(scales_.size() + 1) + kFigureMargin / 2;
   width_ = std::ceil(width_);
   height_ = std::ceil(height_);
@@ -101,7 +104,11 @@ void Figure::draw(Canvas& canvas) const {
     canvas.text({kFigureMargin, y + 14, line}, kTitle);
     y += kTitleLine;
   }
-  if (!title_.empty()) y += 14;
+  for (const std::string& line : subtitle_) {
+    canvas.text({kFigureMargin, y + 11, line}, kSmall);
+    y += kSubtitleLine;
+  }
+  if (!title_.empty() || !subtitle_.empty()) y += 14;
   for (const Section& section : sections_) {
     draw_section(section, y, canvas);
     y += section.height();

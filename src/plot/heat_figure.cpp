@@ -11,6 +11,7 @@
 #include "plot/figure.h"
 #include "plot/labels.h"
 #include "plot/panels.h"
+#include "plot/pdf_canvas.h"
 #include "plot/pixel_canvas.h"
 #include "plot/svg_canvas.h"
 
@@ -239,6 +240,12 @@ std::string heat_table_svg(const HeatTable& table, const HeatTableStyle& style) 
   return canvas.finish();
 }
 
+std::string heat_table_pdf(const HeatTable& table, const HeatTableStyle& style) {
+  plot::PdfCanvas canvas(style.width, Palette::blue);
+  plot::HeatFigure(table, style.width, canvas).draw(canvas);
+  return canvas.finish();
+}
+
 std::string heat_table_png(const HeatTable& table, const HeatTableStyle& style) {
   plot::PixelCanvas canvas(Palette::blue);
   const plot::HeatFigure figure(table, style.width, canvas);
@@ -251,7 +258,8 @@ std::string heat_table_png(const HeatTable& table, const HeatTableStyle& style) 
                     plot::kMostPixels, width, height));
   canvas.set_scale(scale);
   figure.draw(canvas);
-  return encode_png(canvas.width(), canvas.height(), canvas.rgb());
+  return encode_png(canvas.width(), canvas.height(), canvas.rgb(),
+                    style.width > 0 ? 96 * style.resolution : 0);
 }
 
 }  // namespace heed

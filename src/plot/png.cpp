@@ -1,6 +1,7 @@
 // The PNG figure.
 #include <fmt/format.h>
 #include <png.h>
+#include <zlib.h>
 
 #include <cmath>
 #include <cstdint>
@@ -25,6 +26,23 @@ using plot::PixelCanvas;
 using plot::Section;
 
 constexpr double kManyPixels = 1e7;  // from here on, speed counts more than the size of the file
+
+constexpr std::size_t kFirstChunks = 8 + 25;  // the signature and IHDR
+
+std::string big_endian(std::uint32_t number) {
+  std::string bytes;
+  for (int shift = 24; shift >= 0; shift -= 8) bytes += static_cast<char>(number >> shift & 0xff);
+  return bytes;
+}
+
+/// The chunk pHYs, which libpng's simplified interface does not write.
+std::string resolution_chunk(double per_inch) {
+  const auto per_metre = static_cast<std::uint32_t>(std::lround(per_inch / 0.0254));
+  const std::string content = "pHYs" + big_endian(per_metre) + big_endian(per_metre) + '\1';
+  const auto checksum =
+      crc32(0, reinterpret_cast<const Bytef*>(content.data()), static_cast<uInt>(content.size()));
+  return big_endian(9) + content + big_endian(static_cast<std::uint32_t>(checksum));
+}
 
 /// Makes cells smaller until the sections fit in the width.
 void fit_width(std::vector<Section>& sections, double width, const PixelCanvas& canvas) {
@@ -66,7 +84,8 @@ double fill_width(const AttentionPicture& picture, std::vector<Section>& section
 
 }  // namespace
 
-std::string encode_png(std::int64_t width, std::int64_t height, const std::vector<std::uint8_t>& rgb) {
+std::string encode_png(std::int64_t width, std::int64_t height, const std::vector<std::uint8_t>& rgb,
+                       double per_inch) {
   png_image png{};
   png.version = PNG_IMAGE_VERSION;
   png.width = static_cast<png_uint_32>(width);
@@ -81,7 +100,9 @@ std::string encode_png(std::int64_t width, std::int64_t height, const std::vecto
   const bool closed = std::fclose(memory) == 0;
   const std::unique_ptr<char, decltype(&std::free)> owner(bytes, &std::free);
   if (!written || !closed) throw Error(std::string("PNG: cannot be written: ") + png.message);
-  return std::string(bytes, size);
+  std::string file(bytes, size);
+  if (per_inch > 0) file.insert(kFirstChunks, resolution_chunk(per_inch));
+  return file;
 }
 
 std::string attention_png(const AttentionPicture& picture, const FigureStyle& style) {

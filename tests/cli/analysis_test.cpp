@@ -209,10 +209,10 @@ TEST(Lens, ShowsEveryLayerAndPosition) {
 TEST(Lens, RefusesWhatDoesNotFit) {
   const std::vector<std::pair<Words, std::string>> wrong{
       {with_tiny({"lens", "a"}, {}), "--target: missing"},
-      {with_tiny({"lens", "a"}, {"--target", "a", "--output", "x.pdf"}),
-       "--output: expected a file ending in .svg, .png, .csv or .npz, got x.pdf"},
+      {with_tiny({"lens", "a"}, {"--target", "a", "--output", "x.gif"}),
+       "--output: expected a file ending in .svg, .pdf, .png, .csv or .npz, got x.gif"},
       {with_tiny({"lens", "a"}, {"--target", "a", "--output", "x.csv", "--width", "9"}),
-       "--width: expected with --output FILE.svg or FILE.png"},
+       "--width: expected with --output FILE.svg, FILE.pdf or FILE.png"},
       {with_tiny({"lens", "a"}, {"--target", "a", "--output", "x.svg", "--width", "9cm"}),
        "--width: expected a width of 1 to 20000 pixels, such as 85mm or 640, got 9cm"},
       {with_tiny({"lens", "a"}, {"--target", "a", "--position", "1"}), "--position: missing --token"},

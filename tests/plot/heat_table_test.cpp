@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "plot/color.h"
+#include "plot/decoded_png.h"
 #include "reference/error.h"
 
 namespace heed {
@@ -66,17 +68,6 @@ TEST(HeatTable, NumbersAsCsvAndNpz) {
   EXPECT_THAT(npz, testing::HasSubstr("'descr': '<U4', 'fortran_order': False, 'shape': (2,)"));
 }
 
-// Width and height, from the header of a PNG file.
-std::vector<std::int64_t> png_size(const std::string& png) {
-  std::vector<std::int64_t> size;
-  for (const std::size_t at : {16u, 20u}) {
-    std::int64_t number = 0;
-    for (std::size_t i = 0; i < 4; ++i) number = number * 256 + static_cast<unsigned char>(png[at + i]);
-    size.push_back(number);
-  }
-  return size;
-}
-
 HeatTable wide_table(std::size_t columns) {
   HeatTable table{.title = "Wide",
                   .rows_title = "row",
@@ -93,7 +84,15 @@ TEST(HeatTable, PngHasTheColorsOfSvg) {
   EXPECT_THAT(png, testing::StartsWith("\x89PNG"));
   const std::string svg = heat_table_svg(table);
   EXPECT_THAT(svg, testing::StartsWith("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"300\""));
-  EXPECT_EQ(png_size(png)[0], 600);  // two pixels for each
+  const Pixels pixels = decode_png(png);
+  EXPECT_EQ(pixels.width, 600);  // two pixels for each
+  const plot::Rgb color = plot::shade(0.25, Palette::blue);
+  EXPECT_THAT(svg, testing::HasSubstr("fill=\"" + plot::hex(color) + "\""));
+  std::int64_t filled = 0;
+  for (std::int64_t y = 0; y < pixels.height; ++y)
+    for (std::int64_t x = 0; x < pixels.width; ++x) filled += pixels.at(x, y) == color ? 1 : 0;
+  EXPECT_GT(filled, 4 * 20 * 20) << "four cells, but for their text";
+  EXPECT_THAT(png, testing::Not(testing::HasSubstr("pHYs")));
 }
 
 TEST(HeatTable, WidthIsThatAskedFor) {
@@ -101,8 +100,10 @@ TEST(HeatTable, WidthIsThatAskedFor) {
   for (const std::size_t columns : {3u, 10u}) {
     EXPECT_THAT(heat_table_svg(wide_table(columns), {.width = column}),
                 testing::HasSubstr("width=\"321.26\""));
-    EXPECT_EQ(png_size(heat_table_png(wide_table(columns), {.width = column, .resolution = 300.0 / 96}))[0],
-              1004);
+    const std::string png = heat_table_png(wide_table(columns), {.width = column, .resolution = 300.0 / 96});
+    EXPECT_EQ(decode_png(png).width, 1004);
+    EXPECT_EQ(png.find(std::string("pHYs\x00\x00\x2e\x23\x00\x00\x2e\x23\x01", 13)),
+              37u);  // 11811 to the metre
   }
   EXPECT_ERROR(heat_table_svg(wide_table(40), {.width = column}), "for text of 5 points, got 85 mm");
   EXPECT_ERROR(heat_table_png(wide_table(40), {.width = column}), "for text of 5 points, got 85 mm");

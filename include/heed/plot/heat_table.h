@@ -1,5 +1,5 @@
-// A table of shaded cells: of an analysis, as text for the terminal, as an SVG or PNG figure, and as
-// numbers in CSV and NPZ.
+// A table of shaded cells: of an analysis, as text for the terminal, as an SVG, PDF or PNG figure, and
+// as numbers in CSV and NPZ.
 #pragma once
 
 #include <optional>
@@ -42,8 +42,11 @@ struct HeatTableStyle {
 /// there are more than 100,000 cells, or no cell.
 std::string heat_table_svg(const HeatTable& table, const HeatTableStyle& style = {});
 
-/// The same as PNG, without tooltips. Also throws Error if there were more than 100 million pixels, or if the
-/// system has no font.
+/// The same as one page of PDF, without tooltips. Also throws Error if the system has no font.
+std::string heat_table_pdf(const HeatTable& table, const HeatTableStyle& style = {});
+
+/// The same as PNG, without tooltips, which says how many of its pixels are an inch if `width` is given. Also
+/// throws Error if there were more than 100 million pixels, or if the system has no font.
 std::string heat_table_png(const HeatTable& table, const HeatTableStyle& style = {});
 
 /// The numbers of a table, a line for each: row, column, value and standard error, under a header with the
