@@ -38,6 +38,7 @@ packages=(
   libeigen3-dev
   libfreetype-dev
   libfontconfig-dev
+  libcairo2-dev
   libexpat1-dev
   fonts-dejavu-core
   zlib1g-dev

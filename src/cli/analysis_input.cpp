@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <charconv>
 
 #include "cli/terminal.h"
 #include "cli/text_tensors.h"
@@ -14,6 +15,39 @@
 #include "inspect/patch_grid.h"
 
 namespace heed::cli {
+namespace {
+
+constexpr double kScreenInch = 96, kPrintInch = 300, kMostWidth = 20000;
+
+bool is_figure(const std::filesystem::path& file) {
+  return file.extension() == ".svg" || file.extension() == ".pdf" || file.extension() == ".png";
+}
+
+HeatTableStyle figure_style(const TableOutput& output) {
+  if (output.width.empty()) return {};
+  double number = 0;
+  const char* end = output.width.data() + output.width.size();
+  const auto read = std::from_chars(output.width.data(), end, number);
+  const std::string unit(read.ptr, end);
+  const bool print = unit == "mm";
+  const double width = print ? number * kScreenInch / 25.4 : number;
+  if (read.ec != std::errc() || (!print && !unit.empty() && unit != "px") ||
+      !(width >= 1 && width <= kMostWidth))
+    throw UsageError("--width: expected a width of 1 to 20000 pixels, such as 85mm or 640, got " +
+                     output.width);
+  return {.width = width, .resolution = print ? kPrintInch / kScreenInch : 1};
+}
+
+std::string table_figure(HeatTable table, const TableOutput& output) {
+  if (output.title) table.title = *output.title;
+  if (output.no_title) table.title = table.subtitle = "";
+  const auto draw = output.file.extension() == ".png"   ? heat_table_png
+                    : output.file.extension() == ".pdf" ? heat_table_pdf
+                                                        : heat_table_svg;
+  return draw(table, figure_style(output));
+}
+
+}  // namespace
 
 const char* AnalyzedModel::reads() const {
   return !reads_files() ? "text" : model->input().is_image() ? "image" : "sound";
@@ -162,44 +196,59 @@ std::string part_label(const StreamPart& part) {
   return fmt::format("{} {}", sublayer, part.layer);
 }
 
-void check_svg_file(const std::filesystem::path& file) {
-  if (!file.empty() && file.extension() != ".svg")
-    throw UsageError("--output: expected a file ending in .svg, got " + file.string());
-}
-
-void check_table_file(const std::filesystem::path& file) {
-  const std::string ending = file.extension().string();
-  if (!file.empty() && ending != ".svg" && ending != ".csv" && ending != ".npz")
-    throw UsageError("--output: expected a file ending in .svg, .csv or .npz, got " + file.string());
-}
-
-void add_table_output(CLI::App& command, std::filesystem::path& file) {
+void add_table_output(CLI::App& command, TableOutput& output, const char* description) {
+  command.add_option("--output,-o", output.file, description)->type_name("FILE")->group("Output");
+  auto* title =
+      command.add_option("--title", output.title, "Title of the figure")->type_name("TEXT")->group("Output");
+  command.add_flag("--no-title", output.no_title, "Leave out the title of the figure, and what is under it")
+      ->excludes(title)
+      ->group("Output");
   command
-      .add_option("--output,-o", file, "Write a figure, or the numbers of the table, as .csv or NumPy's .npz")
-      ->type_name("FILE.svg|.csv|.npz")
+      .add_option(
+          "--width", output.width,
+          "Width of the figure: 85mm (a column; PNG has 300 pixels to the inch), or 640 pixels, 96 to the "
+          "inch (default: as wide as the table)")
+      ->type_name("N|Nmm")
       ->group("Output");
 }
 
+void check_table_output(const TableOutput& output, const std::vector<std::string>& endings) {
+  const std::string ending = output.file.extension().string();
+  if (!output.file.empty() && std::find(endings.begin(), endings.end(), ending) == endings.end()) {
+    std::string names;
+    for (std::size_t i = 0; i < endings.size(); ++i)
+      names += (i == 0 ? "" : i + 1 < endings.size() ? ", " : " or ") + endings[i];
+    throw UsageError("--output: expected a file ending in " + names + ", got " + output.file.string());
+  }
+  const char* option = output.title            ? "--title"
+                       : output.no_title       ? "--no-title"
+                       : !output.width.empty() ? "--width"
+                                               : nullptr;
+  if (option != nullptr && !is_figure(output.file))
+    throw UsageError(std::string(option) + ": expected with --output FILE.svg, FILE.pdf or FILE.png");
+  figure_style(output);
+}
+
 void show_tables(const std::vector<HeatTable>& tables, const HeatTable& figure, const std::string& json,
-                 const std::filesystem::path& file, const Globals& globals) {
-  if (!file.empty()) {
-    write_file(file, file.extension() == ".csv"   ? heat_table_csv(figure)
-                     : file.extension() == ".npz" ? heat_table_npz(figure)
-                                                  : heat_table_svg(figure));
-    if (!globals.quiet) print_stderr("wrote " + file.string());
+                 const TableOutput& output, const Globals& globals) {
+  if (!output.file.empty()) {
+    write_file(output.file, output.file.extension() == ".csv"   ? heat_table_csv(figure)
+                            : output.file.extension() == ".npz" ? heat_table_npz(figure)
+                                                                : table_figure(figure, output));
+    if (!globals.quiet) print_stderr("wrote " + output.file.string());
   }
   if (globals.json) {
     fmt::print("{}\n", json);
-  } else if (file.empty()) {
+  } else if (output.file.empty()) {
     for (std::size_t i = 0; i < tables.size(); ++i)
       fmt::print("{}{}", i > 0 ? "\n" : "", heat_table_text(tables[i], color_stdout()));
   }
   flush_results();
 }
 
-void show_table(const HeatTable& table, const std::string& json, const std::filesystem::path& file,
+void show_table(const HeatTable& table, const std::string& json, const TableOutput& output,
                 const Globals& globals) {
-  show_tables({table}, table, json, file, globals);
+  show_tables({table}, table, json, output, globals);
 }
 
 }  // namespace heed::cli

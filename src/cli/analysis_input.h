@@ -78,18 +78,28 @@ AttentionKind analyzed_kind(const std::string& kind, const Model& model, const c
 /// A part of the stream in a table: "head 5.1", "ff 3", "attn bias 3", "token".
 std::string part_label(const StreamPart& part);
 
-/// Throws UsageError unless the file is empty or ends in .svg.
-void check_svg_file(const std::filesystem::path& file);
-/// Throws UsageError unless the file is empty, a figure (.svg), or the numbers of a table (.csv, .npz).
-void check_table_file(const std::filesystem::path& file);
-/// Adds --output for them.
-void add_table_output(CLI::App& command, std::filesystem::path& file);
+/// The file that a table goes to, and how it looks there as a figure.
+struct TableOutput {
+  std::filesystem::path file = {};
+  std::optional<std::string> title = {};
+  bool no_title = false;
+  std::string width = {};  ///< 640, 640px or 85mm
+};
+/// Adds --output, which is what `description` says, --title, --no-title and --width.
+void add_table_output(CLI::App& command, TableOutput& output, const char* description);
+/// What most analyses write: figures, and the numbers of tables.
+inline const std::vector<std::string> kTableEndings{".svg", ".pdf", ".png", ".csv", ".npz"};
+inline constexpr const char* kTableOutput =
+    "Write a figure (.svg, .pdf, .png), or the numbers of the table (.csv, NumPy's .npz)";
+/// Throws UsageError for a file with another ending, for the options of a figure without one, and for another
+/// width.
+void check_table_output(const TableOutput& output, const std::vector<std::string>& endings = kTableEndings);
 /// Prints the tables, or `json` where that is asked for, and writes the figure or its numbers where there is
 /// a file.
 void show_tables(const std::vector<HeatTable>& tables, const HeatTable& figure, const std::string& json,
-                 const std::filesystem::path& file, const Globals& globals);
+                 const TableOutput& output, const Globals& globals);
 /// The same of a table that is its own figure.
-void show_table(const HeatTable& table, const std::string& json, const std::filesystem::path& file,
+void show_table(const HeatTable& table, const std::string& json, const TableOutput& output,
                 const Globals& globals);
 
 }  // namespace heed::cli

@@ -113,7 +113,9 @@ bool writes(const AttendArguments& arguments, const char* ending) {
 
 // Whether the maps are drawn once and for all: files of numbers and the page have whole maps.
 bool is_figure(const AttendArguments& arguments, const Globals& globals) {
-  return arguments.output.empty() ? !globals.json : writes(arguments, ".svg") || writes(arguments, ".png");
+  return arguments.output.empty()
+             ? !globals.json
+             : writes(arguments, ".svg") || writes(arguments, ".pdf") || writes(arguments, ".png");
 }
 
 // Whether the alignment heads of a model of speech are shown: by default, in figures and in the terminal.
@@ -210,7 +212,7 @@ AttentionPicture laid_out(AttentionPicture picture, const AttendArguments& argum
         std::string(arguments.patch.time
                         ? "--time: expected a recording (and --kind encoder of a model of speech)"
                         : "--patch: expected an image") +
-        ", in the terminal or in .svg or .png without --queries and --keys");
+        ", in the terminal or in .svg, .pdf or .png without --queries and --keys");
   return picture;
 }
 
@@ -499,19 +501,19 @@ void add_attend(CLI::App& app, const Globals& globals) {
       ->check(number_from_zero())
       ->type_name("SECONDS")
       ->group("Output");
-  command->add_option("--width", a->width, "Width of an SVG or PNG figure in pixels, 96 to the inch")
+  command->add_option("--width", a->width, "Width of an SVG, PDF or PNG figure in pixels, 96 to the inch")
       ->check(positive_number())
       ->type_name("N")
       ->group("Output");
-  accept_words(command->add_option("--palette", a->palette, "Colors of an SVG or PNG figure"),
+  accept_words(command->add_option("--palette", a->palette, "Colors of an SVG, PDF or PNG figure"),
                {"blue", "red", "grey"})
       ->capture_default_str()
       ->group("Output");
   command
-      ->add_option(
-          "--output,-o", a->output,
-          "Write .html, .svg, .png, .json or .npy instead of a heat map in the terminal; of several texts, "
-          "to FILE-N for the N-th")
+      ->add_option("--output,-o", a->output,
+                   "Write .html, .svg, .pdf, .png, .json or .npy instead of a heat map in the terminal; of "
+                   "several texts, "
+                   "to FILE-N for the N-th")
       ->type_name("FILE")
       ->group("Output");
   command->footer(

@@ -32,7 +32,7 @@ struct AttributeArguments {
   BaselineWord baseline = BaselineWord::usual;
   std::optional<std::int64_t> steps;
   bool all_labels = false;
-  std::filesystem::path output;
+  TableOutput output;
 };
 
 const char* word_of(InputMethod method) {
@@ -148,7 +148,7 @@ HeatTable table_of(const Attributed& x) {
   HeatTable table{.title = fmt::format("What each token adds to the {} ({})", what, how),
                   .rows_title = "token",
                   .legend = legend_of(x),
-                  .shade_legend = "shade: what a token adds, of the largest",
+                  .shade_legend = "what a token adds",
                   .subtitle = subtitle_of(x.a.model, x.a.target ? x.a.text + " → " + *x.a.target : x.a.text),
                   .rows = {},
                   .columns = {},
@@ -161,6 +161,7 @@ HeatTable table_of(const Attributed& x) {
   for (const InputAttribution& one : x.found)
     for (const TokenAttributions& stack : one.stacks)
       for (const double value : stack.values) most = std::max(most, std::abs(value));
+  table.full_shade = fmt::format("{:.2g}", most);
   for (std::size_t s = 0; s < x.found.front().stacks.size(); ++s) {
     const std::vector<std::string> shown = inspect::shown_tokens(x.tokens(s), x.loaded.tokenizer.get());
     for (std::size_t t = 0; t < shown.size(); ++t) {
@@ -201,7 +202,7 @@ std::string json_of(const Attributed& x) {
 }
 
 void run(const AttributeArguments& a, const Globals& globals) {
-  check_table_file(a.output);
+  check_table_output(a.output);
   if (a.steps && a.method != InputMethod::integrated)
     throw UsageError("--steps: expected with --method integrated");
   const AnalyzedModel loaded = load_analyzed(a.model, globals);
@@ -266,7 +267,7 @@ void add_attribute(CLI::App& app, const Globals& globals) {
   add_metric_options(*command, a->metric, "the logit of what the model predicts, or of --token");
   command->add_flag("--all-labels", a->all_labels, "A column for each label of a classifier")
       ->group("Output");
-  add_table_output(*command, a->output);
+  add_table_output(*command, a->output, kTableOutput);
   command->footer(
       "Examples:\n"
       "  heed attribute \"A dull film with one good joke.\" --model reviews --method integrated\n"

@@ -23,7 +23,7 @@ struct CircuitsArguments {
   bool no_compositions = false;
   std::int64_t top = 20, directions = 6, tokens = 8;
   ModelChoice model;
-  std::filesystem::path output;
+  TableOutput output;
 };
 
 constexpr const char* kCompositionKinds[] = {"Q", "K", "V"};
@@ -67,6 +67,7 @@ HeatTable circuits_table(const Circuits& circuits, const CircuitsArguments& a) {
       .legend =
           "OV, QK: length (Frobenius norm) and number of directions that carry it; copying from -1 "
           "to 1; offset: where position alone lets the head look, with the mean weight",
+      .shade_legend = "copying, weights and compositions as they are",
       .rows = {},
       .columns = {"OV", "dims", "QK", "dims", "copying", "offset", "weight"},
       .cells = {}};
@@ -207,9 +208,7 @@ std::string circuits_csv(const Circuits& circuits) {
 }
 
 void run(const CircuitsArguments& a, const Globals& globals) {
-  const bool csv = a.output.extension() == ".csv";
-  if (!csv && !a.output.empty() && a.output.extension() != ".svg")
-    throw UsageError("--output: expected a file ending in .svg or .csv, got " + a.output.string());
+  check_table_output(a.output, {".svg", ".pdf", ".png", ".csv"});
   CircuitOptions options{.compositions = !a.no_compositions};
   if (!a.head.empty()) {
     const LayerPart head = parse_head(a.head, "--head");
@@ -235,9 +234,9 @@ void run(const CircuitsArguments& a, const Globals& globals) {
   if (!directions.empty()) tables.push_back(directions_table(directions, a.head, *loaded.tokenizer));
   if (!circuits.compositions.empty()) tables.push_back(compositions_table(circuits, a));
   const std::string json = circuits_json(circuits, directions, a, loaded.tokenizer.get());
-  if (!csv) return show_tables(tables, heads, json, a.output, globals);
-  write_file(a.output, circuits_csv(circuits));
-  if (!globals.quiet) print_stderr("wrote " + a.output.string());
+  if (a.output.file.extension() != ".csv") return show_tables(tables, heads, json, a.output, globals);
+  write_file(a.output.file, circuits_csv(circuits));
+  if (!globals.quiet) print_stderr("wrote " + a.output.file.string());
   if (globals.json) fmt::print("{}\n", json);
   flush_results();
 }
@@ -274,9 +273,8 @@ void add_circuits(CLI::App& app, const Globals& globals) {
       ->capture_default_str()
       ->type_name("N")
       ->group("Output");
-  command->add_option("--output,-o", a->output, "Write a figure, or the table of the heads as CSV")
-      ->type_name("FILE.svg|FILE.csv")
-      ->group("Output");
+  add_table_output(*command, a->output,
+                   "Write a figure (.svg, .pdf, .png), or the table of the heads (.csv)");
   command->footer(
       "Examples:\n"
       "  heed circuits --model gpt2\n"

@@ -28,7 +28,8 @@ struct FeaturesArguments {
   std::optional<std::string> target, reads, writes;
   std::vector<std::string> scale;
   std::optional<std::int64_t> feature;
-  std::filesystem::path coder, texts, output;
+  std::filesystem::path coder, texts;
+  TableOutput output;
   ModelChoice model;
   std::int64_t top_k = 5;
 };
@@ -114,12 +115,13 @@ void show_tokens(const Reading& r) {
                       "{:.1f} of {} features are active at a token; together they explain {:.1f} % of the "
                       "variance",
                       found.active_features, width, 100 * found.explained),
-                  .shade_legend = "shade: activation, of the largest one",
+                  .shade_legend = "activation",
                   .subtitle = subtitle_of(r.a.model, r.a.text),
                   .rows = shown,
                   .columns = {},
                   .cells = {}};
   const float most = values.empty() ? 0 : *std::max_element(values.begin(), values.end());
+  table.full_shade = fmt::format("{:.2g}", most);
   JsonWriter json;
   json.begin_object()
       .field("reads", r.sites.reads)
@@ -300,6 +302,7 @@ void show_scaled(const Reading& r, const std::map<std::int64_t, double>& factors
       .title = fmt::format("Predicted after the text, with feature {}", what),
       .rows_title = "",
       .legend = fmt::format("KL divergence {:.4f} nats on average over the positions", divergence),
+      .shade_legend = "probability",
       .subtitle = subtitle_of(r.a.model, r.a.text),
       .rows = {},
       .columns = {"before", "", "after", ""},
@@ -332,7 +335,7 @@ void show_scaled(const Reading& r, const std::map<std::int64_t, double>& factors
 }
 
 void run(const FeaturesArguments& a, const Globals& globals) {
-  check_svg_file(a.output);
+  check_table_output(a.output, {".svg", ".pdf", ".png"});
   const std::map<std::int64_t, double> factors = factors_of(a.scale);
   if (a.feature && !factors.empty()) throw UsageError("--feature: expected without --scale");
   if (!a.texts.empty() && !a.feature) throw UsageError("--texts: missing --feature");
@@ -401,7 +404,7 @@ void add_features(CLI::App& app, const Globals& globals) {
       ->capture_default_str()
       ->type_name("N")
       ->group("Output");
-  command->add_option("--output,-o", a->output, "Write a figure")->type_name("FILE.svg")->group("Output");
+  add_table_output(*command, a->output, "Write a figure (.svg, .pdf, .png)");
   command->footer(
       "Examples:\n"
       "  heed features \"The cat sat on the mat.\" --model gpt2 --sae gpt2-sae/blocks.8.hook_resid_pre\n"

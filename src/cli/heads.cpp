@@ -36,7 +36,7 @@ struct HeadsArguments {
   std::string reference, remove;
   MetricArguments metric;
   ModelChoice model;
-  std::filesystem::path output;
+  TableOutput output;
 
   bool ablates() const { return ablate || feed_forward || ablation.has_value(); }
   bool measures_metric() const { return ablates() || !remove.empty(); }
@@ -286,6 +286,7 @@ HeatTable heads_table(const std::vector<HeadMeasures>& heads, const Measured& me
                   .legend = std::string("shares of weight from 0 to 1; entropy in nats; ") +
                             (kind.is_self() ? far : "") +
                             "size of what the head adds, relative to the stream",
+                  .shade_legend = "shares as they are, other numbers by the largest of their column",
                   .rows = {},
                   .columns = {},
                   .cells = std::vector<std::vector<HeatCell>>(heads.size())};
@@ -353,7 +354,7 @@ HeadsOptions heads_options(const HeadsArguments& a, const AttentionKind& kind, c
 }
 
 void check_arguments(const HeadsArguments& a) {
-  check_table_file(a.output);
+  check_table_output(a.output);
   const int given = !a.texts.empty() + !a.file.empty() + a.repeat.has_value() + !a.prompts.empty();
   const char* option = a.repeat ? "--repeat" : !a.prompts.empty() ? "--prompts" : "--text";
   if (given > 1)
@@ -468,7 +469,7 @@ void add_heads(CLI::App& app, const Globals& globals) {
       ->group("Ablation");
   add_metric_options(*command, a->metric,
                      "the loss per token; of a classifier, that of the label it predicts");
-  add_table_output(*command, a->output);
+  add_table_output(*command, a->output, kTableOutput);
   command->footer(
       "Examples:\n"
       "  heed heads --model gpt2 \"The cat sat on the mat. The cat slept.\"\n"

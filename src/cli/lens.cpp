@@ -29,7 +29,7 @@ struct LensArguments {
   std::optional<std::int64_t> position;
   ModelChoice model;
   std::int64_t top_k = 1;
-  std::filesystem::path output;
+  TableOutput output;
 };
 
 // A token as readers see it: with one mark for a space, whatever the tokenizer's is.
@@ -51,7 +51,7 @@ HeatTable lens_table(const std::vector<LensLayer>& layers, const std::vector<std
                            (masked ? "in each place" : "next"),
                   .rows_title = "token",
                   .legend = "columns: the input of the first layer, and the output of each",
-                  .shade_legend = "shade: probability of the most probable token",
+                  .shade_legend = "probability of the most probable token",
                   .rows = tokens,
                   .columns = {},
                   .cells = std::vector<std::vector<HeatCell>>(tokens.size())};
@@ -124,6 +124,8 @@ HeatTable attribution_table(const MeanAttribution& found, const std::string& tit
     if (rows.emplace(part.layer, table.rows.size()).second) table.rows.push_back(std::to_string(part.layer));
   }
   table.legend = fmt::format("logit {:.3f} = the sum of the table, {}", attribution.logit, table.legend);
+  table.shade_legend = "what a part adds to the logit";
+  table.full_shade = fmt::format("{:.2g}", largest);
   table.cells.assign(table.rows.size(), std::vector<HeatCell>(table.columns.size()));
   for (std::size_t i = 0; i < attribution.parts.size(); ++i) {
     const LogitPart& part = attribution.parts[i];
@@ -214,7 +216,7 @@ HeatTable label_table(const std::vector<LensLayer>& layers, const std::vector<st
   HeatTable table{.title = "Lens: the labels that the head reads after each layer",
                   .rows_title = "layer",
                   .legend = "rows: the input of the first layer, and the output of each",
-                  .shade_legend = "shade: probability of the label",
+                  .shade_legend = "probability of the label",
                   .rows = {},
                   .columns = {},
                   .cells = {}};
@@ -271,7 +273,7 @@ void run_on_file(const LensArguments& a, const AnalyzedModel& loaded, const Glob
 }
 
 void check_arguments(const LensArguments& a) {
-  check_table_file(a.output);
+  check_table_output(a.output);
   if (a.text.has_value() != a.prompts.empty()) throw UsageError("lens: expected a text, or --prompts FILE");
   if (a.position && !a.chosen.given() && a.prompts.empty()) throw UsageError("--position: missing --token");
   if (a.other && !a.chosen.given() && a.prompts.empty()) throw UsageError("--other: missing --token");
@@ -353,7 +355,7 @@ void add_lens(CLI::App& app, const Globals& globals) {
       ->transform(whole_number(0))
       ->type_name("N")
       ->group("Output");
-  add_table_output(*command, a->output);
+  add_table_output(*command, a->output, kTableOutput);
   command->footer(
       "Examples:\n"
       "  heed lens \"The cat sat on the\" --model gpt2\n"

@@ -297,7 +297,7 @@ void run_sites(const PatchRun& run, const SiteName& site, const PatchedKind& kin
 }
 
 void check_arguments(const PatchArguments& a) {
-  check_table_file(a.output);
+  check_table_output(a.output);
   if (a.site) site_named(*a.site);
   if (a.prompts.empty() ? !a.clean || !a.corrupted : a.clean.has_value())
     throw UsageError("patch: expected two texts, or --prompts FILE");
@@ -373,7 +373,7 @@ void add_patch(CLI::App& app, const Globals& globals) {
       ->group("Output");
   add_metric_options(*command, a->metric,
                      "the difference of --token and --other; of files, the predicted labels");
-  add_table_output(*command, a->output);
+  add_table_output(*command, a->output, kTableOutput);
   command->footer(
       "Examples:\n"
       "  heed patch \"The capital of France is\" \"The capital of Spain is\" --token \" Paris\" --other \" "

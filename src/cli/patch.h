@@ -22,7 +22,7 @@ struct PatchArguments {
   PatchInto into = PatchInto::usual;
   bool attribution = false, compare = false;
   ModelChoice model;
-  std::filesystem::path output;
+  TableOutput output;
 };
 
 /// Two inputs of the same shapes.

@@ -45,9 +45,9 @@ void add_maps(AttentionPicture& picture, const std::string& tap, const std::stri
 
 void check_picture_file(const std::filesystem::path& file) {
   const std::string ending = file.extension().string();
-  const auto known = {".html", ".svg", ".png", ".json", ".npy"};
+  const auto known = {".html", ".svg", ".pdf", ".png", ".json", ".npy"};
   if (std::find(known.begin(), known.end(), ending) == known.end()) {
-    throw UsageError(file.string() + ": expected a file ending in .html, .svg, .png, .json or .npy, got \"" +
+    throw UsageError(file.string() + ": expected a file ending in .html, .svg, .pdf, .png, .json or .npy, got \"" +
                      ending + "\"");
   }
   const std::filesystem::path folder = file.has_parent_path() ? file.parent_path() : ".";
@@ -66,6 +66,7 @@ void write_picture(const AttentionPicture& picture, const std::filesystem::path&
   const std::string ending = file.extension().string();
   if (ending == ".html") return write_file(file, attention_html(picture));
   if (ending == ".svg") return write_file(file, attention_svg(picture, style));
+  if (ending == ".pdf") return write_file(file, attention_pdf(picture, style));
   if (ending == ".png") return write_file(file, attention_png(picture, style));
   if (ending == ".json") return write_file(file, attention_json(picture));
   write_file(file, attention_npy(picture));

@@ -267,7 +267,7 @@ void add_translate(CLI::App& app, const Globals& globals) {
   command
       ->add_option(
           "--attention", a->attention,
-          "Also write the cross-attention, as .html, .svg, .png, .json or .npy; of several texts, to "
+          "Also write the cross-attention, as .html, .svg, .pdf, .png, .json or .npy; of several texts, to "
           "FILE-N for the N-th")
       ->type_name("FILE")
       ->group("Output");

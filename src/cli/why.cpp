@@ -27,7 +27,7 @@ struct WhyArguments {
   std::optional<std::int64_t> query, key;
   ModelChoice model;
   std::int64_t top_k = 10;
-  std::filesystem::path output;
+  TableOutput output;
 };
 
 // A score with the names of what it is of.
@@ -205,7 +205,7 @@ HeatTable figure_of(const Explained& e, const std::string& title) {
                   .legend = fmt::format("score {:.3f}, weight {:.3f}; rows: parts of the query, columns: of "
                                         "the key",
                                         e.score.score, e.score.weight),
-                  .shade_legend = "shade: what a pair adds",
+                  .shade_legend = "what a pair adds",
                   .rows = rows.labels,
                   .columns = columns.labels,
                   .cells = {}};
@@ -224,6 +224,7 @@ HeatTable figure_of(const Explained& e, const std::string& title) {
       if (row.size() == 1 && column.size() == 1) most = std::max(most, std::abs(sum));
     }
   }
+  table.full_shade = fmt::format("{:.2g}", most);
   const auto cell = [&](double x, const std::string& row, const std::string& column, bool pair = false) {
     return HeatCell{signed_number(x, 2), pair && most > 0 ? x / most : 0,
                     fmt::format("{} × {}: {}", row, column, signed_number(x, 4)), x};
@@ -308,7 +309,7 @@ void check_place(const char* option, std::int64_t position, const std::vector<st
 }
 
 void run(const WhyArguments& a, const Globals& globals) {
-  check_table_file(a.output);
+  check_table_output(a.output);
   const LayerPart head = parse_head(a.head, "--head");
   const AnalyzedModel loaded = load_analyzed(a.model, globals);
   const AttentionKind kind = analyzed_kind(a.kind, *loaded.model, "why");
@@ -377,7 +378,7 @@ void add_why(CLI::App& app, const Globals& globals) {
       ->capture_default_str()
       ->type_name("N")
       ->group("Output");
-  add_table_output(*command, a->output);
+  add_table_output(*command, a->output, kTableOutput);
   command->footer(
       "Examples:\n"
       "  heed why \"The cat sat on the mat. The cat\" --model gpt2 --head 5.1\n"

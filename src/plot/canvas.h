@@ -1,5 +1,6 @@
-// What a figure of attention is drawn on: SVG (svg.cpp) or pixels (pixel_canvas.h). Lengths are in units,
-// which are pixels unless the canvas is scaled; a text's place is that of its baseline.
+// What a figure of attention, or a table, is drawn on: SVG (svg_canvas.h), PDF (pdf_canvas.h) or
+// pixels (pixel_canvas.h). Lengths
+// are in units, which are pixels unless the canvas is scaled; a text's place is that of its baseline.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +16,7 @@ namespace heed::plot {
 struct Section;
 
 enum class Anchor : std::uint8_t { start, middle, end };
-enum class Ink : std::uint8_t { dark, gray };
+enum class Ink : std::uint8_t { dark, gray, light };
 
 struct TextStyle {
   double size = 0;
@@ -48,6 +49,14 @@ struct Box {
   double left = 0, top = 0, width = 0, height = 0;
 };
 
+/// Of a table: a color with a text over it, and a tooltip where there can be one.
+struct TableCell {
+  Box box;
+  Rgb color;
+  Label text;
+  std::string tooltip;
+};
+
 /// [height, width, 3]
 struct Pixels {
   std::int64_t width = 0, height = 0;
@@ -76,6 +85,7 @@ class Canvas {
   virtual void image(const InputImage& image, const Box& box) = 0;
   /// Thin lines around a box, which may be as thin as a line.
   virtual void outline(const Box& box, Rgb color) = 0;
+  virtual void cell(const TableCell& cell, const TextStyle& style) = 0;
   /// Pixels of a unit that are worth drawing.
   virtual double resolution() const = 0;
   virtual Palette palette() const = 0;

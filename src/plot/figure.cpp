@@ -11,8 +11,8 @@
 namespace heed::plot {
 namespace {
 
-constexpr double kTitleLine = 20, kLegendLine = 18, kLegendBar = 160;
-constexpr std::size_t kTitleLines = 4;
+constexpr double kTitleLine = 20, kSubtitleLine = 16, kLegendLine = 18, kLegendBar = 160;
+constexpr std::size_t kMostLines = 4;
 constexpr TextStyle kTitle{16, 9.5, Ink::dark, Anchor::start, true};
 constexpr TextStyle kSectionLine{13, 7.3};
 constexpr TextStyle kCaption{12, 6.4, Ink::gray, Anchor::middle};
@@ -23,19 +23,6 @@ constexpr const char* kSpectrogram = "behind: the spectrogram, low frequencies a
 constexpr const char* kTimedWords =
     "rows: words, boxed from their beginning to their end; above: the spectrogram";
 constexpr const char* kWords = "rows: words; above: the spectrogram";
-
-/// Breaks the title into lines. The average character is that of most titles; where the canvas knows better,
-/// lines get shorter until they fit.
-std::vector<std::string> title_lines(const std::string& title, double room, const Canvas& canvas) {
-  if (title.empty()) return {};
-  const std::string shown = visible(title);
-  int longest = std::max(30, static_cast<int>(room / kTitle.character));
-  const auto too_long = [&](const std::string& line) { return canvas.width_of(line, kTitle) > room; };
-  std::vector<std::string> lines = wrap(shown, longest, kTitleLines);
-  while (canvas.measures() && longest > 1 && std::any_of(lines.begin(), lines.end(), too_long))
-    lines = wrap(shown, --longest, kTitleLines);
-  return lines;
-}
 
 std::string low_number(const MeasureScale& scale) {
   return scale.negative ? fmt::format("−{:.2g}", scale.largest) : "0";
@@ -79,6 +66,18 @@ void draw_column_labels(const Section& section, double left, double top, Canvas&
 
 }  // namespace
 
+std::vector<std::string> lines_of(const std::string& text, double room, const TextStyle& style,
+                                  const Canvas& canvas) {
+  if (text.empty()) return {};
+  const std::string shown = visible(text);
+  int longest = std::max(30, static_cast<int>(room / style.character));
+  const auto too_long = [&](const std::string& line) { return canvas.width_of(line, style) > room; };
+  std::vector<std::string> lines = wrap(shown, longest, kMostLines);
+  while (canvas.measures() && longest > 1 && std::any_of(lines.begin(), lines.end(), too_long))
+    lines = wrap(shown, --longest, kMostLines);
+  return lines;
+}
+
 Figure::Figure(const AttentionPicture& picture, const std::vector<Section>& sections, const Canvas& canvas)
     : sections_(sections), scales_(measure_scales(picture)) {
   height_ = kFigureMargin;
@@ -88,8 +87,11 @@ Figure::Figure(const AttentionPicture& picture, const std::vector<Section>& sect
     height_ += section.height();
   }
   for (const MeasureScale& scale : scales_) width_ = std::max(width_, legend_width(scale, canvas));
-  title_ = title_lines(picture.title, width_ - 2 * kFigureMargin, canvas);
-  if (!title_.empty()) height_ += 14 + kTitleLine * static_cast<double>(title_.size());
+  title_ = lines_of(picture.title, width_ - 2 * kFigureMargin, kTitle, canvas);
+  subtitle_ = lines_of(picture.model.name, width_ - 2 * kFigureMargin, kSmall, canvas);
+  height_ +=
+      kTitleLine * static_cast<double>(title_.size()) + kSubtitleLine * static_cast<double>(subtitle_.size());
+  if (!title_.empty() || !subtitle_.empty()) height_ += 14;
   height_ += 12 + kLegendLine * static_cast<double>(scales_.size() + 1) + kFigureMargin / 2;
   width_ = std::ceil(width_);
   height_ = std::ceil(height_);
@@ -102,7 +104,11 @@ void Figure::draw(Canvas& canvas) const {
     canvas.text({kFigureMargin, y + 14, line}, kTitle);
     y += kTitleLine;
   }
-  if (!title_.empty()) y += 14;
+  for (const std::string& line : subtitle_) {
+    canvas.text({kFigureMargin, y + 11, line}, kSmall);
+    y += kSubtitleLine;
+  }
+  if (!title_.empty() || !subtitle_.empty()) y += 14;
   for (const Section& section : sections_) {
     draw_section(section, y, canvas);
     y += section.height();

@@ -1,7 +1,7 @@
-// The layout of a figure of attention, the same for SVG and PNG: title; one section per kind and measure,
-// each a grid of maps with one row per layer and one column per head (a single layer's heads wrap); and the
-// legends. Maps of a kind share their tokens, so only the outer maps have labels. Each measure has its own
-// scale of colors, and its legend.
+// The layout of a figure of attention, the same for SVG and PNG: title and model; one section per kind and
+// measure, each a grid of maps with one row per layer and one column per head (a single layer's heads wrap);
+// and the legends. Maps of a kind share their tokens, so only the outer maps have labels. Each measure has
+// its own scale of colors, and its legend.
 #pragma once
 
 #include <string>
@@ -15,6 +15,11 @@
 namespace heed::plot {
 
 inline constexpr double kUsualWidth = 960;
+
+/// Breaks a title or a note into at most four lines. The average character is that of most titles; where the
+/// canvas knows better, lines get shorter until they fit.
+std::vector<std::string> lines_of(const std::string& text, double room, const TextStyle& style,
+                                  const Canvas& canvas);
 
 class Figure {
  public:
@@ -36,7 +41,7 @@ class Figure {
 
   const std::vector<Section>& sections_;
   std::vector<MeasureScale> scales_;
-  std::vector<std::string> title_;
+  std::vector<std::string> title_, subtitle_;  // the model
   double width_ = 300, height_ = 0;
 };
 

@@ -26,7 +26,8 @@ constexpr double kCosine = 0.5, kSine = 0.8660254037844386;  // of 60 degrees
 
 [[noreturn]] void fail_without_font() {
   throw Error(
-      "PNG: no font found for the text of the figure (install one, e.g. Debian's package fonts-dejavu-core, "
+      "figure: no font found for the text of the figure (install one, e.g. Debian's package "
+      "fonts-dejavu-core, "
       "or write SVG)");
 }
 
@@ -39,7 +40,7 @@ struct Fonts::Libraries {
   FcConfig* fontconfig = nullptr;
 
   Libraries() : fontconfig(FcInitLoadConfigAndFonts()) {
-    if (FT_Init_FreeType(&freetype) != 0) throw Error("PNG: cannot start FreeType");
+    if (FT_Init_FreeType(&freetype) != 0) throw Error("figure: cannot start FreeType");
     if (fontconfig == nullptr) fail_without_font();
   }
   ~Libraries() {
@@ -85,6 +86,8 @@ class Fonts::Face {
                  static_cast<double>(metrics.horiBearingX) / em,
                  static_cast<double>(metrics.width) / em};
   }
+
+  FT_Face file() const { return face_; }
 
   void draw(FT_UInt index, const FontLine& line, const PutPixel& put) {
     const double x = std::floor(line.x), y = std::floor(line.y);
@@ -156,8 +159,8 @@ class Fonts::Family {
 
   bool empty() const { return !missing_; }
 
-  /// Calls place(glyph, x) for each character that is drawn, x in ems from the start. Returns the line's
-  /// width.
+  /// Calls place(glyph, x, bytes) for each character that is drawn, x in ems from the start. Returns the
+  /// line's width.
   template <class Place>
   double walk(const std::string& text, const Place& place) {
     const std::string line = visual_order(text);
@@ -165,14 +168,14 @@ class Fonts::Family {
     for (std::size_t at = 0; at < line.size();) {
       const std::size_t begin = at;
       const char32_t character = next_character(line, at);
-      const std::optional<Glyph>& glyph =
-          glyph_of(character, std::string_view(line).substr(begin, at - begin));
+      const std::string_view bytes = std::string_view(line).substr(begin, at - begin);
+      const std::optional<Glyph>& glyph = glyph_of(character, bytes);
       if (!glyph) continue;
       if (glyph->mark) {
-        place(*glyph, base - glyph->left - glyph->ink / 2);
+        place(*glyph, base - glyph->left - glyph->ink / 2, bytes);
         continue;
       }
-      place(*glyph, x);
+      place(*glyph, x, bytes);
       base = x + glyph->advance / 2;
       x += glyph->advance;
     }
@@ -220,15 +223,21 @@ Fonts::Family& Fonts::family(bool bold) {
 }
 
 double Fonts::width_of(const std::string& text, bool bold) {
-  return family(bold).walk(text, [](const Glyph&, double) {});
+  return family(bold).walk(text, [](const Glyph&, double, std::string_view) {});
 }
 
 void Fonts::draw(const std::string& text, const FontLine& line, const PutPixel& put) {
-  family(line.bold).walk(text, [&](const Glyph& glyph, double ems) {
+  family(line.bold).walk(text, [&](const Glyph& glyph, double ems, std::string_view) {
     FontLine one = line;
     one.x += ems * line.size * (line.rises ? kCosine : 1);
     one.y -= ems * line.size * (line.rises ? kSine : 0);
     glyph.face->draw(glyph.index, one, put);
+  });
+}
+
+void Fonts::place(const std::string& text, bool bold, const std::function<void(const PlacedGlyph&)>& put) {
+  family(bold).walk(text, [&](const Glyph& glyph, double ems, std::string_view bytes) {
+    put({glyph.face->file(), glyph.index, ems, bytes});
   });
 }
 

@@ -1,14 +1,28 @@
-// Text as pixels: characters from the system's fonts, which fontconfig finds and FreeType draws, each from
-// the first font that has it. A character follows the other, without kerning; combining marks stand over the
-// character before them.
+// Text of PNG and PDF: characters from the system's fonts, which fontconfig finds and FreeType draws, each
+// from the first font that has it. A character follows the other, without kerning; combining marks stand over
+// the character before them.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
+
+struct FT_FaceRec_;
 
 namespace heed::plot {
+
+/// FreeType's FT_Face.
+using FontFile = FT_FaceRec_*;
+
+/// Where a character of a line stands.
+struct PlacedGlyph {
+  FontFile file = nullptr;
+  unsigned index = 0;      ///< of its glyph
+  double ems = 0;          ///< from the start of the line
+  std::string_view bytes;  ///< the character in UTF-8
+};
 
 struct FontLine {
   double x = 0, y = 0;  ///< of the baseline's start, in pixels
@@ -32,6 +46,8 @@ class Fonts {
   /// Returns the width of valid UTF-8 text in ems.
   double width_of(const std::string& text, bool bold);
   void draw(const std::string& text, const FontLine& line, const PutPixel& put);
+  /// Calls `put` with each character that is drawn. Its font's file stays open as long as this object.
+  void place(const std::string& text, bool bold, const std::function<void(const PlacedGlyph&)>& put);
 
  private:
   class Face;

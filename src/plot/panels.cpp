@@ -117,7 +117,7 @@ Section make_section(const AttentionPicture& picture, const std::string& kind, c
 
 void Section::resize(double size, const Canvas& canvas) {
   cell = row = size;
-  font = std::clamp(cell * 0.62, 8.0, 14.0);
+  font = std::clamp(cell * 0.75, 8.0, 14.0);
   if (sound != nullptr) {
     const auto count = static_cast<double>(rows.size());
     axis = kTimeAxis;

@@ -187,7 +187,16 @@ TEST(Lens, ShowsEveryLayerAndPosition) {
                     title = std::filesystem::canonical(tiny_model()).filename();
   EXPECT_THAT(figure, testing::StartsWith("<svg"));
   EXPECT_THAT(figure, HasSubstr(">" + title + ": a b c → c b a</text>"));
-  EXPECT_THAT(figure, HasSubstr("shade: probability"));
+  EXPECT_THAT(figure, HasSubstr("probability of the most probable token"));
+  words = lens;
+  words.insert(words.end(), {"--output", folder / "lens.png", "--width", "120mm", "--title", "Mine"});
+  ASSERT_EQ(run(words).status, 0);
+  EXPECT_THAT(slurp(folder / "lens.png"), testing::StartsWith("\x89PNG"));
+  words.back() = "My <title>";
+  words[words.size() - 5] = folder / "lens.svg";
+  ASSERT_EQ(run(words).status, 0);
+  EXPECT_THAT(slurp(folder / "lens.svg"),
+              testing::AllOf(HasSubstr(">My &lt;title&gt;</text>"), HasSubstr("width=\"453.543\"")));
   const Result table = run(lens);
   EXPECT_THAT(table.out, HasSubstr("Logit lens"));
   EXPECT_THAT(table.out, Not(HasSubstr("shade")));  // which it has on a terminal alone
@@ -200,7 +209,12 @@ TEST(Lens, ShowsEveryLayerAndPosition) {
 TEST(Lens, RefusesWhatDoesNotFit) {
   const std::vector<std::pair<Words, std::string>> wrong{
       {with_tiny({"lens", "a"}, {}), "--target: missing"},
-      {with_tiny({"lens", "a"}, {"--target", "a", "--output", "x.png"}), "ending in .svg"},
+      {with_tiny({"lens", "a"}, {"--target", "a", "--output", "x.gif"}),
+       "--output: expected a file ending in .svg, .pdf, .png, .csv or .npz, got x.gif"},
+      {with_tiny({"lens", "a"}, {"--target", "a", "--output", "x.csv", "--width", "9"}),
+       "--width: expected with --output FILE.svg, FILE.pdf or FILE.png"},
+      {with_tiny({"lens", "a"}, {"--target", "a", "--output", "x.svg", "--width", "9cm"}),
+       "--width: expected a width of 1 to 20000 pixels, such as 85mm or 640, got 9cm"},
       {with_tiny({"lens", "a"}, {"--target", "a", "--position", "1"}), "--position: missing --token"},
       {with_tiny({"heads", "a"}, {"--kind", "mine"}), "--kind: expected cross, encoder or decoder, got mine"},
       {{"heads", "hi", "--model", HEED_FIXTURES "/../../models/shakespeare", "--kind", "encoder"},

@@ -210,7 +210,7 @@ TEST(BadInput, Files) {
       {1, {"average", tiny_model(), "--output", folder / "one"}, "Not a directory"},
       {1, attend({"--output", folder / "no/map.svg"}), "/no not found (create it first)"},
       {2, attend({"--output", folder / "map.gif"}),
-       "expected a file ending in .html, .svg, .png, .json or .npy"},
+       "expected a file ending in .html, .svg, .pdf, .png, .json or .npy"},
       {2,
        {"translate", "--model", tiny_model(), "--input", folder / "two"},
        "--input: expected a safetensors file with the features of sounds, got"},

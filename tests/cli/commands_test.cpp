@@ -205,7 +205,7 @@ TEST(Attend, ImageFilesHaveTheWeightsOfTransformers) {
   figure[5] = "4,0";
   expect_error(2, figure, "--patch: expected a row below 4 and a column below 4, such as 2,2, got 4,0");
   figure.back() = folder / "photo.html";
-  expect_error(2, figure, "--patch: expected an image, in the terminal or in .svg or .png");
+  expect_error(2, figure, "--patch: expected an image, in the terminal or in .svg, .pdf or .png");
   expect_error(1, {"attend", "--model", HEED_FIXTURES "/vit", "none.jpg"}, "none.jpg: not found");
   expect_error(1, {"attend", "--model", HEED_FIXTURES "/vit-model", photo},
                "preprocessor_config.json: not found");

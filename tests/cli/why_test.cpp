@@ -86,7 +86,7 @@ TEST(Why, RefusesWhatDoesNotFit) {
   expect_error(2, why({"--head", "1.0", "--query", "4"}), "--query: expected a position below 4, got 4");
   expect_error(2, why({"--head", "1.0", "--kind", "cross", "--key", "4"}),
                "--key: expected a position below 4, got 4");
-  expect_error(2, why({"--head", "1.0", "--output", "x.png"}), "ending in .svg");
+  expect_error(2, why({"--head", "1.0", "--output", "x.gif"}), "ending in .svg");
   expect_error(2, why({"--head", "1.0", "--kind", "mine"}),
                "--kind: expected cross, encoder or decoder, got mine");
   expect_error(2, why({}), "--head");

@@ -16,7 +16,6 @@
 #include "heed/io/safetensors.h"
 #include "heed/models/registry.h"
 #include "heed/ops/shape.h"
-#include "heed/plot/heat_table.h"
 #include "reference/error.h"
 #include "reference/json.h"
 
@@ -292,57 +291,6 @@ TEST(MaskedLens, EndsWithThePredictions) {
       EXPECT_NE(layers[0].positions[t][0].probability, layers.back().positions[t][0].probability) << name;
     }
   }
-}
-
-TEST(HeatTable, TextAndFigure) {
-  const HeatTable table{.title = "A <title>",
-                        .rows_title = "layer",
-                        .legend = "what it is",
-                        .shade_legend = "dark is much",
-                        .subtitle = "gpt2: ▁a text",
-                        .rows = {"0", "10"},
-                        .columns = {"a", "bb"},
-                        .cells = {{{"1.0", 1.0}, {"0.5", 0.5}}, {{"-1", -1.0}, {"é<", 0.0, "tip"}}}};
-  EXPECT_EQ(heat_table_text(table),
-            "A <title>\n"
-            "layer    a   bb\n"
-            "    0  1.0  0.5\n"
-            "   10   -1   é<\n"
-            "what it is\n");
-  const std::string colored = heat_table_text(table, true);
-  EXPECT_THAT(colored, testing::HasSubstr("what it is; dark is much\n"));
-  EXPECT_THAT(colored,
-              testing::ContainsRegex("\x1b\\[97;48;2;[0-9]+;[0-9]+;[0-9]+m1\\.0\x1b\\[0m"));  // on blue
-  EXPECT_THAT(colored,
-              testing::ContainsRegex("\x1b\\[30;48;2;[0-9]+;[0-9]+;[0-9]+m é<\x1b\\[0m"));  // on white
-  const std::string svg = heat_table_svg(table);
-  EXPECT_THAT(svg, testing::StartsWith("<svg"));
-  EXPECT_THAT(svg, testing::HasSubstr("A &lt;title&gt;"));
-  EXPECT_THAT(svg, testing::HasSubstr("<title>tip</title>"));
-  EXPECT_THAT(svg, testing::HasSubstr(">gpt2: ·a text</text>"));
-  EXPECT_THAT(svg, testing::HasSubstr(">what it is; dark is much</text>"));
-  EXPECT_ERROR(heat_table_svg({}), "cells in an SVG, got 0");
-}
-
-TEST(HeatTable, NumbersAsCsvAndNpz) {
-  const HeatTable table{
-      .title = "",
-      .rows_title = "head",
-      .legend = "",
-      .rows = {"0.1", "a,\"b"},
-      .columns = {"x", "é"},
-      .cells = {{{"1", 1, "", 1.5, 0.25}, {"note", 0}}, {{"2", 0, "", -2.0}, {"3", 0, "", 3e-9}}}};
-  EXPECT_EQ(heat_table_csv(table),
-            "head,column,value,standard_error\n"
-            "0.1,x,1.5,0.25\n"
-            "\"a,\"\"b\",x,-2,\n"
-            "\"a,\"\"b\",é,3e-09,\n");
-  const std::string npz = heat_table_npz(table);
-  EXPECT_THAT(npz, testing::StartsWith("PK\x03\x04"));
-  for (const char* name : {"value.npy", "standard_error.npy", "rows.npy", "columns.npy"})
-    EXPECT_THAT(npz, testing::HasSubstr(name));
-  EXPECT_THAT(npz, testing::HasSubstr("'descr': '<f8', 'fortran_order': False, 'shape': (2, 2)"));
-  EXPECT_THAT(npz, testing::HasSubstr("'descr': '<U4', 'fortran_order': False, 'shape': (2,)"));
 }
 
 /// Of a classifier of images, and one of sounds.

@@ -209,6 +209,16 @@ TEST(Svg, TooltipsGiveTokensAndWeights) {
       << "the largest weight is darkest";
 }
 
+TEST(Svg, NamesTheModelUnderTheTitle) {
+  AttentionPicture picture = sample_picture(2, 2);
+  const std::string without = attention_svg(picture);
+  picture.model.name = "gpt2 <new>";
+  const std::string svg = attention_svg(picture);
+  EXPECT_THAT(svg, testing::HasSubstr(">gpt2 &lt;new&gt;</text>"));
+  EXPECT_GT(svg.find(">gpt2 &lt;new&gt;<"), svg.find("font-weight"));
+  EXPECT_THAT(without, testing::Not(testing::HasSubstr("gpt2")));
+}
+
 TEST(Svg, EscapesTokens) {
   AttentionPicture picture = nasty_picture();
   const std::string svg = attention_svg(picture);
@@ -222,7 +232,7 @@ TEST(Svg, EscapesTokens) {
 
 TEST(Svg, RefusesWhatNoViewerHandles) {
   EXPECT_EQ(error_of([] { attention_svg(sample_picture(200, 200)); }),
-            "attention picture: expected at most 100000 cells in an SVG, got 160000 (choose fewer layers, "
+            "attention picture: expected at most 100000 cells in an SVG or PDF, got 160000 (choose fewer layers, "
             "heads, queries or keys, or write PNG or HTML)");
 }
 

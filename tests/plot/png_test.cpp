@@ -1,7 +1,6 @@
 // The PNG figure, read back by libpng. Nothing depends on which fonts a machine has, but that there is one.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <png.h>
 
 #include <cmath>
 #include <cstdlib>
@@ -12,6 +11,7 @@
 #include "heed/error.h"
 #include "heed/plot/picture.h"
 #include "plot/color.h"
+#include "plot/decoded_png.h"
 #include "plot/fonts.h"
 #include "plot/sample.h"
 #include "reference/error.h"
@@ -24,25 +24,6 @@ using plot::Rgb;
 using ::testing::HasSubstr;
 
 constexpr Rgb kFrame{0xc4, 0xc4, 0xc4}, kWhite{0xff, 0xff, 0xff};
-
-struct Pixels {
-  std::int64_t width = 0, height = 0;
-  std::vector<std::uint8_t> rgb;
-  Rgb at(std::int64_t x, std::int64_t y) const {
-    const auto i = static_cast<std::size_t>(3 * (y * width + x));
-    return {rgb[i], rgb[i + 1], rgb[i + 2]};
-  }
-};
-
-Pixels decode_png(const std::string& file) {
-  png_image png{};
-  png.version = PNG_IMAGE_VERSION;
-  EXPECT_NE(png_image_begin_read_from_memory(&png, file.data(), file.size()), 0);
-  png.format = PNG_FORMAT_RGB;
-  Pixels pixels{png.width, png.height, std::vector<std::uint8_t>(PNG_IMAGE_SIZE(png))};
-  EXPECT_NE(png_image_finish_read(&png, nullptr, pixels.rgb.data(), 0, nullptr), 0);
-  return pixels;
-}
 
 struct Area {
   std::int64_t left = 0, top = 0, width = 0, height = 0;

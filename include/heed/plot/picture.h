@@ -165,13 +165,19 @@ std::string attention_terminal(const AttentionPicture& picture, const TerminalSt
 /// 100,000 cells, which viewers cannot handle well.
 std::string attention_svg(const AttentionPicture& picture, const FigureStyle& style = {});
 
+/// The same figure as one page of PDF, without tooltips; its text can be searched. Also throws Error if the
+/// system has no font.
+std::string attention_pdf(const AttentionPicture& picture, const FigureStyle& style = {});
+
 /// Returns that figure as pixels, with text in the system's fonts; each cell is a square of whole pixels, at
 /// least one. `style.width` limits the width. Throws Error if the figure does not fit in it, has more than
 /// 100,000,000 pixels, or if the system has no font.
 std::string attention_png(const AttentionPicture& picture, const FigureStyle& style = {});
 
-/// Returns a PNG file of pixels [height, width, 3].
-std::string encode_png(std::int64_t width, std::int64_t height, const std::vector<std::uint8_t>& rgb);
+/// Returns a PNG file of pixels [height, width, 3], which says how many there are to the inch if that is
+/// given.
+std::string encode_png(std::int64_t width, std::int64_t height, const std::vector<std::uint8_t>& rgb,
+                       double per_inch = 0);
 
 /// Returns one self-contained page that needs no network: all maps, one of them as a matrix or as lines from
 /// token to token, queries and keys by dimension, candidates, and what is known of the model. Numbers are
