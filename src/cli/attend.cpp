@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "cli/ablation_options.h"
 #include "cli/attend.h"
 #include "cli/cli.h"
 #include "cli/input.h"
@@ -47,6 +48,7 @@ struct AttendArguments {
   std::filesystem::path output;
   bool vectors = false;
   std::optional<bool> ablate;  // by default, for a page where it is cheap
+  AblationArguments ablation;
   double width = 0;
   std::string palette = "blue";
 
@@ -166,6 +168,7 @@ std::vector<std::string> measures_of(const AttendArguments& arguments,
 bool ablates(const AttendArguments& arguments, const AttentionRecord& record, const MapChoice& choice,
              const Model& model) {
   if (arguments.ablate) return *arguments.ablate;
+  if (arguments.ablation.ablation && arguments.ablation.remove.empty()) return true;
   if (!writes(arguments, ".html") || !record.logits.defined()) return false;
   double passes = 0, positions = 0, parameters = 0;
   for (const RecordedLayer& layer : record.layers) {
@@ -216,6 +219,12 @@ AttentionPicture laid_out(AttentionPicture picture, const AttendArguments& argum
   return picture;
 }
 
+// A line of --reference, with the same target as the shown text.
+TensorMap reference_input(const std::string& line, const AttendArguments& arguments,
+                          const AttendSource& source) {
+  return text_input({line, std::nullopt, arguments.target, std::nullopt, arguments.start}, source).tensors;
+}
+
 AttentionPicture attend(const AttendArguments& arguments, AttendInput input, const AttendSource& source) {
   MapChoice choice = choice_of(arguments);
   const bool page = writes(arguments, ".html");
@@ -234,8 +243,25 @@ AttentionPicture attend(const AttendArguments& arguments, AttendInput input, con
   }
   options.value_norms = page || shows("norms");
   options.vectors = page;
+  const AttentionKind& first = options.kinds.front();
+  HeadAblationOptions ablation{.heads = choice.heads,
+                               .ablation = ablation_options(arguments.ablation, first, source.globals)};
+  const std::vector<TensorMap> reference =
+      reference_inputs(arguments.ablation, source.globals,
+                       [&](const std::string& line) { return reference_input(line, arguments, source); });
+  ablation.ablation.reference = reference;
+  Taps removed;
+  if (!arguments.ablation.remove.empty()) {
+    if (towers != nullptr)
+      throw UsageError("--remove: expected a model of one tower, got " + source.model.family());
+    replace_components(removed, source.model, input.tensors, ablation.ablation);
+    options.taps = &removed;
+  }
   AttentionPicture picture;
   picture.title = input.title;
+  if (!arguments.ablation.remove.empty())
+    picture.title +=
+        fmt::format(" (with {} for {})", arguments.ablation.replacement(), arguments.ablation.remove);
   picture.sound = input.sound;
   if (shows("gradient") && towers != nullptr) {
     if (input.texts.empty()) throw UsageError("--show gradient: missing --text, whose similarity it is of");
@@ -279,7 +305,7 @@ AttentionPicture attend(const AttendArguments& arguments, AttendInput input, con
   if (page) add_page_facts(picture, record, input, source, arguments.vectors ? INT64_MAX : kUsualVectors);
   keep_layers(record, choice.layers);
   if (ablates(arguments, record, choice, source.model))
-    add_ablations(picture, record, choice.heads, input, source, arguments.ablate.has_value());
+    add_ablations(picture, record, ablation, input, source, arguments.ablate.has_value());
   if (!arguments.ranges.all()) cut_picture(arguments.ranges, picture);
   picture = laid_out(std::move(picture), arguments, input, source);
   if (!input.part.empty() && !source.globals.quiet) print_stderr(printable(input.part));
@@ -320,7 +346,10 @@ void check_arguments(AttendArguments& arguments, const Globals& globals) {
     throw UsageError("--max-new-tokens: cannot be combined with --target");
   if (arguments.vectors && !writes(arguments, ".html"))
     throw UsageError("--vectors: needs --output FILE.html");
-  if (arguments.ablate == true && !writes(arguments, ".html") && !writes(arguments, ".json") &&
+  check_ablation(arguments.ablation);
+  const bool each =
+      arguments.ablate == true || (arguments.ablation.ablation && arguments.ablation.remove.empty());
+  if (each && !writes(arguments, ".html") && !writes(arguments, ".json") &&
       !(globals.json && arguments.output.empty()))
     throw UsageError("--ablate: needs --output FILE.html or FILE.json, or --json");
   arguments.ranges.selection();
@@ -480,7 +509,8 @@ void add_attend(CLI::App& app, const Globals& globals) {
           "--ablate,!--no-ablate", [a](std::int64_t count) { a->ablate = count > 0; },
           "Say what the absence of each chosen head changes in the logits, by a pass for each (.html, .json; "
           "default: on a page, where passes x positions x parameters are up to 1e10, about 2 s)")
-      ->group("Output");
+      ->group("Ablation");
+  add_ablation_options(*command, a->ablation, " of --ablate and --remove");
   command
       ->add_flag(
           "--vectors", a->vectors,
@@ -522,6 +552,7 @@ void add_attend(CLI::App& app, const Globals& globals) {
       "  heed attend \"The cat sat on the mat.\" --target \"Le chat était assis sur le tapis.\" --layers 1 "
       "--heads all\n"
       "  heed attend \"I like tea.\" --kind encoder --output tea.html\n"
+      "  heed attend --model gpt2 \"The cat sat. The cat\" --remove 4.11,5.1 --output without.svg\n"
       "  heed attend \"I like tea.\" --show norms --output tea.svg --width 640 --palette grey\n"
       "  heed attend --model gpt2 --queries 900: --keys :64 --output last.png < long.txt\n"
       "  heed attend --model bert-base-uncased \"Tea is a [MASK].\" --show gradient\n"

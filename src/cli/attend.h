@@ -158,9 +158,8 @@ void add_alignment(AttentionPicture& picture, const AttentionRecord& record, con
 
 /// Runs the model once per head (no `heads`: all) of the record's layers and adds what its logits lose: at
 /// each position that of the token that follows, else of the most probable one.
-void add_ablations(AttentionPicture& picture, const AttentionRecord& record,
-                   const std::vector<std::int64_t>& heads, const AttendInput& input,
-                   const AttendSource& source, bool shows_progress);
+void add_ablations(AttentionPicture& picture, const AttentionRecord& record, HeadAblationOptions options,
+                   const AttendInput& input, const AttendSource& source, bool shows_progress);
 
 /// The logit that --show gradient explains: at --position (the mask token's, else the last), of --token, --id
 /// or --label (the one that follows in the text, else the most probable); empty: none. Throws UsageError for

@@ -301,9 +301,8 @@ void add_alignment(AttentionPicture& picture, const AttentionRecord& record, con
   picture.maps.push_back(std::move(map));
 }
 
-void add_ablations(AttentionPicture& picture, const AttentionRecord& record,
-                   const std::vector<std::int64_t>& heads, const AttendInput& input,
-                   const AttendSource& source, bool shows_progress) {
+void add_ablations(AttentionPicture& picture, const AttentionRecord& record, HeadAblationOptions options,
+                   const AttendInput& input, const AttendSource& source, bool shows_progress) {
   if (!record.logits.defined())
     throw Error("attend: expected a model with logits for --ablate, got " + source.model.family() +
                 " without a head");
@@ -316,9 +315,10 @@ void add_ablations(AttentionPicture& picture, const AttentionRecord& record,
     picture.scored.push_back(name_of(choices.back().token, source));
   }
   Progress progress(source.globals.quiet || !shows_progress);
-  const auto ablations = ablate_heads(
-      source.model, input.tensors, record, choices, heads,
-      [&](std::int64_t done, std::int64_t total) { progress.show(done, total, "heads removed"); });
+  options.ablation.progress = [&](std::int64_t done, std::int64_t total) {
+    progress.show(done, total, "heads removed");
+  };
+  const auto ablations = ablate_heads(source.model, input.tensors, record, choices, options);
   progress.show(std::ssize(ablations), std::ssize(ablations), "heads removed");
   progress.finish();
   for (const HeadAblation& ablation : ablations) {

@@ -6,6 +6,7 @@
 #include <map>
 #include <utility>
 
+#include "cli/ablation_options.h"
 #include "cli/analysis_input.h"
 #include "cli/cli.h"
 #include "cli/input.h"
@@ -32,14 +33,13 @@ struct HeadsArguments {
   std::vector<std::string> separators;
   std::string kind;
   bool ablate = false, feed_forward = false;
-  std::optional<std::string> ablation;
-  std::string reference, remove;
+  AblationArguments ablation;
   MetricArguments metric;
   ModelChoice model;
   TableOutput output;
 
-  bool ablates() const { return ablate || feed_forward || ablation.has_value(); }
-  bool measures_metric() const { return ablates() || !remove.empty(); }
+  bool ablates() const { return ablate || feed_forward || ablation.ablation.has_value(); }
+  bool measures_metric() const { return ablates() || !ablation.remove.empty(); }
 };
 
 // What is read: the texts or files, with what is measured of each where heads are ablated.
@@ -109,38 +109,6 @@ HeadsInput heads_input(const HeadsArguments& a, const AnalyzedModel& loaded, con
   return input;
 }
 
-// The texts or files of --reference.
-std::vector<TensorMap> reference_inputs(const HeadsArguments& a, const AnalyzedModel& loaded,
-                                        const Globals& globals) {
-  std::vector<TensorMap> inputs;
-  if (a.reference.empty()) return inputs;
-  for (const std::string& line : without_empty(read_lines(a.reference, globals.quiet)))
-    inputs.push_back(loaded.reads_files() ? analyzed_file(loaded, line).inputs
-                                          : text_inputs(loaded, line, a.target));
-  if (inputs.empty()) throw Error(a.reference + ": expected at least one text, got none");
-  return inputs;
-}
-
-// "5.1,6.0,3.ff"
-std::vector<Component> removed_components(const std::string& list, const AttentionKind& kind) {
-  std::vector<Component> components;
-  for (std::size_t begin = 0, end = 0; begin <= list.size() && !list.empty(); begin = end + 1) {
-    end = std::min(list.find(',', begin), list.size());
-    const std::string name = list.substr(begin, end - begin);
-    const std::optional<LayerPart> part = parse_layer_part(name);
-    if (!part)
-      throw UsageError(
-          "--remove: expected heads LAYER.HEAD and feed-forward networks LAYER.ff, as 5.1,6.0, "
-          "got " +
-          name);
-    components.push_back({.stack = kind.stack,
-                          .part = part->head < 0 ? "feed_forward" : kind.part,
-                          .layer = part->layer,
-                          .head = part->head});
-  }
-  return components;
-}
-
 // What heads and feed-forward networks do for the metric.
 struct Importances {
   std::vector<Component> components = {};
@@ -150,23 +118,17 @@ struct Importances {
   bool has_errors = false;  // of several texts
 };
 
-AblationOptions ablation_options(const HeadsArguments& a, const HeadsInput& input, const AttentionKind& kind,
-                                 const AnalyzedModel& loaded, const Globals& globals) {
-  AblationOptions options{.replacement = a.ablation == "mean"       ? Replacement::mean
-                                         : a.ablation == "resample" ? Replacement::resample
-                                                                    : Replacement::zero,
-                          .seed = globals.seed.value_or(0),
-                          .removed = removed_components(a.remove, kind)};
+Importances importances(const HeadsArguments& a, const HeadsInput& input, const AttentionKind& kind,
+                        const AnalyzedModel& loaded, const Globals& globals) {
+  AblationOptions options = ablation_options(a.ablation, kind, globals);
   if (a.ablates())
     options.each =
         components_of(*loaded.model, input.measured.front(), kind.stack, kind.part, a.feed_forward, "heads");
-  return options;
-}
-
-Importances importances(const HeadsArguments& a, const HeadsInput& input, const AttentionKind& kind,
-                        const AnalyzedModel& loaded, const Globals& globals) {
-  AblationOptions options = ablation_options(a, input, kind, loaded, globals);
-  const std::vector<TensorMap> reference = reference_inputs(a, loaded, globals);
+  const std::vector<TensorMap> reference =
+      reference_inputs(a.ablation, globals, [&](const std::string& line) {
+        return loaded.reads_files() ? analyzed_file(loaded, line).inputs
+                                    : text_inputs(loaded, line, a.target);
+      });
   options.reference = reference;
   Progress progress(globals.quiet);
   options.progress = [&](std::int64_t done, std::int64_t total) { progress.show(done, total, "ablations"); };
@@ -267,13 +229,12 @@ std::string metric_legend(const Importances& found, const HeadsArguments& a, con
   const std::string metric =
       a.prompts.empty() ? text_of(found.metric, loaded) : text_of({.kind = found.metric.kind}, loaded);
   std::string legend = metric + " " + number(found.whole);
-  if (!a.remove.empty()) legend += fmt::format(", without {} {}", a.remove, number(found.removed));
+  if (!a.ablation.remove.empty())
+    legend += fmt::format(", without {} {}", a.ablation.remove, number(found.removed));
   if (!a.ablates()) return legend;
-  const char* by = a.ablation == "mean"       ? "its mean"
-                   : a.ablation == "resample" ? "that for another text"
-                                              : "zeros";
   return legend + fmt::format("; importance: how much this {} with {} in the place of the output",
-                              sign_of_harm(found.metric.kind) > 0 ? "grows" : "falls", by);
+                              sign_of_harm(found.metric.kind) > 0 ? "grows" : "falls",
+                              a.ablation.replacement());
 }
 
 HeatTable heads_table(const std::vector<HeadMeasures>& heads, const Measured& measured) {
@@ -359,8 +320,7 @@ void check_arguments(const HeadsArguments& a) {
   const char* option = a.repeat ? "--repeat" : !a.prompts.empty() ? "--prompts" : "--text";
   if (given > 1)
     throw UsageError(fmt::format("{0}: expected texts or {0}{1}, got both", option, a.repeat ? "" : " FILE"));
-  if (!a.reference.empty() && (!a.ablation || a.ablation == "zero"))
-    throw UsageError("--reference: needs --ablation mean or resample");
+  check_ablation(a.ablation);
   const MetricArguments& m = a.metric;
   if (!a.measures_metric() && (m.metric || m.chosen.given() || m.other || m.position))
     throw UsageError("--metric: needs --ablate or --remove");
@@ -446,27 +406,11 @@ void add_heads(CLI::App& app, const Globals& globals) {
       ->add_flag("--ablate", a->ablate,
                  "Also the importance of each head: by how much --metric gets worse without its output")
       ->group("Ablation");
-  accept_words(
-      command->add_option("--ablation", a->ablation,
-                          "What stands in the place of an output (implies --ablate): zeros, its mean over "
-                          "all positions of the --reference texts, or its values for another "
-                          "of these, drawn with --seed (default: zero)"),
-      {"zero", "mean", "resample"})
-      ->group("Ablation");
-  command
-      ->add_option("--reference", a->reference,
-                   "File with a text, or the name of a file, in each line (default: the measured texts)")
-      ->type_name("FILE")
-      ->group("Ablation");
   command
       ->add_flag("--feed-forward", a->feed_forward,
                  "Ablate feed-forward networks too: what they add to the stream (implies --ablate)")
       ->group("Ablation");
-  command
-      ->add_option("--remove", a->remove,
-                   "Heads and feed-forward networks that are ablated together, beside each other one")
-      ->type_name("L.H,L.ff,...")
-      ->group("Ablation");
+  add_ablation_options(*command, a->ablation, " (implies --ablate)");
   add_metric_options(*command, a->metric,
                      "the loss per token; of a classifier, that of the label it predicts");
   add_table_output(*command, a->output, kTableOutput);

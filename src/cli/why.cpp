@@ -9,6 +9,7 @@
 #include "cli/cli.h"
 #include "cli/input.h"
 #include "cli/option_values.h"
+#include "cli/prompts.h"
 #include "cli/task_arguments.h"
 #include "files/input_file.h"
 #include "heed/inspect/analysis.h"
@@ -22,17 +23,27 @@ namespace {
 constexpr std::size_t kFigureParts = 14;  // rows and columns of the figure, the rest is summed
 
 struct WhyArguments {
-  std::string text, kind, head;
-  std::optional<std::string> target;
+  std::optional<std::string> text, target;
+  std::filesystem::path prompts;
+  std::string kind, head;
   std::optional<std::int64_t> query, key;
   ModelChoice model;
   std::int64_t top_k = 10;
   TableOutput output;
 };
 
-// A score with the names of what it is of.
+// Of means over prompts: standard errors.
+struct Errors {
+  double score = 0, weight = 0;
+  std::vector<double> query, key;          // of the sums over the other side
+  std::vector<std::vector<double>> pairs;  // [query_parts, key_parts]
+};
+
+// A score with the names of what it is of; of prompts, the means of their scores, without tokens.
 struct Explained {
   ScoreAttribution score;
+  std::size_t prompts = 0;  // 0: one text
+  Errors errors = {};
   AttentionKind kind;
   LayerPart head;
   std::int64_t query = 0;
@@ -40,6 +51,9 @@ struct Explained {
 
   std::size_t queries() const { return score.query_parts.size(); }
   std::size_t keys() const { return score.key_parts.size(); }
+  std::string with_error(double value, double error) const {
+    return prompts > 0 ? fmt::format("{:.3f} ± {:.3f}", value, error) : fmt::format("{:.3f}", value);
+  }
 };
 
 // The sum over one side, for each part of the other.
@@ -77,7 +91,9 @@ std::string signed_number(double x, int digits = 3) {
 }
 
 // A cell of a column of contributions, shaded by its part of the largest.
-HeatCell contribution(double x, double largest) { return {signed_number(x), largest > 0 ? x / largest : 0}; }
+HeatCell contribution(double x, double largest, std::optional<double> error = {}) {
+  return {signed_number(x) + (error ? fmt::format(" ± {:.3f}", *error) : ""), largest > 0 ? x / largest : 0};
+}
 
 std::string place_of(const std::vector<std::string>& shown, std::int64_t position) {
   return fmt::format("{} ({})", plot::visible(shown[static_cast<std::size_t>(position)]), position);
@@ -93,9 +109,9 @@ HeatTable pairs_table(const Explained& e, const Sides& sides, std::int64_t top_k
   };
   HeatTable table{.title = title,
                   .rows_title = "query part",
-                  .legend = fmt::format("score {:.3f} = the sum, weight {:.3f}; share: of the sum of "
-                                        "absolute values",
-                                        e.score.score, e.score.weight),
+                  .legend = fmt::format("score {} = the sum, weight {}; share: of the sum of absolute values",
+                                        e.with_error(e.score.score, e.errors.score),
+                                        e.with_error(e.score.weight, e.errors.weight)),
                   .rows = {},
                   .columns = {"key part", "adds", "share"},
                   .cells = {}};
@@ -103,7 +119,9 @@ HeatTable pairs_table(const Explained& e, const Sides& sides, std::int64_t top_k
   for (const std::size_t i : order) {
     const StreamPart &query = e.score.query_parts[i / e.keys()], &key = e.score.key_parts[i % e.keys()];
     table.rows.push_back(part_label(query));
-    table.cells.push_back({{part_label(key), 0}, contribution(all[i], most), {share(all[i]), 0}});
+    const auto error =
+        e.prompts > 0 ? std::optional(e.errors.pairs[i / e.keys()][i % e.keys()]) : std::nullopt;
+    table.cells.push_back({{part_label(key), 0}, contribution(all[i], most, error), {share(all[i]), 0}});
     rest -= all[i];
     rest_magnitude -= std::abs(all[i]);
   }
@@ -137,11 +155,13 @@ HeatTable sides_table(const Explained& e, const Sides& sides, std::int64_t top_k
   const auto count = static_cast<std::size_t>(top_k);
   const std::vector<std::size_t> queries = largest(sides.query, count), keys = largest(sides.key, count);
   const auto add = [&](std::size_t line, const std::vector<StreamPart>& parts,
-                       const std::vector<double>& sums, const std::vector<std::size_t>& order) {
+                       const std::vector<double>& sums, const std::vector<double>& errors,
+                       const std::vector<std::size_t>& order) {
     std::vector<HeatCell>& row = table.cells[line];
     if (line < order.size()) {
       row.push_back({part_label(parts[order[line]]), 0});
-      row.push_back(contribution(sums[order[line]], most(sums)));
+      const auto error = errors.empty() ? std::nullopt : std::optional(errors[order[line]]);
+      row.push_back(contribution(sums[order[line]], most(sums), error));
     } else if (line == order.size() && order.size() < sums.size()) {
       double rest = std::accumulate(sums.begin(), sums.end(), 0.0);
       for (const std::size_t i : order) rest -= sums[i];
@@ -157,8 +177,8 @@ HeatTable sides_table(const Explained& e, const Sides& sides, std::int64_t top_k
   for (std::size_t line = 0; line < std::max(lines(queries, sides.query), lines(keys, sides.key)); ++line) {
     table.rows.emplace_back("");
     table.cells.emplace_back();
-    add(line, e.score.query_parts, sides.query, queries);
-    add(line, e.score.key_parts, sides.key, keys);
+    add(line, e.score.query_parts, sides.query, e.errors.query, queries);
+    add(line, e.score.key_parts, sides.key, e.errors.key, keys);
   }
   return table;
 }
@@ -202,9 +222,9 @@ HeatTable figure_of(const Explained& e, const std::string& title) {
                     columns = figure_parts(e.score.key_parts, key_mass);
   HeatTable table{.title = title,
                   .rows_title = "query part",
-                  .legend = fmt::format("score {:.3f}, weight {:.3f}; rows: parts of the query, columns: of "
-                                        "the key",
-                                        e.score.score, e.score.weight),
+                  .legend = fmt::format("score {}, weight {}; rows: parts of the query, columns: of the key",
+                                        e.with_error(e.score.score, e.errors.score),
+                                        e.with_error(e.score.weight, e.errors.weight)),
                   .shade_legend = "what a pair adds",
                   .rows = rows.labels,
                   .columns = columns.labels,
@@ -238,6 +258,8 @@ HeatTable figure_of(const Explained& e, const std::string& title) {
     for (std::size_t j = 0; j < sums[i].size(); ++j) {
       const bool pair = rows.groups[i].size() == 1 && columns.groups[j].size() == 1;
       row.push_back(cell(sums[i][j], rows.labels[i], columns.labels[j], pair));
+      if (pair && e.prompts > 0)
+        row.back().error = e.errors.pairs[rows.groups[i].front()][columns.groups[j].front()];
       across += sums[i][j];
       down[j] += sums[i][j];
     }
@@ -256,26 +278,35 @@ std::string why_json(const Explained& e, const Sides& sides) {
     json.key(side).begin_object().field("position", at);
     json.field("token", tokens[static_cast<std::size_t>(at)]).end_object();
   };
-  position("query", e.query, e.query_tokens);
-  position("key", e.score.key, e.key_tokens);
+  if (e.prompts > 0) {
+    json.field("prompts", e.prompts);
+  } else {
+    position("query", e.query, e.query_tokens);
+    position("key", e.score.key, e.key_tokens);
+  }
   json.field("score", e.score.score).field("weight", e.score.weight);
+  if (e.prompts > 0) json.field("score_error", e.errors.score).field("weight_error", e.errors.weight);
   json.field("position_bias", e.score.position_bias);
   const auto number = [](std::int64_t n) { return n < 0 ? std::optional<std::int64_t>() : n; };
-  const auto parts = [&](const char* side, const std::vector<StreamPart>& of,
-                         const std::vector<double>& sums) {
+  const auto parts = [&](const char* side, const std::vector<StreamPart>& of, const std::vector<double>& sums,
+                         const std::vector<double>& errors) {
     json.key(side).begin_array();
-    for (std::size_t i = 0; i < of.size(); ++i)
+    for (std::size_t i = 0; i < of.size(); ++i) {
       json.begin_object()
           .field("name", of[i].name)
           .field("layer", number(of[i].layer))
           .field("head", number(of[i].head))
-          .field("sum", sums[i])
-          .end_object();
+          .field("sum", sums[i]);
+      if (!errors.empty()) json.field("sum_error", errors[i]);
+      json.end_object();
+    }
     json.end_array();
   };
-  parts("query_parts", e.score.query_parts, sides.query);
-  parts("key_parts", e.score.key_parts, sides.key);
-  return json.field("pairs", e.score.pairs).end_object().text();
+  parts("query_parts", e.score.query_parts, sides.query, e.errors.query);
+  parts("key_parts", e.score.key_parts, sides.key, e.errors.key);
+  json.field("pairs", e.score.pairs);
+  if (e.prompts > 0) json.field("pair_errors", e.errors.pairs);
+  return json.end_object().text();
 }
 
 // What is read: its inputs, and the tokens or parts that heads of a kind attend from and to.
@@ -289,17 +320,17 @@ WhyInput why_input(const WhyArguments& a, const AnalyzedModel& loaded, const Att
                    const Globals& globals) {
   if (loaded.reads_files()) {
     refuse_text_option(loaded, "--target", a.target.has_value());
-    const std::string file = file_arguments({a.text}).front();
+    const std::string file = file_arguments({*a.text}).front();
     const AnalyzedFile read = analyzed_file(loaded, file);
     return {read.inputs, read.parts, read.parts, subtitle_of(a.model, shown_name(file))};
   }
   std::optional<std::string> target;
   if (a.target) target = valid_text(*a.target, "--target", globals.quiet);
-  const AnalyzedText text = analyzed_text(loaded, valid_text(a.text, "why", globals.quiet), target);
+  const AnalyzedText text = analyzed_text(loaded, valid_text(*a.text, "why", globals.quiet), target);
   const bool encoder = kind.stack == std::string("encoder");
   return {text.inputs, tokens_of(encoder ? text.source_ids : text.ids, *loaded.tokenizer),
           tokens_of(encoder || !kind.is_self() ? text.source_ids : text.ids, *loaded.tokenizer),
-          subtitle_of(a.model, a.target ? a.text + " → " + *a.target : a.text)};
+          subtitle_of(a.model, a.target ? *a.text + " → " + *a.target : *a.text)};
 }
 
 void check_place(const char* option, std::int64_t position, const std::vector<std::string>& tokens) {
@@ -308,22 +339,107 @@ void check_place(const char* option, std::int64_t position, const std::vector<st
         fmt::format("{}: expected a position below {}, got {}", option, tokens.size(), position));
 }
 
-void run(const WhyArguments& a, const Globals& globals) {
-  check_table_output(a.output);
+ScoreAttribution score_of(const WhyArguments& a, const AnalyzedModel& loaded, const AttentionKind& kind,
+                          const WhyInput& input) {
   const LayerPart head = parse_head(a.head, "--head");
-  const AnalyzedModel loaded = load_analyzed(a.model, globals);
-  const AttentionKind kind = analyzed_kind(a.kind, *loaded.model, "why");
-  const WhyInput input = why_input(a, loaded, kind, globals);
   const std::int64_t query = a.query.value_or(std::ssize(input.queries) - 1);
   check_place("--query", query, input.queries);
   if (a.key) check_place("--key", *a.key, input.keys);
-  const Explained e{.score = attribute_score(*loaded.model, input.inputs,
-                                             {.stack = kind.stack,
-                                              .part = kind.part,
-                                              .layer = head.layer,
-                                              .head = head.head,
-                                              .query = query,
-                                              .key = a.key}),
+  return attribute_score(*loaded.model, input.inputs,
+                         {.stack = kind.stack,
+                          .part = kind.part,
+                          .layer = head.layer,
+                          .head = head.head,
+                          .query = query,
+                          .key = a.key});
+}
+
+// The means of several scores, whose parts are the same.
+Explained mean_of(const std::vector<ScoreAttribution>& scores, const AttentionKind& kind, LayerPart head) {
+  Explained mean{.score = scores.front(),
+                 .prompts = scores.size(),
+                 .kind = kind,
+                 .head = head,
+                 .query_tokens = {},
+                 .key_tokens = {}};
+  const auto estimate = [&](const auto& number) {
+    std::vector<double> values;
+    for (const ScoreAttribution& score : scores) values.push_back(number(score));
+    return estimate_of(values);
+  };
+  const auto set = [](double& value, double& error, const Estimate& by) {
+    value = by.mean;
+    error = by.error;
+  };
+  set(mean.score.score, mean.errors.score, estimate([](const auto& one) { return one.score; }));
+  set(mean.score.weight, mean.errors.weight, estimate([](const auto& one) { return one.weight; }));
+  mean.score.position_bias = estimate([](const auto& one) { return one.position_bias; }).mean;
+  mean.errors.pairs.assign(mean.queries(), std::vector<double>(mean.keys()));
+  std::vector<Sides> sides;
+  for (const ScoreAttribution& score : scores) sides.push_back(sides_of(score));
+  for (std::size_t i = 0; i < mean.queries(); ++i) {
+    for (std::size_t j = 0; j < mean.keys(); ++j)
+      set(mean.score.pairs[i][j], mean.errors.pairs[i][j],
+          estimate([&](const auto& one) { return one.pairs[i][j]; }));
+  }
+  const auto side_errors = [&](std::vector<double> Sides::*side, std::size_t count) {
+    std::vector<double> errors;
+    for (std::size_t i = 0; i < count; ++i) {
+      std::vector<double> values;
+      for (const Sides& one : sides) values.push_back((one.*side)[i]);
+      errors.push_back(estimate_of(values).error);
+    }
+    return errors;
+  };
+  mean.errors.query = side_errors(&Sides::query, mean.queries());
+  mean.errors.key = side_errors(&Sides::key, mean.keys());
+  return mean;
+}
+
+void show_why(const Explained& e, const WhyArguments& a, const std::string& title,
+              const std::string& subtitle, const Globals& globals) {
+  const Sides sides = sides_of(e.score);
+  HeatTable figure = figure_of(e, title);
+  figure.subtitle = subtitle;
+  show_tables({pairs_table(e, sides, a.top_k, title), sides_table(e, sides, a.top_k)}, figure,
+              why_json(e, sides), a.output, globals);
+}
+
+const char* kind_words(const AttentionKind& kind) { return kind.is_self() ? "" : "cross-attention's "; }
+
+void run_on_prompts(const WhyArguments& a, const AnalyzedModel& loaded, const AttentionKind& kind,
+                    const Globals& globals) {
+  refuse_text_option(loaded, "--prompts", true);
+  std::vector<ScoreAttribution> scores;
+  for (const Prompt& prompt : read_prompts(a.prompts)) {
+    WhyArguments own = a;
+    own.text = prompt.clean;
+    if (prompt.target) own.target = prompt.target;
+    try {
+      scores.push_back(score_of(own, loaded, kind, why_input(own, loaded, kind, globals)));
+    } catch (const Error& e) {
+      throw Error(prompt.where + ": " + e.what());
+    }
+  }
+  const LayerPart head = parse_head(a.head, "--head");
+  const Explained mean = mean_of(scores, kind, head);
+  warn_of_non_finite(*loaded.model, std::isfinite(mean.score.score), globals);
+  show_why(mean, a,
+           fmt::format("Why {}head {}.{} attends, mean of {} prompts", kind_words(kind), head.layer,
+                       head.head, scores.size()),
+           subtitle_of(a.model, a.prompts.string()), globals);
+}
+
+void run(const WhyArguments& a, const Globals& globals) {
+  check_table_output(a.output);
+  if (a.text.has_value() != a.prompts.empty()) throw UsageError("why: expected a text, or --prompts FILE");
+  const LayerPart head = parse_head(a.head, "--head");
+  const AnalyzedModel loaded = load_analyzed(a.model, globals);
+  const AttentionKind kind = analyzed_kind(a.kind, *loaded.model, "why");
+  if (!a.prompts.empty()) return run_on_prompts(a, loaded, kind, globals);
+  const WhyInput input = why_input(a, loaded, kind, globals);
+  const std::int64_t query = a.query.value_or(std::ssize(input.queries) - 1);
+  const Explained e{.score = score_of(a, loaded, kind, input),
                     .kind = kind,
                     .head = head,
                     .query = query,
@@ -333,14 +449,10 @@ void run(const WhyArguments& a, const Globals& globals) {
   const auto shown = [&](const std::vector<std::string>& tokens) {
     return loaded.reads_files() ? tokens : inspect::shown_tokens(tokens, loaded.tokenizer.get());
   };
-  const std::string title = fmt::format(
-      "Why {}head {}.{} attends from {} to {}", kind.is_self() ? "" : "cross-attention's ", head.layer,
-      head.head, place_of(shown(e.query_tokens), query), place_of(shown(e.key_tokens), e.score.key));
-  const Sides sides = sides_of(e.score);
-  HeatTable figure = figure_of(e, title);
-  figure.subtitle = input.subtitle;
-  show_tables({pairs_table(e, sides, a.top_k, title), sides_table(e, sides, a.top_k)}, figure,
-              why_json(e, sides), a.output, globals);
+  const std::string title =
+      fmt::format("Why {}head {}.{} attends from {} to {}", kind_words(kind), head.layer, head.head,
+                  place_of(shown(e.query_tokens), query), place_of(shown(e.key_tokens), e.score.key));
+  show_why(e, a, title, input.subtitle, globals);
 }
 
 }  // namespace
@@ -348,8 +460,14 @@ void run(const WhyArguments& a, const Globals& globals) {
 void add_why(CLI::App& app, const Globals& globals) {
   CLI::App* command = app.add_subcommand("why", "Show what makes a head attend from one token to another");
   auto a = std::make_shared<WhyArguments>();
-  command->add_option("text", a->text, "The text; for an encoder of images or sounds, a file, or - for stdin")
-      ->required();
+  command->add_option("text", a->text,
+                      "The text; for an encoder of images or sounds, a file, or - for stdin");
+  command
+      ->add_option(
+          "--prompts", a->prompts,
+          "Instead of a text: rows with clean (and target); the mean over them, with standard errors")
+      ->type_name("FILE.jsonl|.tsv|.csv")
+      ->group("Input");
   command->add_option("--target", a->target, "Target text, for the decoder of an encoder-decoder")
       ->type_name("TEXT")
       ->group("Input");
@@ -384,6 +502,7 @@ void add_why(CLI::App& app, const Globals& globals) {
       "  heed why \"The cat sat on the mat. The cat\" --model gpt2 --head 5.1\n"
       "  heed why \"The cat sat on the mat. The cat\" --model gpt2 --head 5.1 --query 8 --key 2 --output "
       "why.svg\n"
+      "  heed why --prompts prompts.tsv --model gpt2 --head 5.1 --output why.csv\n"
       "  heed why photo.jpg --model ./vit --head 3.0 --query 0\n"
       "  heed why \"I like tea.\" --model en-fr --target \"J'aime le thé.\" --head 1.3 --kind cross --json");
   command->callback([a, &globals] { run(*a, globals); });

@@ -334,7 +334,8 @@ std::string Explorer::ablation(std::string_view request, const std::atomic<bool>
     throw Error("id: expected one below " + std::to_string(tokens) + ", got " + std::to_string(wanted.id));
   const std::vector<LogitChoice> choices{choice};
   json list = json::array();
-  for (const HeadAblation& one : ablate_heads(*measured, text.input.tensors, record, choices, {}, {}, &stop))
+  for (const HeadAblation& one : ablate_heads(*measured, text.input.tensors, record, choices,
+                                              {.heads = {}, .ablation = {}, .stop = &stop}))
     list.push_back(
         {{"kind", one.kind}, {"layer", one.layer}, {"head", one.head}, {"change", one.change.front()}});
   return json_text(json{{"change", std::move(list)}});

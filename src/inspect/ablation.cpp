@@ -4,62 +4,44 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <optional>
+#include <set>
 #include <utility>
 
 #include "heed/autograd.h"
 #include "heed/error.h"
-#include "heed/ops/elementwise.h"
-#include "heed/ops/reduce.h"
-#include "heed/ops/shape.h"
-#include "heed/random.h"
 #include "inspect/analysis_common.h"
 #include "inspect/layer_runs.h"
 #include "inspect/measured_run.h"
+#include "inspect/replacements.h"
 
 namespace heed {
 namespace {
 
-constexpr const char* kFeedForward = "feed_forward";
+using inspect::kFeedForward;
+using inspect::Replacements;
+using inspect::tap_of;
 
-using Replacements = std::map<std::string, Tensor>;  // by tap, [1 or rows, heads or 1, 1 or T, d]
-
-std::string tap_of(const Component& c) {
-  const bool feeds = c.part == kFeedForward;
-  return c.stack + ".layers." + std::to_string(c.layer) + "." + c.part + (feeds ? ".added" : ".heads");
+std::vector<const TensorMap*> inputs_of(std::span<const MeasuredInput> measured) {
+  std::vector<const TensorMap*> inputs;
+  for (const MeasuredInput& one : measured) inputs.push_back(&one.inputs);
+  return inputs;
 }
 
-// [B, H, T, d]: a feed-forward network is a single head.
-Tensor with_heads(const Tensor& value) { return value.rank() == 3 ? unsqueeze(value, 1) : value; }
-
-// Overwrites one row's component in a value [B, H, T, d], or [B, T, D].
-void replace_row(const Tensor& value, std::int64_t row, const Component& component, const Tensor& by,
-                 std::int64_t row_of_by) {
-  const std::int64_t head = std::max<std::int64_t>(0, component.head);
-  const Tensor all = with_heads(value), place = slice(slice(all, 0, row, row + 1), 1, head, head + 1);
-  if (!by.defined()) return place.copy_from(Tensor::zeros(place.shape(), place.dtype()));
-  const std::int64_t from = by.size(0) == 1 ? 0 : row_of_by;
-  const Tensor own = slice(slice(by, 0, from, from + 1), 1, head, head + 1);
-  place.copy_from(broadcast_to(own, place.shape()).contiguous());
-}
-
-// Whether the input can lend its values, position by position, to another.
-bool can_replace(const TensorMap& donor, const TensorMap& input) {
-  return std::all_of(input.begin(), input.end(), [&](const auto& one) {
-    const auto found = donor.find(one.first);
-    if (found == donor.end()) return one.first == "labels";  // which only a loss needs
-    const Tensor &theirs = found->second, &own = one.second;
-    if (own.rank() == 2 && !is_floating(own.dtype()) && theirs.rank() == 2)
-      return theirs.size(1) >= own.size(1);
-    return theirs.shape() == own.shape();
-  });
+std::set<std::string> taps_of(const AblationOptions& options) {
+  std::set<std::string> taps;
+  for (const Component& c : options.removed) taps.insert(tap_of(c));
+  for (const Component& c : options.each) taps.insert(tap_of(c));
+  return taps;
 }
 
 class AblationRuns {
  public:
   AblationRuns(const Model& model, std::span<const MeasuredInput> inputs, const AblationOptions& options)
-      : model_(model), inputs_(inputs), options_(options) {
-    for (const Component& c : options.removed) taps_of_.insert({tap_of(c), &c});
-    for (const Component& c : options.each) taps_of_.insert({tap_of(c), &c});
+      : model_(model),
+        inputs_(inputs),
+        options_(options),
+        references_(inspect::references_of(options, inputs_of(inputs))) {
     result_.each.resize(options.each.size());
     for (const MeasuredInput& input : inputs) {
       inspect::check_metric(model, input, "ablation");
@@ -67,8 +49,9 @@ class AblationRuns {
     }
     result_.whole = result_.removed = std::vector<double>(inputs.size());
     for (auto& values : result_.each) values.resize(inputs.size());
-    check_components();
-    if (options.replacement == Replacement::mean) add_means();
+    inspect::check_components(model, inputs.front().inputs, options.removed);
+    inspect::check_components(model, inputs.front().inputs, options.each);
+    source_.emplace(model, taps_of(options), options, references_);
   }
 
   AblationResult run() {
@@ -96,84 +79,13 @@ class AblationRuns {
     inspect::LayerInputs layers;  // of the run without the removed components
   };
 
-  void check_components() const {
-    std::map<std::string, std::int64_t> heads;
-    Taps taps;
-    for (const auto& [tap, component] : taps_of_)
-      taps.listen(tap,
-                  [&](const std::string& name, Tensor& value) { heads[name] = with_heads(value).size(1); });
-    Context context{.taps = &taps};
-    model_.forward(inputs_.front().inputs, {}, context);
-    const auto check = [&](const Component& c) {
-      const auto found = heads.find(tap_of(c));
-      if (found == heads.end() || c.head >= found->second || c.layer < 0 ||
-          (c.head < 0) != (c.part == kFeedForward)) {
-        throw Error("ablation: expected a head or feed-forward network of the model, got " +
-                    (c.head < 0 ? std::to_string(c.layer) + ".ff"
-                                : std::to_string(c.layer) + "." + std::to_string(c.head)));
-      }
-    };
-    for (const Component& c : options_.removed) check(c);
-    for (const Component& c : options_.each) check(c);
-  }
-
-  // What a run of one input gives at the taps of the components.
-  Replacements values_of(const TensorMap& input) const {
-    Replacements values;
-    Taps taps;
-    for (const auto& [tap, component] : taps_of_)
-      taps.listen(tap,
-                  [&](const std::string& name, Tensor& value) { values[name] = with_heads(value).clone(); });
-    Context context{.taps = &taps};
-    model_.forward(input, {}, context);
-    return values;
-  }
-
-  std::int64_t reference_count() const {
-    return options_.reference.empty() ? std::ssize(inputs_) : std::ssize(options_.reference);
-  }
-  const TensorMap& reference(std::int64_t i) const {
-    const auto at = static_cast<std::size_t>(i);
-    return options_.reference.empty() ? inputs_[at].inputs : options_.reference[at];
-  }
-
-  void add_means() {
-    std::map<std::string, double> positions;
-    Replacements sums;
-    for (std::int64_t i = 0; i < reference_count(); ++i) {
-      for (const auto& [tap, value] : values_of(reference(i))) {
-        const Tensor sum = heed::sum(value.to(DType::f64), 2, true);  // [1, H, 1, d]
-        sums[tap] = sums.contains(tap) ? sums[tap] + sum : sum;
-        positions[tap] += static_cast<double>(value.size(2));
-      }
-    }
-    for (const auto& [tap, sum] : sums) means_[tap] = sum * (1 / positions.at(tap));
-  }
-
-  // The values of another input for each member of the block.
-  Replacements resampled(const Block& block) const {
-    std::map<std::string, std::vector<Tensor>> parts;
+  Replacements replacements_of(const Block& block) const {
+    std::vector<inspect::ReplacedInput> replaced;
     for (const std::size_t member : block.members) {
-      std::vector<std::int64_t> donors;
-      for (std::int64_t i = 0; i < reference_count(); ++i) {
-        const bool same = options_.reference.empty() && i == static_cast<std::int64_t>(member);
-        if (!same && can_replace(reference(i), inputs_[member].inputs)) donors.push_back(i);
-      }
-      if (donors.empty())
-        throw Error("ablation: expected another reference text with as many tokens as text " +
-                    std::to_string(member + 1) + ", to take values from, got none");
-      const std::uint32_t word = RandomStream{options_.seed, 0}.word(member);
-      for (const auto& [tap, value] : values_of(reference(donors[word % donors.size()])))
-        parts[tap].push_back(value);
+      const auto number = static_cast<std::int64_t>(member);
+      replaced.push_back({inputs_[member].inputs, options_.reference.empty() ? number : -1, number});
     }
-    Replacements replacements;
-    for (auto& [tap, values] : parts) {
-      std::int64_t least = values.front().size(2);  // no member has more positions
-      for (const Tensor& value : values) least = std::min(least, value.size(2));
-      for (Tensor& value : values) value = slice(value, 2, 0, least);
-      replacements[tap] = concat(values, 0);
-    }
-    return replacements;
+    return source_->of(replaced);
   }
 
   // Replaces the removed components in all rows, which are of these members of the block.
@@ -183,18 +95,10 @@ class AblationRuns {
                   [this, &block, &component, members](const std::string& tap, Tensor& value) {
                     value = value.clone();
                     for (std::int64_t row = 0; row < value.size(0); ++row)
-                      put(block, tap, value, row, component, members[static_cast<std::size_t>(row)]);
+                      inspect::replace_component(block.replacements, tap, value, row, component,
+                                                 members[static_cast<std::size_t>(row)]);
                   });
     }
-  }
-
-  void put(const Block& block, const std::string& tap, const Tensor& value, std::int64_t row,
-           const Component& component, std::int64_t member) const {
-    const auto found = block.replacements.find(tap);
-    Tensor by = found == block.replacements.end() ? Tensor() : found->second;
-    const std::int64_t positions = with_heads(value).size(2);
-    if (by.defined() && by.size(2) > positions) by = slice(by, 2, 0, positions);
-    replace_row(value, row, component, by, member);
   }
 
   std::vector<double> measure(std::span<const inspect::RunRow> rows, Taps& taps) const {
@@ -203,8 +107,7 @@ class AblationRuns {
 
   void run_block(Block& block) {
     for (const std::size_t member : block.members) block.rows.push_back({&inputs_[member]});
-    if (options_.replacement == Replacement::mean) block.replacements = means_;
-    if (options_.replacement == Replacement::resample) block.replacements = resampled(block);
+    block.replacements = replacements_of(block);
     const bool compares = block.rows.front().input->metric.kind == MetricKind::kl;
     std::vector<std::int64_t> all(block.members.size());
     std::iota(all.begin(), all.end(), std::int64_t{0});
@@ -254,7 +157,7 @@ class AblationRuns {
           value = value.clone();
           for (std::int64_t i = from; i < to; ++i) {
             if (begin + static_cast<std::size_t>(i / members) == c)
-              put(block, tap, value, i - from, component, i % members);
+              inspect::replace_component(block.replacements, tap, value, i - from, component, i % members);
           }
         });
       }
@@ -274,8 +177,8 @@ class AblationRuns {
   const Model& model_;
   std::span<const MeasuredInput> inputs_;
   const AblationOptions& options_;
-  std::map<std::string, const Component*> taps_of_;
-  Replacements means_;
+  std::vector<const TensorMap*> references_;
+  std::optional<inspect::ReplacementSource> source_;
   AblationResult result_;
   std::int64_t done_ = 0;
 };
@@ -326,6 +229,24 @@ AblationResult measure_ablations(const Model& model, std::span<const MeasuredInp
   const NoGradients guard;
   if (inputs.empty()) throw Error("ablation: expected a text, got none");
   return AblationRuns(model, inputs, options).run();
+}
+
+void replace_components(Taps& taps, const Model& model, const TensorMap& inputs,
+                        const AblationOptions& options) {
+  const NoGradients guard;
+  inspect::check_components(model, inputs, options.removed);
+  const std::vector<const TensorMap*> references =
+      inspect::references_of(options, std::vector<const TensorMap*>{&inputs});
+  const Replacements values =
+      inspect::ReplacementSource(model, taps_of(options), options, references)
+          .of(std::vector<inspect::ReplacedInput>{{inputs, options.reference.empty() ? 0 : -1, 0}});
+  for (const Component& component : options.removed) {
+    taps.listen(tap_of(component), [values, component](const std::string& tap, Tensor& value) {
+      value = value.clone();
+      for (std::int64_t row = 0; row < value.size(0); ++row)
+        inspect::replace_component(values, tap, value, row, component, 0);
+    });
+  }
 }
 
 }  // namespace heed

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <set>
 
 #include "heed/autograd.h"
 #include "heed/error.h"
@@ -13,6 +14,7 @@
 #include "heed/ops/matmul.h"
 #include "heed/ops/reduce.h"
 #include "heed/ops/shape.h"
+#include "inspect/replacements.h"
 
 namespace heed {
 namespace {
@@ -197,9 +199,7 @@ AttentionRecord record_attention(const Model& model, const TensorMap& inputs, co
 
 std::vector<HeadAblation> ablate_heads(const Model& model, const TensorMap& inputs,
                                        const AttentionRecord& record, std::span<const LogitChoice> choices,
-                                       std::span<const std::int64_t> heads,
-                                       const std::function<void(std::int64_t, std::int64_t)>& progress,
-                                       const std::atomic<bool>* stop) {
+                                       const HeadAblationOptions& options) {
   const NoGradients guard;
   std::vector<double> whole;
   for (const LogitChoice& choice : choices) {
@@ -207,18 +207,29 @@ std::vector<HeadAblation> ablate_heads(const Model& model, const TensorMap& inpu
     whole.push_back(chosen_logit(record.logits, choice).item());
   }
   std::int64_t passes = 0, pass = 0;
-  for (const RecordedLayer& layer : record.layers) passes += std::ssize(heads_of(layer, heads));
+  std::set<std::string> names;
+  for (const RecordedLayer& layer : record.layers) {
+    passes += std::ssize(heads_of(layer, options.heads));
+    names.insert(layer.name + ".heads");
+  }
+  const AblationOptions& ablation = options.ablation;
+  const std::vector<const TensorMap*> references =
+      inspect::references_of(ablation, std::vector<const TensorMap*>{&inputs});
+  const inspect::Replacements values =
+      inspect::ReplacementSource(model, names, ablation, references)
+          .of(std::vector<inspect::ReplacedInput>{{inputs, ablation.reference.empty() ? 0 : -1, 0}});
+  Taps removed;
+  replace_components(removed, model, inputs, ablation);
   std::vector<HeadAblation> result;
   for (const RecordedLayer& layer : record.layers) {
-    for (const std::int64_t head : heads_of(layer, heads)) {
-      if (progress) progress(pass++, passes);
-      Taps taps;
-      taps.listen(layer.name + ".heads", [head](const std::string&, Tensor& x) {
+    for (const std::int64_t head : heads_of(layer, options.heads)) {
+      if (ablation.progress) ablation.progress(pass++, passes);
+      Taps taps(&removed);
+      taps.listen(layer.name + ".heads", [&](const std::string& tap, Tensor& x) {
         x = x.clone();
-        const Tensor one = slice(x, 1, head, head + 1);
-        one.copy_from(Tensor::zeros(one.shape(), one.dtype()));
+        inspect::replace_component(values, tap, x, 0, {.head = head}, 0);
       });
-      Context context{.taps = &taps, .stop = stop};
+      Context context{.taps = &taps, .stop = options.stop};
       const TensorMap outputs = model.forward(inputs, {}, context);
       const Tensor& logits = outputs.at(logits_name(outputs));
       taps.require_all_fired();

@@ -116,6 +116,31 @@ TEST(Attend, RemovesTheChosenHeadsAlone) {
   EXPECT_EQ(chosen[0], heads[1]);
 }
 
+TEST(Attend, ShowsTheModelWithoutHeads) {
+  const Folder folder;
+  spill(folder / "reference.txt", "a d c b\nc c b a\n");
+  const Words shown{"--json", "--target", "c b", "--kind", "decoder", "--heads", "all"};
+  const auto maps = [&](const Words& options) {
+    Words words = shown;
+    words.insert(words.end(), options.begin(), options.end());
+    return Json::parse(attend(words).out);
+  };
+  const Json whole = maps({}), zero = maps({"--remove", "0.1"}),
+             mean = maps({"--remove", "0.1", "--ablation", "mean", "--reference", folder / "reference.txt"});
+  EXPECT_THAT(zero["title"].get<std::string>(), HasSubstr(" (with zeros for 0.1)"));
+  ASSERT_EQ(zero["maps"].size(), whole["maps"].size());
+  for (std::size_t i = 0; i < whole["maps"].size(); ++i) {
+    const bool later = whole["maps"][i]["layer"] == 1;
+    EXPECT_EQ(zero["maps"][i]["weights"] != whole["maps"][i]["weights"], later) << i;
+    EXPECT_EQ(mean["maps"][i]["weights"] != zero["maps"][i]["weights"], later) << i;
+  }
+  // Without each head in turn, by zeros and by means.
+  EXPECT_NE(maps({"--ablation", "mean"})["ablation"], maps({"--ablate"})["ablation"]);
+  EXPECT_FALSE(zero.contains("ablation"));
+  EXPECT_THAT(attend({"--remove", "0"}).err, HasSubstr("--remove: expected heads LAYER.HEAD"));
+  EXPECT_THAT(attend({"--reference", "x"}).err, HasSubstr("--reference: needs --ablation mean or resample"));
+}
+
 TEST(Attend, PagesHoldEveryKind) {
   const Folder folder;
   ASSERT_EQ(attend({"--target", "c b", "--output", folder / "all.html"}).status, 0);

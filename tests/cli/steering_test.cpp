@@ -256,7 +256,8 @@ TEST(Circuits, TablesAndFiles) {
   EXPECT_THAT(slurp(folder / "c.svg"), HasSubstr("<svg"));
   expect_error(2, with({"--head", "1"}), "--head: expected LAYER.HEAD, as 5.1, got 1");
   expect_error(1, with({"--head", "99.0"}), "circuits: expected a head of layers up to");
-  expect_error(2, with({"--output", "c.gif"}), "--output: expected a file ending in .svg, .pdf, .png or .csv");
+  expect_error(2, with({"--output", "c.gif"}),
+               "--output: expected a file ending in .svg, .pdf, .png or .csv");
   expect_error(2, {"circuits", "--model", shipped("en-fr"), "--kind", "cross"},
                "--kind: expected the self-attention of a stack, got cross");
 }

@@ -44,6 +44,36 @@ TEST(Why, TermsAddUpToTheScore) {
   }
 }
 
+TEST(Why, IsAMeanOverPrompts) {
+  const Folder folder;
+  spill(folder / "prompts.tsv", "clean\ttarget\na b c\tc b a\nb c\tc b\n");
+  const Words more{"--head", "1.1", "--kind", "decoder", "--json"};
+  Words all{"why", "--model", tiny_model(), "--prompts", folder / "prompts.tsv"};
+  all.insert(all.end(), more.begin(), more.end());
+  const Json mean = json_lines(output_of(all)).front(), first = json_lines(output_of(why(more))).front();
+  Words other{"why", "b c", "--model", tiny_model(), "--target", "c b"};
+  other.insert(other.end(), more.begin(), more.end());
+  const Json second = json_lines(output_of(other)).front();
+  EXPECT_EQ(mean["prompts"], 2);
+  const auto expect_mean = [](const Json& value, const Json& error, double a, double b) {
+    EXPECT_NEAR(value.get<double>(), (a + b) / 2, 1e-9);
+    EXPECT_NEAR(error.get<double>(), std::abs(a - b) / 2, 1e-9);  // s / sqrt(2)
+  };
+  expect_mean(mean["score"], mean["score_error"], first["score"], second["score"]);
+  ASSERT_EQ(mean["query_parts"].size(), first["query_parts"].size());
+  for (std::size_t i = 0; i < mean["query_parts"].size(); ++i)
+    expect_mean(mean["query_parts"][i]["sum"], mean["query_parts"][i]["sum_error"],
+                first["query_parts"][i]["sum"], second["query_parts"][i]["sum"]);
+  expect_mean(mean["pairs"][1][2], mean["pair_errors"][1][2], first["pairs"][1][2], second["pairs"][1][2]);
+  all.pop_back();
+  const std::string table = output_of(all);
+  EXPECT_THAT(table, HasSubstr("Why head 1.1 attends, mean of 2 prompts"));
+  EXPECT_THAT(table, testing::ContainsRegex("[+-][0-9.]+ ± [0-9.]+"));
+  spill(folder / "prompts.tsv", "clean\ttarget\na b c\tc b a\nb c\tc b\n");
+  all.insert(all.end(), {"--query", "3"});
+  EXPECT_THAT(run(all).err, HasSubstr("prompts.tsv:3: --query: expected a position below 3, got 3"));
+}
+
 TEST(Why, TablesEndWithTheRest) {
   const Result table = run(why({"--head", "1.0", "--top-k", "3"}));
   ASSERT_EQ(table.status, 0) << table.err;

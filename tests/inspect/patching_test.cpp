@@ -216,6 +216,42 @@ TEST(Ablation, RemovesSeveralTogether) {
   EXPECT_EQ(one.each[1][0], one.removed[0]) << "what is removed already";
 }
 
+// The same as measure_ablations(), which equals hooks in PyTorch.
+TEST(Ablation, ListenersReplaceInAnyRun) {
+  const auto model = load_model(kPatchingFixtures / "decoders/gpt2");
+  const MeasuredInput input{inputs_of({{"input_ids", {5, 17, 300, 42}}}), {MetricKind::logit, 7}};
+  const std::vector<TensorMap> reference{inputs_of({{"input_ids", {9, 3, 200, 77, 4}}})};
+  const AttentionKind kind = attention_kinds(*model).front();
+  for (const Replacement replacement : {Replacement::zero, Replacement::mean, Replacement::resample}) {
+    const AblationOptions removed{
+        .replacement = replacement,
+        .reference = reference,
+        .removed = {{.layer = 0, .head = 1}, {.part = "feed_forward", .layer = 1, .head = -1}}};
+    Taps taps;
+    replace_components(taps, *model, input.inputs, removed);
+    const AttentionRecord record = record_attention(*model, input.inputs, {.kinds = {kind}, .taps = &taps});
+    const std::vector<float> logits = record.logits.to_vector<float>();
+    const auto vocabulary = static_cast<std::size_t>(record.logits.size(2));
+    EXPECT_NEAR(logits[3 * vocabulary + 7], measure_ablations(*model, {&input, 1}, removed).removed[0], 1e-4);
+    // Each head beside them.
+    AblationOptions each = removed;
+    const std::vector<LogitChoice> choice{{3, 7}};
+    const auto changes =
+        ablate_heads(*model, input.inputs, record, choice, {.heads = {1}, .ablation = removed});
+    for (std::size_t layer = 0; layer < changes.size(); ++layer)
+      each.each.push_back({.layer = changes[layer].layer, .head = 1});
+    const AblationResult want = measure_ablations(*model, {&input, 1}, each);
+    ASSERT_EQ(changes.size(), record.layers.size());
+    for (std::size_t i = 0; i < changes.size(); ++i)
+      EXPECT_NEAR(changes[i].change[0], want.effect(i)[0], 1e-4) << i;
+  }
+  Taps taps;
+  EXPECT_ERROR(
+      replace_components(taps, *model, input.inputs,
+                         {.replacement = Replacement::resample, .removed = {{.layer = 0, .head = 1}}}),
+      "expected another reference text");
+}
+
 TEST(Estimates, AreMeansWithStandardErrors) {
   const std::vector<double> values{1, 2, 6}, weights{1, 1, 2};
   EXPECT_DOUBLE_EQ(estimate_of(values).mean, 3);

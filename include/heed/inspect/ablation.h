@@ -11,6 +11,7 @@
 
 #include "heed/export.h"
 #include "heed/inspect/metric.h"
+#include "heed/nn/tap.h"
 
 namespace HEED_API heed {
 
@@ -46,6 +47,11 @@ struct AblationOptions {
   std::vector<Component> each = {};     ///< replaced one at a time, beside the removed
   std::function<void(std::int64_t done, std::int64_t total)> progress = {};
 };
+
+/// Adds listeners that replace `options.removed` in a run of `inputs`, one row. Of mean and resample without
+/// reference inputs, the reference is `inputs` itself, which resample refuses. Throws as measure_ablations().
+void replace_components(Taps& taps, const Model& model, const TensorMap& inputs,
+                        const AblationOptions& options);
 
 /// The metric of each measured input. Their mean and its error: estimate_of(…, weights).
 struct AblationResult {

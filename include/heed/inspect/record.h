@@ -4,13 +4,13 @@
 
 #include <atomic>
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "heed/export.h"
+#include "heed/inspect/ablation.h"
 #include "heed/nn/tap.h"
 
 namespace HEED_API heed {
@@ -87,13 +87,19 @@ struct HeadAblation {
   std::vector<float> change;  ///< per choice: the logit without the head minus the logit with it
 };
 
-/// Runs the model once per head of `record` (empty `heads`: all, else those of each layer) with the head's
-/// output (before the output projection) replaced by zeros. `progress`, if given, is called before each pass
-/// with its number and the number of passes; `stop` cancels once true: the call throws Canceled.
+struct HeadAblationOptions {
+  std::vector<std::int64_t> heads = {};  ///< of each layer; empty: all
+  /// What stands in the place of a head's output, and what is replaced in all passes; without `each`.
+  /// `progress` is called before each pass with its number and the number of passes. Of mean and resample
+  /// without reference inputs, as replace_components().
+  AblationOptions ablation = {};
+  const std::atomic<bool>* stop = nullptr;  ///< cancels once true: the call throws Canceled
+};
+
+/// Runs the model once per head of `record` with the head's output (before the output projection) replaced.
+/// `record` is of the model with `options.ablation.removed` replaced, as replace_components() does it.
 std::vector<HeadAblation> ablate_heads(const Model& model, const TensorMap& inputs,
                                        const AttentionRecord& record, std::span<const LogitChoice> choices,
-                                       std::span<const std::int64_t> heads = {},
-                                       const std::function<void(std::int64_t, std::int64_t)>& progress = {},
-                                       const std::atomic<bool>* stop = nullptr);
+                                       const HeadAblationOptions& options = {});
 
 }  // namespace heed
