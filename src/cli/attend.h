@@ -14,6 +14,7 @@
 #include "cli/metric_options.h"
 #include "cli/pictures.h"
 #include "heed/generate/options.h"
+#include "heed/inspect/ablation.h"
 #include "heed/inspect/record.h"
 #include "heed/models/model.h"
 #include "heed/plot/picture.h"

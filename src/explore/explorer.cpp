@@ -13,6 +13,7 @@
 #include "explore/traps.h"
 #include "heed/autograd.h"
 #include "heed/error.h"
+#include "heed/inspect/ablation.h"
 #include "plot/number_packs.h"
 #include "plot/page_data.h"
 

@@ -8,6 +8,7 @@
 
 #include "heed/autograd.h"
 #include "heed/error.h"
+#include "heed/inspect/ablation.h"
 #include "heed/inspect/record.h"
 #include "heed/io/safetensors.h"
 #include "heed/models/registry.h"
@@ -98,7 +99,7 @@ TEST_P(Measures, WithoutAGradientNumbersAreTheSame) {
 TEST_P(Measures, AnAblatedHeadIsTheModelWithoutIt) {
   const AttentionRecord record = this->record(false);
   const std::vector<LogitChoice> choices{GetParam().logit, {0, 3}};
-  const auto ablations = ablate_heads(*model, inputs(), record, choices);
+  const auto ablations = ablate_heads(*model, inputs(), record, choices, {});
   std::size_t i = 0;
   for (const RecordedLayer& layer : record.layers) {
     for (std::int64_t head = 0; head < layer.weights.size(0); ++head, ++i) {

@@ -3,6 +3,7 @@
 // once within NoGradients.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -52,6 +53,16 @@ struct AblationOptions {
 /// reference inputs, the reference is `inputs` itself, which resample refuses. Throws as measure_ablations().
 void replace_components(Taps& taps, const Model& model, const TensorMap& inputs,
                         const AblationOptions& options);
+
+/// Of ablate_heads() (heed/inspect/record.h).
+struct HeadAblationOptions {
+  std::vector<std::int64_t> heads = {};  ///< of each layer; empty: all
+  /// What stands in the place of a head's output, and what is replaced in all passes; without `each`.
+  /// `progress` is called before each pass with its number and the number of passes. Of mean and resample
+  /// without reference inputs, as replace_components().
+  AblationOptions ablation = {};
+  const std::atomic<bool>* stop = nullptr;  ///< cancels once true: the call throws Canceled
+};
 
 /// The metric of each measured input. Their mean and its error: estimate_of(…, weights).
 struct AblationResult {

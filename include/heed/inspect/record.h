@@ -10,13 +10,13 @@
 #include <vector>
 
 #include "heed/export.h"
-#include "heed/inspect/ablation.h"
 #include "heed/nn/tap.h"
 
 namespace HEED_API heed {
 
 class DualEncoderModel;
 class Model;
+struct HeadAblationOptions;
 
 /// One kind of attention of a model.
 struct AttentionKind {
@@ -87,19 +87,11 @@ struct HeadAblation {
   std::vector<float> change;  ///< per choice: the logit without the head minus the logit with it
 };
 
-struct HeadAblationOptions {
-  std::vector<std::int64_t> heads = {};  ///< of each layer; empty: all
-  /// What stands in the place of a head's output, and what is replaced in all passes; without `each`.
-  /// `progress` is called before each pass with its number and the number of passes. Of mean and resample
-  /// without reference inputs, as replace_components().
-  AblationOptions ablation = {};
-  const std::atomic<bool>* stop = nullptr;  ///< cancels once true: the call throws Canceled
-};
-
 /// Runs the model once per head of `record` with the head's output (before the output projection) replaced.
-/// `record` is of the model with `options.ablation.removed` replaced, as replace_components() does it.
+/// `record` is of the model with `options.ablation.removed` replaced, as replace_components() does it. The
+/// options are those of heed/inspect/ablation.h.
 std::vector<HeadAblation> ablate_heads(const Model& model, const TensorMap& inputs,
                                        const AttentionRecord& record, std::span<const LogitChoice> choices,
-                                       const HeadAblationOptions& options = {});
+                                       const HeadAblationOptions& options);
 
 }  // namespace heed
