@@ -231,9 +231,10 @@ TEST(Svg, EscapesTokens) {
 }
 
 TEST(Svg, RefusesWhatNoViewerHandles) {
-  EXPECT_EQ(error_of([] { attention_svg(sample_picture(200, 200)); }),
-            "attention picture: expected at most 100000 cells in an SVG or PDF, got 160000 (choose fewer layers, "
-            "heads, queries or keys, or write PNG or HTML)");
+  EXPECT_EQ(
+      error_of([] { attention_svg(sample_picture(200, 200)); }),
+      "attention picture: expected at most 100000 cells in an SVG or PDF, got 160000 (choose fewer layers, "
+      "heads, queries or keys, or write PNG or HTML)");
 }
 
 TEST(Json, HoldsTokensAndEveryWeight) {
