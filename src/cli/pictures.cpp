@@ -47,8 +47,9 @@ void check_picture_file(const std::filesystem::path& file) {
   const std::string ending = file.extension().string();
   const auto known = {".html", ".svg", ".pdf", ".png", ".json", ".npy"};
   if (std::find(known.begin(), known.end(), ending) == known.end()) {
-    throw UsageError(file.string() + ": expected a file ending in .html, .svg, .pdf, .png, .json or .npy, got \"" +
-                     ending + "\"");
+    throw UsageError(file.string() +
+                     ": expected a file ending in .html, .svg, .pdf, .png, .json or .npy, got \"" + ending +
+                     "\"");
   }
   const std::filesystem::path folder = file.has_parent_path() ? file.parent_path() : ".";
   if (!std::filesystem::is_directory(folder)) {
