@@ -35,6 +35,8 @@ class AttentionRecorder {
   TensorMap collect(std::int64_t hypothesis) const;
   /// Throws Error if a pattern matched no tap.
   void require_all_fired() const { taps_.require_all_fired(); }
+  /// Of the steps.
+  Context& context() { return context_; }
 
  private:
   struct Node {

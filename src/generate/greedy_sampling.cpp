@@ -1,54 +1,24 @@
-// Greedy search and sampling: every row is independent until its end token or the maximum length.
+// Greedy search and sampling: every sequence is independent until its end token or the maximum length.
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <optional>
 
 #include "generate/strategies.h"
 #include "heed/ops/elementwise.h"
 #include "heed/ops/loss.h"
+#include "heed/ops/softmax.h"
 #include "heed/threads.h"
 
 namespace heed::generate {
 
 namespace {
 
-struct Sequence {
-  std::int64_t source;  ///< row of the prompt
-  std::int64_t index;   ///< among the requested sequences of the prompt
-  std::vector<std::int64_t> ids;
+struct RowSequence : Sequence {
+  std::int64_t index = 0;  ///< among the requested sequences of the prompt
   double score = 0, log_probability = 0;
-  std::int64_t path = kRoot;
 };
-
-/// Returns the best or a sampled token, or nullopt if every token is excluded.
-std::optional<std::int64_t> choose(const SearchState& state, const Sequence& row,
-                                   std::span<const float> scores) {
-  const RandomStream random = state.random(row.source, static_cast<std::int64_t>(row.ids.size()), row.index);
-  std::optional<std::int64_t> best;
-  float best_score = -std::numeric_limits<float>::infinity();
-  for (std::size_t token = 0; token < scores.size(); ++token) {
-    if (!(scores[token] > -std::numeric_limits<float>::infinity())) {
-      require_number(scores[token]);
-      continue;
-    }
-    const float score = state.options.do_sample ? scores[token] + gumbel(random, token) : scores[token];
-    if (!best || score > best_score) {
-      best = static_cast<std::int64_t>(token);
-      best_score = score;
-    }
-  }
-  return best;
-}
-
-std::vector<std::optional<std::int64_t>> choose(const SearchState& state, const std::vector<Sequence>& rows,
-                                                const Tensor& scores) {
-  const auto vocabulary = static_cast<std::size_t>(scores.size(1));
-  std::vector<std::optional<std::int64_t>> tokens;
-  for (std::size_t i = 0; i < rows.size(); ++i)
-    tokens.push_back(choose(state, rows[i], {scores.data<float>() + i * vocabulary, vocabulary}));
-  return tokens;
-}
 
 /// Returns -log p of the token chosen in each row of the scores [rows, V]; 0 if there is none.
 std::vector<float> losses_of(const Tensor& scores, const std::vector<std::optional<std::int64_t>>& tokens) {
@@ -58,92 +28,148 @@ std::vector<float> losses_of(const Tensor& scores, const std::vector<std::option
   return cross_entropy(scores, Tensor::from(targets, {scores.size(0)}), options).to_vector<float>();
 }
 
-/// Returns the processed scores [rows, V]; those of row i come from row from[i] of the logits.
-Tensor process(const SearchState& state, const std::vector<Sequence>& rows,
-               const std::vector<std::int64_t>& from, const Tensor& logits) {
-  const std::int64_t vocabulary = logits.size(1);
-  const auto count = static_cast<std::int64_t>(rows.size());
+/// The tokens with the highest log-probabilities, in a tie by id.
+std::vector<std::pair<std::int64_t, double>> best_of(std::span<const float> log_probs, std::int64_t count) {
+  if (count == 0) return {};
+  std::vector<std::int64_t> order(log_probs.size());
+  std::iota(order.begin(), order.end(), std::int64_t{0});
+  const auto end = order.begin() + std::min(count, std::ssize(order));
+  const auto at = [&](std::int64_t token) { return log_probs[static_cast<std::size_t>(token)]; };
+  std::partial_sort(order.begin(), end, order.end(),
+                    [&](std::int64_t a, std::int64_t b) { return at(a) != at(b) ? at(a) > at(b) : a < b; });
+  std::vector<std::pair<std::int64_t, double>> best;
+  for (auto token = order.begin(); token != end; ++token) best.emplace_back(*token, at(*token));
+  return best;
+}
+
+class RowSearch final : public Search {
+ public:
+  explicit RowSearch(SearchTask given) : Search(std::move(given)) {
+    for (std::int64_t i = 0; i < options().num_return_sequences; ++i) {
+      going_.push_back({{task().prompt}, i});
+    }
+    results_.resize(going_.size());
+  }
+
+  std::vector<Sequence*> sequences() override {
+    std::vector<Sequence*> all;
+    for (RowSequence& sequence : going_) all.push_back(&sequence);
+    return all;
+  }
+  void choose(const Tensor& logits) override;
+  void advance(AttentionRecorder& recorder, std::vector<GeneratedToken>& told) override;
+  void end(const AttentionRecorder& recorder) override {
+    for (const RowSequence& sequence : going_) finish(sequence, FinishReason::stop, recorder);
+    going_.clear();
+  }
+  std::vector<Hypothesis> results(const AttentionRecorder&) override { return std::move(results_); }
+
+ private:
+  /// The logits of the sequences' rows, [sequences, V].
+  Tensor own_rows(const Tensor& logits, bool processed) const;
+  /// Returns the best or a sampled token, or nullopt if every token is excluded.
+  std::optional<std::int64_t> token_after(const RowSequence& sequence, std::span<const float> scores) const;
+  GeneratedToken token_of(std::size_t i) const;
+  void finish(const RowSequence& sequence, FinishReason reason, const AttentionRecorder& recorder) {
+    results_[static_cast<std::size_t>(sequence.index)] = {
+        new_ids(sequence),        sequence.score, sequence.score,
+        sequence.log_probability, reason,         recorder.collect(sequence.path)};
+  }
+
+  std::vector<RowSequence> going_;
+  std::vector<Hypothesis> results_;
+  // What choose() found for each sequence.
+  std::vector<std::optional<std::int64_t>> chosen_;
+  std::vector<float> losses_, cold_;  // of the chosen tokens; `cold_` at temperature 1
+  Tensor log_probs_;                  // of the model, [sequences, V], where tokens are told
+};
+
+std::optional<std::int64_t> RowSearch::token_after(const RowSequence& sequence,
+                                                   std::span<const float> scores) const {
+  const RandomStream stream = random(std::ssize(sequence.ids), sequence.index);
+  std::optional<std::int64_t> best;
+  float best_score = -std::numeric_limits<float>::infinity();
+  for (std::size_t token = 0; token < scores.size(); ++token) {
+    if (!(scores[token] > -std::numeric_limits<float>::infinity())) {
+      require_number(scores[token]);
+      continue;
+    }
+    const float score = options().do_sample ? scores[token] + gumbel(stream, token) : scores[token];
+    if (!best || score > best_score) {
+      best = static_cast<std::int64_t>(token);
+      best_score = score;
+    }
+  }
+  return best;
+}
+
+Tensor RowSearch::own_rows(const Tensor& logits, bool processed) const {
+  const std::int64_t vocabulary = logits.size(1), count = std::ssize(going_);
   Tensor scores = Tensor::empty({count, vocabulary});
   parallel_for(count, kScoresPerThread / vocabulary + 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
-      const float* source = logits.data<float>() + from[static_cast<std::size_t>(i)] * vocabulary;
+      const RowSequence& sequence = going_[static_cast<std::size_t>(i)];
+      const float* source = logits.data<float>() + sequence.row * vocabulary;
       const std::span row(scores.data<float>() + i * vocabulary, static_cast<std::size_t>(vocabulary));
       std::copy(source, source + vocabulary, row.begin());
-      const Sequence& going = rows[static_cast<std::size_t>(i)];
-      const Processors& processors = state.processors_of(going.source);
-      if (processors.active(static_cast<std::int64_t>(going.ids.size()))) processors.apply(going.ids, row);
+      if (processed && processors().active(std::ssize(sequence.ids))) processors().apply(sequence.ids, row);
     }
   });
   return scores;
 }
 
-std::vector<Sequence> start(const SearchState& state, std::vector<std::int64_t>& from) {
-  std::vector<Sequence> rows;
-  const std::int64_t count = state.options.num_return_sequences;
-  for (std::int64_t i = 0; i < state.sources() * count; ++i) {
-    rows.push_back({i / count, i % count, state.prompt_of(i / count)});
-    from.push_back(i / count);
-  }
-  return rows;
+void RowSearch::choose(const Tensor& logits) {
+  const auto vocabulary = static_cast<std::size_t>(logits.size(1));
+  const Tensor scores = own_rows(logits, true);
+  chosen_.clear();
+  for (std::size_t i = 0; i < going_.size(); ++i)
+    chosen_.push_back(token_after(going_[i], {scores.data<float>() + i * vocabulary, vocabulary}));
+  losses_ = losses_of(scores, chosen_);
+  const bool warped = options().do_sample && options().temperature != 1;
+  cold_ = warped ? losses_of(scores * options().temperature, chosen_) : losses_;
+  if (task().top) log_probs_ = log_softmax(own_rows(logits, false), 1);
 }
 
-Hypothesis finish(const SearchState& state, const Sequence& row, FinishReason reason) {
-  return {{row.ids.begin() + state.prompt_length(row.source), row.ids.end()},
-          row.score,
-          row.score,
-          row.log_probability,
-          reason,
-          state.recorder.collect(row.path)};
+GeneratedToken RowSearch::token_of(std::size_t i) const {
+  const auto vocabulary = static_cast<std::size_t>(log_probs_.size(1));
+  const std::span row(log_probs_.data<float>() + i * vocabulary, vocabulary);
+  const std::int64_t token = *chosen_[i];
+  return {task().request, going_[i].index, token, row[static_cast<std::size_t>(token)],
+          best_of(row, *task().top)};
+}
+
+void RowSearch::advance(AttentionRecorder& recorder, std::vector<GeneratedToken>& told) {
+  last_read_ = going_.front();
+  std::vector<RowSequence> going;
+  for (std::size_t i = 0; i < going_.size(); ++i) {
+    RowSequence& sequence = going_[i];
+    const std::optional<std::int64_t> token = chosen_[i];
+    std::optional<FinishReason> ended;
+    if (!token) ended = FinishReason::stop;
+    if (token) {
+      if (task().top) told.push_back(token_of(i));
+      sequence.ids.push_back(*token);
+      sequence.score -= static_cast<double>(losses_[i]);
+      sequence.log_probability -= static_cast<double>(cold_[i]);
+      sequence.path = recorder.extend(sequence.path, sequence.row);
+      const auto& on_token = task().hooks.on_token;
+      const bool stopped =
+          on_token && !on_token(task().row, static_cast<std::size_t>(sequence.index), *token);
+      ended = stopped ? FinishReason::stop : finished(sequence.ids);
+    }
+    if (ended) {
+      finish(sequence, *ended, recorder);
+    } else {
+      going.push_back(std::move(sequence));
+    }
+  }
+  going_ = std::move(going);
 }
 
 }  // namespace
 
-std::vector<std::vector<Hypothesis>> search_rows(const SearchState& state) {
-  std::vector<std::vector<Hypothesis>> results(state.prompts.size());
-  for (auto& result : results) result.resize(static_cast<std::size_t>(state.options.num_return_sequences));
-  std::vector<std::int64_t> from;  // rows of the decoding before reordering
-  std::vector<Sequence> rows = start(state, from);
-  if (rows.empty()) return results;
-  Tensor logits = state.begin();
-  for (;;) {
-    const Tensor scores = process(state, rows, from, logits);
-    const std::vector<std::optional<std::int64_t>> chosen = choose(state, rows, scores);
-    const std::vector<float> losses = losses_of(scores, chosen);
-    const bool warped = state.options.do_sample && state.options.temperature != 1;
-    const std::vector<float> cold = warped ? losses_of(scores * state.options.temperature, chosen) : losses;
-    std::vector<Sequence> going;
-    std::vector<std::int64_t> going_from, tokens;
-    for (std::size_t i = 0; i < rows.size(); ++i) {
-      Sequence& row = rows[i];
-      const std::optional<std::int64_t> token = chosen[i];
-      std::optional<FinishReason> ended;
-      if (!token) ended = FinishReason::stop;
-      if (token) {
-        row.ids.push_back(*token);
-        row.score -= static_cast<double>(losses[i]);
-        row.log_probability -= static_cast<double>(cold[i]);
-        row.path = state.recorder.extend(row.path, from[i]);
-        const bool stopped =
-            state.hooks.on_token && !state.hooks.on_token(static_cast<std::size_t>(row.source),
-                                                          static_cast<std::size_t>(row.index), *token);
-        ended = stopped ? FinishReason::stop : state.finished(row.source, row.ids);
-      }
-      if (ended) {
-        results[static_cast<std::size_t>(row.source)][static_cast<std::size_t>(row.index)] =
-            finish(state, row, *ended);
-      } else {
-        tokens.push_back(*token);
-        going_from.push_back(from[i]);
-        going.push_back(std::move(row));
-      }
-    }
-    if (going.empty()) return results;
-    rows = std::move(going);
-    state.reorder(going_from);
-    logits = state.feed(tokens);
-    from.resize(rows.size());
-    for (std::size_t i = 0; i < from.size(); ++i) from[i] = static_cast<std::int64_t>(i);
-  }
+std::unique_ptr<Search> make_row_search(SearchTask task) {
+  return std::make_unique<RowSearch>(std::move(task));
 }
 
 }  // namespace heed::generate

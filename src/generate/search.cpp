@@ -1,13 +1,12 @@
-// Runs a single search: prompts, processors and strategy around one decoding.
+// Searches for the continuations of some prompts: one batch, stepped to its end.
 #include "heed/generate/search.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
-#include "generate/strategies.h"
+#include "generate/batch.h"
 #include "heed/autograd.h"
 #include "heed/error.h"
 #include "heed/ops/shape.h"
@@ -16,60 +15,44 @@ namespace heed {
 
 namespace generate {
 
-std::optional<FinishReason> SearchState::finished(std::int64_t source,
-                                                  std::span<const std::int64_t> ids) const {
-  const std::int64_t prompt = prompt_length(source);
-  const bool full = std::ssize(ids) >= max_length(source);
-  const auto& ends = options.eos_token_id;
-  const bool forced = full && !options.forced_eos_token_id.empty();
+Search::Search(SearchTask task)
+    : task_(std::move(task)),
+      processors_(task_.options, std::ssize(task_.prompt),
+                  longest_sequence(std::ssize(task_.prompt), task_.options, task_.hooks.longest),
+                  task_.hooks.sources.empty() ? task_.prompt : task_.hooks.sources[task_.row],
+                  own_process()) {}
+
+ProcessScores Search::own_process() const {
+  if (!task_.hooks.process) return {};
+  return [this](std::span<const std::int64_t> ids, std::span<float> scores) {
+    task_.hooks.process(task_.row, ids, scores);
+  };
+}
+
+std::optional<FinishReason> Search::finished(std::span<const std::int64_t> ids) const {
+  const auto& ends = options().eos_token_id;
+  const SearchHooks& hooks = task_.hooks;
+  const bool full = std::ssize(ids) >= max_length();
+  const bool forced = full && !options().forced_eos_token_id.empty();
   if (!forced && (std::find(ends.begin(), ends.end(), ids.back()) != ends.end() ||
-                  (hooks.is_finished && hooks.is_finished(static_cast<std::size_t>(source),
-                                                          ids.subspan(static_cast<std::size_t>(prompt))))))
+                  (hooks.is_finished &&
+                   hooks.is_finished(task_.row, ids.subspan(static_cast<std::size_t>(prompt_length()))))))
     return FinishReason::stop;
   if (!full) return std::nullopt;
-  const bool of_model = hooks.longest && *hooks.longest < resolved_max_length(options, prompt);
+  const bool of_model = hooks.longest && *hooks.longest < resolved_max_length(options(), prompt_length());
   return of_model ? FinishReason::positions : FinishReason::length;
 }
 
-RandomStream SearchState::random(std::int64_t source, std::int64_t length,
-                                 std::int64_t sequence_index) const {
+RandomStream Search::random(std::int64_t length, std::int64_t sequence_index) const {
   // One block of Philox maps the three numbers to a separate stream.
   const auto words =
-      philox4x32(options.seed, sample_ids[static_cast<std::size_t>(source)],
+      philox4x32(options().seed, task_.sample_id,
                  static_cast<std::uint64_t>(length) << 32 | static_cast<std::uint64_t>(sequence_index));
-  return {options.seed, static_cast<std::uint64_t>(words[0]) << 32 | words[1]};
+  return {options().seed, static_cast<std::uint64_t>(words[0]) << 32 | words[1]};
 }
 
-void SearchState::reorder(const std::vector<std::int64_t>& rows) const {
-  bool same = static_cast<std::int64_t>(rows.size()) == decoding.rows();
-  for (std::size_t i = 0; same && i < rows.size(); ++i) same = rows[i] == static_cast<std::int64_t>(i);
-  if (!same) decoding.reorder(rows);
-}
-
-Tensor SearchState::begin() const {
-  const std::int64_t fed = decoding.length();
-  std::int64_t longest = 0;
-  for (const auto& prompt : prompts) longest = std::max(longest, std::ssize(prompt) - fed);
-  const Tensor ids = Tensor::zeros({sources(), longest}, DType::i64);
-  std::vector<std::int64_t> lengths;
-  for (std::size_t i = 0; i < prompts.size(); ++i) {
-    std::copy(prompts[i].begin() + fed, prompts[i].end(),
-              ids.data<std::int64_t>() + static_cast<std::int64_t>(i) * longest);
-    lengths.push_back(std::ssize(prompts[i]) - fed);
-  }
-  Tensor logits = recorder.step(decoding, ids, lengths);
-  check_generation_options(options, logits.size(1));
-  for (const auto& prompt : prompts) {
-    for (const std::int64_t id : prompt) {
-      if (id >= 0 && id < logits.size(1)) continue;
-      throw Error(fmt::format("search: expected a prompt of tokens below {}, got {}", logits.size(1), id));
-    }
-  }
-  return logits;
-}
-
-Tensor SearchState::feed(const std::vector<std::int64_t>& tokens) const {
-  return recorder.step(decoding, Tensor::from(tokens, {static_cast<std::int64_t>(tokens.size()), 1}), {});
+std::unique_ptr<Search> make_search(SearchTask task) {
+  return task.options.num_beams == 1 ? make_row_search(std::move(task)) : make_beam_search(std::move(task));
 }
 
 float gumbel(const RandomStream& random, std::uint64_t index) {
@@ -103,6 +86,12 @@ std::int64_t longest_sequence(std::int64_t prompt_length, const GenerationOption
   return longest ? std::min(max_length, *longest) : max_length;
 }
 
+std::optional<std::int64_t> most_tokens(const GenerationOptions& options, const Model& model) {
+  if (!options.max_new_tokens && !options.max_length) return model.trained_positions();
+  const auto positions = model.max_positions();
+  return positions ? std::optional(*positions + 1) : std::nullopt;
+}
+
 }  // namespace generate
 
 namespace {
@@ -125,25 +114,6 @@ void check_inputs(const Decoding& decoding, std::span<const std::vector<std::int
     if (given != 0 && given != prompts.size())
       throw Error(fmt::format("search: expected {} sample_ids and sources, got {}", count, given));
   }
-}
-
-/// Returns the processors of each row, which depend on its prompt, its maximum length and its source.
-std::vector<generate::Processors> processors_for(std::span<const std::vector<std::int64_t>> prompts,
-                                                 const GenerationOptions& options, const SearchHooks& hooks) {
-  std::vector<generate::Processors> processors;
-  for (std::size_t i = 0; i < prompts.size(); ++i) {
-    const auto length = static_cast<std::int64_t>(prompts[i].size());
-    const auto& source = hooks.sources.empty() ? prompts[i] : hooks.sources[i];
-    generate::ProcessScores process;
-    if (hooks.process) {
-      process = [&hooks, i](std::span<const std::int64_t> ids, std::span<float> scores) {
-        hooks.process(i, ids, scores);
-      };
-    }
-    processors.emplace_back(options, length, generate::longest_sequence(length, options, hooks.longest),
-                            source, std::move(process));
-  }
-  return processors;
 }
 
 }  // namespace
@@ -175,22 +145,29 @@ std::vector<std::vector<Hypothesis>> search(Decoding& decoding,
   check_generation_options(options);
   check_inputs(decoding, prompts, hooks);
   const NoGradients no_gradients;
-  std::vector<std::uint64_t> sample_ids = hooks.sample_ids;
-  if (sample_ids.empty()) {
-    sample_ids.resize(prompts.size());
-    std::iota(sample_ids.begin(), sample_ids.end(), std::uint64_t{0});
-  }
-  const std::vector<generate::Processors> processors = processors_for(prompts, options, hooks);
+  std::vector<std::vector<Hypothesis>> results(prompts.size());
+  if (prompts.empty()) return results;
   Context watched = context;
   watched.cache_dtype = options.cache_dtype;
-  for (const generate::Processors& one : processors)
-    watched.cache_length = std::max(watched.cache_length, one.max_length());
   if (hooks.stop != nullptr) watched.stop = hooks.stop;
-  generate::AttentionRecorder recorder(hooks.capture, watched);
-  const generate::SearchState state{decoding, prompts, options, processors, sample_ids, hooks, recorder};
-  auto found = options.num_beams == 1 ? generate::search_rows(state) : generate::search_beams(state);
-  if (!found.empty()) recorder.require_all_fired();
-  return found;
+  generate::Batch batch(decoding, watched, hooks.capture);
+  for (std::size_t row = 0; row < prompts.size(); ++row) {
+    batch.add(generate::make_search({.prompt = prompts[row],
+                                     .options = options,
+                                     .hooks = hooks,
+                                     .row = row,
+                                     .sample_id = hooks.sample_ids.empty() ? row : hooks.sample_ids[row]}),
+              decoding.length());
+  }
+  for (batch.read();; batch.step()) {
+    for (const auto& done : batch.take_done()) {
+      if (done->error) std::rethrow_exception(done->error);
+      results[done->task().row] = done->results(batch.recorder());
+    }
+    if (batch.empty()) break;
+  }
+  batch.recorder().require_all_fired();
+  return results;
 }
 
 std::vector<std::vector<Hypothesis>> search(Decoding& decoding, const Tensor& prompt,

@@ -115,21 +115,13 @@ ModelInput pad(std::span<const std::vector<std::int64_t>> sources, std::span<con
   return batch;
 }
 
-/// Returns the maximum length that the positions allow. The last token is never fed, so it needs no position;
-/// but unless the options set a length, sequences keep to the trained positions.
-std::optional<std::int64_t> most_tokens(const GenerationOptions& options, const Model& model) {
-  if (!options.max_new_tokens && !options.max_length) return model.trained_positions();
-  const auto positions = model.max_positions();
-  return positions ? std::optional(*positions + 1) : std::nullopt;
-}
-
 /// Returns the options with the model's special tokens filled in. Throws Error if a decoder's prompt of that
 /// many tokens leaves no room.
 GenerationOptions with_special_tokens(GenerationOptions options, const EncoderDecoderModel& model,
                                       std::int64_t prompt_length) {
   if (options.eos_token_id.empty()) options.eos_token_id = {model.eos_id()};
   if (!options.decoder_start_token_id) options.decoder_start_token_id = model.decoder_start_id();
-  generate::longest_sequence(prompt_length, options, most_tokens(options, model));
+  generate::longest_sequence(prompt_length, options, generate::most_tokens(options, model));
   return options;
 }
 
@@ -166,7 +158,8 @@ void check_prompt(const DecoderModel& model, std::span<const std::int64_t> promp
                   const GenerationOptions& options) {
   if (prompt.empty()) throw Error("search: expected a prompt with at least one token, got an empty one");
   check_ids(prompt, model.vocab_size(), "the prompt");
-  generate::longest_sequence(static_cast<std::int64_t>(prompt.size()), options, most_tokens(options, model));
+  generate::longest_sequence(static_cast<std::int64_t>(prompt.size()), options,
+                             generate::most_tokens(options, model));
 }
 
 std::vector<std::vector<Hypothesis>> search_prompts(const DecoderModel& model,
@@ -182,7 +175,7 @@ std::vector<std::vector<Hypothesis>> search_prompts(const DecoderModel& model,
   const Sequences own(prompts.begin(), prompts.end());
   const SearchInputs rows{.prompts = own,
                           .lengths = lengths_of(prompts),
-                          .longest = most_tokens(options, model),
+                          .longest = generate::most_tokens(options, model),
                           .together = model.rows_are_independent()};
   return search_in_batches(rows, options, batch_tokens, hooks,
                            [&](std::span<const std::size_t> chosen, Context&) {
@@ -201,7 +194,7 @@ std::vector<std::vector<Hypothesis>> search_sources(const EncoderDecoderModel& m
   const SearchInputs rows{.prompts = prompts,
                           .lengths = lengths_of(sources),
                           .sources = sources,
-                          .longest = most_tokens(options, model)};
+                          .longest = generate::most_tokens(options, model)};
   auto results = search_in_batches(rows, completed, batch_tokens, hooks,
                                    [&](std::span<const std::size_t> chosen, Context& context) {
                                      return model.decode(pad(sources, chosen, model.pad_id()), context);
@@ -232,7 +225,7 @@ std::vector<std::vector<Hypothesis>> search_features(const EncoderDecoderModel& 
   const SearchInputs rows{.prompts = prompts,
                           .lengths = std::vector<std::int64_t>(count, features.size(-1)),
                           .sources = no_sources,
-                          .longest = most_tokens(options, model)};
+                          .longest = generate::most_tokens(options, model)};
   return search_in_batches(
       rows, completed, batch_tokens, hooks, [&](std::span<const std::size_t> chosen, Context& context) {
         const auto first = static_cast<std::int64_t>(chosen.front());  // equal lengths: rows keep their order

@@ -1,49 +1,91 @@
-// The two search strategies: one sequence per row (greedy or sampled), and beams.
+// Searches of one prompt each: with one sequence per row (greedy or sampled), or with beams. A search knows
+// which rows of a decoding its sequences have; generate/batch.h steps the rows of many searches together.
 #pragma once
 
+#include <exception>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
 
 #include "generate/attention_recorder.h"
 #include "generate/processors.h"
+#include "heed/generate/generation.h"
 #include "heed/generate/search.h"
 #include "heed/random.h"
 
 namespace heed::generate {
 
-/// The input of a strategy. The options have been checked.
-struct SearchState {
-  Decoding& decoding;
-  std::span<const std::vector<std::int64_t>> prompts;  ///< one or more tokens each
-  const GenerationOptions& options;
-  const std::vector<Processors>& processors;     ///< one per prompt, with its lengths
-  const std::vector<std::uint64_t>& sample_ids;  ///< one per prompt
-  const SearchHooks& hooks;
-  AttentionRecorder& recorder;
+/// A prompt and how it is continued.
+struct SearchTask {
+  std::vector<std::int64_t> prompt;      ///< one or more tokens
+  const GenerationOptions& options;      ///< checked; must outlive the search, as the hooks
+  const SearchHooks& hooks;              ///< with `longest` of the model, and perhaps a source for every row
+  std::size_t row = 0;                   ///< that the hooks know the prompt by
+  std::uint64_t sample_id = 0;           ///< selects its random numbers
+  std::uint64_t request = 0;             ///< GeneratedToken::request
+  std::optional<std::int64_t> top = {};  ///< GeneratedToken::top; nothing: tokens are not told
+};
 
-  std::int64_t sources() const { return static_cast<std::int64_t>(prompts.size()); }
-  const std::vector<std::int64_t>& prompt_of(std::int64_t source) const {
-    return prompts[static_cast<std::size_t>(source)];
-  }
-  std::int64_t prompt_length(std::int64_t source) const { return processors_of(source).prompt_length(); }
-  std::int64_t max_length(std::int64_t source) const { return processors_of(source).max_length(); }
-  const Processors& processors_of(std::int64_t source) const {
-    return processors[static_cast<std::size_t>(source)];
-  }
+/// A sequence that grows.
+struct Sequence {
+  std::vector<std::int64_t> ids;  ///< including the prompt
+  std::int64_t row = 0;           ///< of the decoding, which has read the ids, or all but the last of them
+  std::int64_t path = kRoot;      ///< AttentionRecorder::extend
+};
+
+class Search {
+ public:
+  /// Throws Error if no new token fits.
+  explicit Search(SearchTask task);
+  virtual ~Search() = default;
+  Search(const Search&) = delete;
+  Search& operator=(const Search&) = delete;
+
+  const SearchTask& task() const { return task_; }
+  std::int64_t prompt_length() const { return processors_.prompt_length(); }
+  std::int64_t max_length() const { return processors_.max_length(); }
+  /// Those that go on; none once the search is done.
+  virtual std::vector<Sequence*> sequences() = 0;
+  /// Chooses what follows, given the logits [R, V] of all rows. From any thread.
+  virtual void choose(const Tensor& logits) = 0;
+  /// Adds what was chosen to the sequences, and tells the new tokens where the task wants that.
+  virtual void advance(AttentionRecorder& recorder, std::vector<GeneratedToken>& told) = 0;
+  /// Ends the sequences as they are.
+  virtual void end(const AttentionRecorder& recorder) = 0;
+  /// Of a search that is done; best first.
+  virtual std::vector<Hypothesis> results(const AttentionRecorder& recorder) = 0;
+  /// A sequence as its row had read it before the last advance().
+  const Sequence& last_read() const { return last_read_; }
+
+  std::exception_ptr error;  ///< what ended it, if that was no result
+
+ protected:
+  const GenerationOptions& options() const { return task_.options; }
+  const Processors& processors() const { return processors_; }
   /// Returns why the sequence `ids`, which include the prompt, ends with its last token; nullopt if it goes
   /// on.
-  std::optional<FinishReason> finished(std::int64_t source, std::span<const std::int64_t> ids) const;
+  std::optional<FinishReason> finished(std::span<const std::int64_t> ids) const;
   /// Returns the random numbers for the token after a sequence of this length. `sequence_index` distinguishes
   /// sequences of the same prompt.
-  RandomStream random(std::int64_t source, std::int64_t length, std::int64_t sequence_index) const;
-  /// Replaces row i of the decoding by its former row rows[i].
-  void reorder(const std::vector<std::int64_t>& rows) const;
-  /// Feeds the prompts. Throws Error if they or the options contain tokens without a score.
-  Tensor begin() const;
-  /// Feeds one token per row.
-  Tensor feed(const std::vector<std::int64_t>& tokens) const;
+  RandomStream random(std::int64_t length, std::int64_t sequence_index) const;
+  std::vector<std::int64_t> new_ids(const Sequence& sequence) const {
+    return {sequence.ids.begin() + prompt_length(), sequence.ids.end()};
+  }
+
+  Sequence last_read_;
+
+ private:
+  ProcessScores own_process() const;
+
+  SearchTask task_;
+  Processors processors_;
 };
+
+/// The search that the task's options ask for.
+std::unique_ptr<Search> make_search(SearchTask task);
+std::unique_ptr<Search> make_row_search(SearchTask task);
+std::unique_ptr<Search> make_beam_search(SearchTask task);
 
 /// The minimum number of scores to scan that is worth waking a thread.
 constexpr std::int64_t kScoresPerThread = 32768;
@@ -52,14 +94,15 @@ constexpr std::int64_t kScoresPerThread = 32768;
 std::int64_t longest_sequence(std::int64_t prompt_length, const GenerationOptions& options,
                               std::optional<std::int64_t> longest);
 
+/// Returns the maximum length that the positions allow. The last token is never fed, so it needs no position;
+/// but unless the options set a length, sequences keep to the trained positions.
+std::optional<std::int64_t> most_tokens(const GenerationOptions& options, const Model& model);
+
 /// Returns Gumbel noise. The argmax of scores with such noise is a sample from their softmax, and the k
 /// largest are a sample of k without replacement (Kool et al., "Stochastic beams and where to find them").
 float gumbel(const RandomStream& random, std::uint64_t index);
 
 /// Throws Error if the score is not a number.
 void require_number(float score);
-
-std::vector<std::vector<Hypothesis>> search_rows(const SearchState& state);
-std::vector<std::vector<Hypothesis>> search_beams(const SearchState& state);
 
 }  // namespace heed::generate

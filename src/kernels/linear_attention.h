@@ -15,6 +15,10 @@
 
 namespace heed::kernels {
 
+/// Tokens that are worked on together, counted from the first of a call: keys that come in several calls,
+/// with a `state`, give the bits of one call where each but the last has a multiple of these.
+inline constexpr std::int64_t kLinearAttentionChunk = 64;
+
 struct LinearAttentionOptions {
   bool causal = false;             // query t sees the keys s <= t; then T = S
   const bool* key_mask = nullptr;  // [B, S], true where the key may be seen

@@ -17,6 +17,9 @@ class StackDecoding final : public Decoding {
     fed_.resize(parts.recompute_beyond > 0 ? static_cast<std::size_t>(rows) : 0);
   }
 
+  // One row of another decoding.
+  StackDecoding(const DecoderParts& parts, StackState state) : parts_(parts), state_(std::move(state)) {}
+
   Tensor step(const Tensor& ids, Context& context) override {
     const NoGradients guard;
     if (crosses(ids, {})) return recompute(ids, {}, context);
@@ -61,10 +64,30 @@ class StackDecoding final : public Decoding {
     for (auto& row : fed_) row.resize(static_cast<std::size_t>(length));
   }
 
+  void join(const Decoding& other) override {
+    const auto* same = dynamic_cast<const StackDecoding*>(&other);
+    if (same == nullptr || &same->parts_ != &parts_ || granule() == 0 || same == this) refuse_rows();
+    state_.join(same->state_);
+  }
+
+  std::unique_ptr<Decoding> copy_row(std::int64_t row, std::int64_t length,
+                                     std::int64_t room) const override {
+    if (granule() == 0) refuse_rows();
+    return std::make_unique<StackDecoding>(parts_, state_.copy_row(row, length, room));
+  }
+
+  std::int64_t granule() const override { return parts_.recompute_beyond > 0 ? 0 : state_.granule(); }
+  std::size_t bytes() const override { return state_.bytes(); }
   std::int64_t rows() const override { return state_.rows(); }
   std::int64_t length() const override { return state_.lengths().longest; }
 
  private:
+  [[noreturn]] static void refuse_rows() {
+    throw Error(
+        "decoding: expected rows of one decoder that depend on their tokens alone, got a source, another "
+        "model or frequencies that depend on the length");
+  }
+
   // Whether this step takes the longest row past the length from which on frequencies differ.
   bool crosses(const Tensor& ids, std::span<const std::int64_t> lengths) const {
     std::int64_t longest = 0;
@@ -130,6 +153,14 @@ class StackDecoding final : public Decoding {
 void Decoding::truncate(std::int64_t length) {
   if (length != this->length())
     throw Error("decoding: expected a model that can forget its last tokens, got one that cannot");
+}
+
+void Decoding::join(const Decoding&) {
+  throw Error("decoding: expected a model that can join the rows of two decodings, got one that cannot");
+}
+
+std::unique_ptr<Decoding> Decoding::copy_row(std::int64_t, std::int64_t, std::int64_t) const {
+  throw Error("decoding: expected a model that can copy a row, got one that cannot");
 }
 
 std::unique_ptr<Decoding> start_decoding(const DecoderParts& parts, std::int64_t rows, const Tensor& memory,

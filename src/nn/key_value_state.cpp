@@ -1,6 +1,7 @@
 #include "nn/key_value_state.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "heed/autograd.h"
 #include "heed/error.h"
@@ -9,12 +10,15 @@
 namespace heed {
 namespace {
 
-// A store of [R, K, capacity, d] with more room; the first `filled` positions are kept. The rest is 0:
-// attention multiplies what a shorter row lacks by weights of 0, which NaN would survive.
-Tensor with_capacity(const Tensor& store, const Tensor& like, std::int64_t filled, std::int64_t capacity) {
-  Tensor larger = Tensor::zeros({like.size(0), like.size(1), capacity, like.size(3)}, like.dtype());
-  if (filled > 0) slice(larger, 2, 0, filled).copy_from(slice(store, 2, 0, filled));
-  return larger;
+constexpr std::int64_t kStep = 16, kAtOnce = 512;  // positions; the latter where the end is known
+
+// A store of [rows, K, capacity, d] with the first `filled` positions of `kept` [R, K, S, d], if there are
+// any. The rest is 0: attention multiplies what a shorter row lacks by weights of 0, which NaN would survive.
+Tensor store_of(std::int64_t rows, std::int64_t capacity, const Tensor& like, const Tensor& kept,
+                std::int64_t filled) {
+  Tensor store = Tensor::zeros({rows, like.size(1), capacity, like.size(3)}, like.dtype());
+  if (filled > 0) slice(slice(store, 0, 0, kept.size(0)), 2, 0, filled).copy_from(slice(kept, 2, 0, filled));
+  return store;
 }
 
 // Positions [first, first + count) of one row of a store, as one block per head.
@@ -40,11 +44,16 @@ Tensor index_of(const RowReorder& rows) {
 void KeyValueState::reserve(const Tensor& k, const Tensor& v, std::int64_t filled, std::int64_t length,
                             std::int64_t most) {
   if (keys_.defined() && keys_.size(2) >= length) return;
-  constexpr std::int64_t kStep = 16, kAtOnce = 512;  // positions; the latter where the end is known
   const std::int64_t grown = most > 0 ? std::min(most, std::max(4 * filled, kAtOnce)) : 2 * filled;
   const std::int64_t capacity = std::max(grown, (length + kStep - 1) / kStep * kStep);
-  keys_ = with_capacity(keys_, k, filled, capacity);
-  values_ = with_capacity(values_, v, filled, capacity);
+  keys_ = store_of(k.size(0), capacity, k, filled > 0 ? keys(filled) : Tensor(), filled);
+  values_ = store_of(v.size(0), capacity, v, filled > 0 ? values(filled) : Tensor(), filled);
+  rows_ = k.size(0);
+}
+
+void KeyValueState::resize(std::int64_t rows, std::int64_t capacity, std::int64_t filled) {
+  keys_ = store_of(rows, capacity, keys_, keys(filled), filled);
+  values_ = store_of(rows, capacity, values_, values(filled), filled);
 }
 
 void KeyValueState::append(const Tensor& keys, const Tensor& values, const SequenceLengths& past,
@@ -59,8 +68,8 @@ void KeyValueState::append(const Tensor& keys, const Tensor& values, const Seque
   const std::int64_t time = k.size(2);
   reserve(k, v, past.longest, past.longest + time, most);
   if (past.each.empty()) {
-    slice(keys_, 2, past.longest, past.longest + time).copy_from(k);
-    slice(values_, 2, past.longest, past.longest + time).copy_from(v);
+    slice(this->keys(past.longest + time), 2, past.longest, past.longest + time).copy_from(k);
+    slice(this->values(past.longest + time), 2, past.longest, past.longest + time).copy_from(v);
     return;
   }
   for (std::int64_t row = 0; row < k.size(0); ++row) {
@@ -69,17 +78,21 @@ void KeyValueState::append(const Tensor& keys, const Tensor& values, const Seque
   }
 }
 
-Tensor KeyValueState::keys(std::int64_t length) const { return slice(keys_, 2, 0, length); }
-Tensor KeyValueState::values(std::int64_t length) const { return slice(values_, 2, 0, length); }
+Tensor KeyValueState::keys(std::int64_t length) const {
+  return slice(slice(keys_, 0, 0, rows_), 2, 0, length);
+}
+Tensor KeyValueState::values(std::int64_t length) const {
+  return slice(slice(values_, 0, 0, rows_), 2, 0, length);
+}
 
 void KeyValueState::reorder(const RowReorder& rows) {
   if (!keys_.defined()) return;
-  if (static_cast<std::int64_t>(rows.from.size()) <= keys_.size(0)) return reorder_in_place(rows);
-  keys_ = gather(keys_, 0, index_of(rows));
-  values_ = gather(values_, 0, index_of(rows));
-}
-
-void KeyValueState::reorder_in_place(const RowReorder& rows) {
+  const std::int64_t before = std::exchange(rows_, static_cast<std::int64_t>(rows.from.size()));
+  if (rows_ > keys_.size(0)) {
+    keys_ = gather(slice(keys_, 0, 0, before), 0, index_of(rows));
+    values_ = gather(slice(values_, 0, 0, before), 0, index_of(rows));
+    return;
+  }
   struct Move {
     std::int64_t row, first;
     Tensor keys, values;
@@ -95,9 +108,33 @@ void KeyValueState::reorder_in_place(const RowReorder& rows) {
     block_of(keys_, move.row, move.first, move.keys.size(2)).copy_from(move.keys);
     block_of(values_, move.row, move.first, move.values.size(2)).copy_from(move.values);
   }
-  const auto count = static_cast<std::int64_t>(rows.from.size());
-  keys_ = slice(keys_, 0, 0, count);
-  values_ = slice(values_, 0, 0, count);
+}
+
+void KeyValueState::join(const PartState& other, const RowJoin& rows) {
+  const auto& more = static_cast<const KeyValueState&>(other);
+  if (more.dtype_ != dtype_) refuse_dtype(more.dtype_, dtype_);
+  const std::int64_t count = rows.rows + rows.more_rows, room = keys_.size(0);
+  const std::int64_t longest = std::max(rows.longest, rows.more_longest);
+  // A long row that has left may have left much room behind.
+  const std::int64_t capacity = std::clamp(keys_.size(2), longest, 4 * longest + kAtOnce);
+  if (count > room || capacity != keys_.size(2))
+    resize(count > room ? std::max(count, 2 * room) : room, capacity, rows.longest);
+  rows_ = count;
+  const auto append = [&](const Tensor& store, const Tensor& from) {
+    slice(slice(store, 0, rows.rows, count), 2, 0, rows.more_longest).copy_from(from);
+  };
+  append(keys_, more.keys(rows.more_longest));
+  append(values_, more.values(rows.more_longest));
+}
+
+std::unique_ptr<PartState> KeyValueState::copy_row(std::int64_t row, std::int64_t, std::int64_t length,
+                                                   std::int64_t room) const {
+  auto copy = std::make_unique<KeyValueState>();
+  copy->dtype_ = dtype_;
+  copy->rows_ = 1;
+  copy->keys_ = store_of(1, length + room, keys_, block_of(keys_, row, 0, length), length);
+  copy->values_ = store_of(1, length + room, values_, block_of(values_, row, 0, length), length);
+  return copy;
 }
 
 std::size_t KeyValueState::bytes() const { return bytes_of(keys_) + bytes_of(values_); }

@@ -21,15 +21,22 @@ class KeyValueState final : public PartState {
   /// beams, these are few.
   void reorder(const RowReorder& rows) override;
   void truncate(std::int64_t) override {}  // the next tokens overwrite what is forgotten
+  /// Copies the new rows alone while there is room for them; room for rows grows by doubling.
+  void join(const PartState& other, const RowJoin& rows) override;
+  std::unique_ptr<PartState> copy_row(std::int64_t row, std::int64_t row_length, std::int64_t length,
+                                      std::int64_t room) const override;
+  std::int64_t granule() const override { return 1; }
   std::size_t bytes() const override;
 
  private:
   void reserve(const Tensor& k, const Tensor& v, std::int64_t filled, std::int64_t length, std::int64_t most);
-  void reorder_in_place(const RowReorder& rows);
+  // Makes room for `rows` rows of `capacity` positions, and keeps the first `filled` of each.
+  void resize(std::int64_t rows, std::int64_t capacity, std::int64_t filled);
 
   CacheDType dtype_ = CacheDType::f32;
-  Tensor keys_;    // [R, K, capacity, d]
-  Tensor values_;  // [R, K, capacity, e]
+  std::int64_t rows_ = 0;  // that are in use, the first ones
+  Tensor keys_;            // [rows, K, capacity, d]
+  Tensor values_;          // [rows, K, capacity, e]
 };
 
 /// Keys and values of a memory, [R, K, S, d]: they do not grow. They are exact until store_as().

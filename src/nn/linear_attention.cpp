@@ -14,6 +14,11 @@
 namespace heed {
 namespace {
 
+[[noreturn]] void refuse_to_forget(std::int64_t length) {
+  throw Error("linear attention: expected to forget all tokens or none, got all after " +
+              std::to_string(length) + " (decoding keeps sums over the keys)");
+}
+
 /// Sums over the keys of the tokens so far, f64 [R, K, d, e + 1] (LinearAttentionOptions::state).
 class LinearAttentionState final : public PartState {
  public:
@@ -40,12 +45,22 @@ class LinearAttentionState final : public PartState {
     sums_ = gather(sums_, 0, Tensor::from(rows.from, {static_cast<std::int64_t>(rows.from.size())}));
   }
   void truncate(std::int64_t length) override {
-    if (length > 0)
-      throw Error("linear attention: expected to forget all tokens or none, got all after " +
-                  std::to_string(length) + " (decoding keeps sums over the keys)");
+    if (length > 0) refuse_to_forget(length);
     sums_ = {};
     heard_ = 0;
   }
+  void join(const PartState& other, const RowJoin&) override {
+    sums_ = concat({sums_, static_cast<const LinearAttentionState&>(other).sums_}, 0);
+    heard_ = 0;  // listeners hear rows that began together
+  }
+  std::unique_ptr<PartState> copy_row(std::int64_t row, std::int64_t row_length, std::int64_t length,
+                                      std::int64_t) const override {
+    if (length != row_length) refuse_to_forget(length);
+    auto copy = std::make_unique<LinearAttentionState>();
+    copy->sums_ = slice(sums_, 0, row, row + 1).clone();
+    return copy;
+  }
+  std::int64_t granule() const override { return kLinearAttentionGranule; }
   std::size_t bytes() const override {
     return all_.bytes() + (sums_.defined() ? static_cast<std::size_t>(sums_.numel()) * sizeof(double) : 0);
   }

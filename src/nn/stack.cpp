@@ -292,6 +292,53 @@ void StackState::truncate(std::int64_t length) {
   lengths_ = {.longest = length};
 }
 
+void StackState::join(const StackState& other) {
+  HEED_ASSERT(lengths_.longest > 0 && other.lengths_.longest > 0, "joined rows have tokens");
+  const RowJoin join{rows(), other.rows(), lengths_.longest, other.lengths_.longest};
+  for (std::size_t i = 0; i < parts_.size(); ++i) {
+    if (parts_[i] != nullptr) parts_[i]->join(*other.parts_[i], join);
+  }
+  if (!lengths_.each.empty() || !other.lengths_.each.empty() || join.longest != join.more_longest) {
+    std::vector<std::int64_t> each;
+    for (std::int64_t row = 0; row < join.rows; ++row) each.push_back(lengths_.of(row));
+    for (std::int64_t row = 0; row < join.more_rows; ++row) each.push_back(other.lengths_.of(row));
+    lengths_ = {std::max(join.longest, join.more_longest), std::move(each)};
+  }
+  sources_.insert(sources_.end(), other.sources_.begin(), other.sources_.end());
+  for (std::vector<std::int64_t> tokens : other.history_) {
+    for (std::int64_t& token : tokens) token += tokens_seen_;
+    history_.push_back(std::move(tokens));
+  }
+  tokens_seen_ += other.tokens_seen_;
+}
+
+StackState StackState::copy_row(std::int64_t row, std::int64_t length, std::int64_t room) const {
+  if (row < 0 || row >= rows() || length < 1 || length > lengths_.of(row)) {
+    throw Error("decoding: expected a row below " + std::to_string(rows()) +
+                " and at least one of its tokens, got " + std::to_string(length) + " tokens of row " +
+                std::to_string(row));
+  }
+  StackState copy;
+  for (const auto& part : parts_)
+    copy.parts_.push_back(part != nullptr ? part->copy_row(row, lengths_.of(row), length, room) : nullptr);
+  copy.lengths_.longest = copy.tokens_seen_ = length;
+  copy.sources_ = {0};
+  copy.history_.resize(1);
+  for (std::int64_t token = 0; token < length; ++token) copy.history_[0].push_back(token);
+  return copy;
+}
+
+std::int64_t StackState::granule() const {
+  std::int64_t granule = 1;
+  for (const auto& part : parts_) {
+    if (part == nullptr) continue;
+    const std::int64_t own = part->granule();
+    if (own == 0) return 0;
+    granule = std::lcm(granule, own);
+  }
+  return granule;
+}
+
 std::size_t StackState::bytes() const {
   std::size_t sum = 0;
   for (const auto& part : parts_) sum += part != nullptr ? part->bytes() : 0;

@@ -1,9 +1,10 @@
 // The scores of attention as numbers, for those who look at them: what the softmax reads; and weights of keys
-// that linear attention has only sums of.
+// that linear attention has only sums of, and how it sums.
 #pragma once
 
 #include "heed/ops/attention.h"
 #include "heed/ops/sparse_attention.h"
+#include "kernels/linear_attention.h"
 
 namespace heed {
 
@@ -21,5 +22,9 @@ void sparse_attention_scores(const Tensor& q, const Tensor& k, const Tensor& v,
 /// padding.
 void linear_attention_weights(const Tensor& q, const Tensor& k, const Tensor& offsets,
                               const Tensor& key_lengths, AttentionWeights& weights);
+
+/// Calls of linear attention with a state give the bits of one call over all tokens where each but the last
+/// has a multiple of this number of them: its sums come in chunks.
+inline constexpr std::int64_t kLinearAttentionGranule = kernels::kLinearAttentionChunk;
 
 }  // namespace heed

@@ -159,6 +159,20 @@ class Decoding {
   /// Forgets all tokens but the first `length` of every row, and keeps the source: another search may begin
   /// there. Throws Error for more tokens than a row has, and for a model that cannot (recurrent).
   virtual void truncate(std::int64_t length);
+  /// Appends copies of the rows of `other`, which decodes the same model with the same cache_dtype. Both have
+  /// read tokens. Throws Error where rows depend on more than their tokens (a source).
+  virtual void join(const Decoding& other);
+  /// The first `length` tokens of a row as a decoding of one row, with room for `room` more tokens before it
+  /// grows. Throws Error for a row or tokens that are not there, for fewer tokens than the row has where
+  /// truncate() cannot go back, and as join().
+  virtual std::unique_ptr<Decoding> copy_row(std::int64_t row, std::int64_t length,
+                                             std::int64_t room = 0) const;
+  /// A prompt may be read in several passes, with the same bits as in one, if each pass but the last ends at
+  /// a multiple of this number of tokens. 1: anywhere, and truncate() and copy_row() may go back to any
+  /// token. 0: nowhere.
+  virtual std::int64_t granule() const { return 0; }
+  /// Memory of what is remembered of the rows; 0 where that is not known.
+  virtual std::size_t bytes() const { return 0; }
   virtual std::int64_t rows() const = 0;
   /// Number of tokens so far; the maximum over rows.
   virtual std::int64_t length() const = 0;

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "heed/error.h"
 #include "heed/export.h"
 #include "heed/nn/pass.h"
 #include "heed/tensor.h"
@@ -24,6 +25,12 @@ struct RowReorder {
   std::vector<bool> same_source = {};  ///< whether the old rows i and from[i] have the same memory
 };
 
+/// Rows of two states of one part, the second's after the first's.
+struct RowJoin {
+  std::int64_t rows = 0, more_rows = 0;
+  std::int64_t longest = 0, more_longest = 0;  ///< tokens of the longest row of each, at least one
+};
+
 /// What a part remembers of R rows of tokens: keys and values, a recurrent vector, a running sum.
 /// Threads: one at a time.
 class PartState {
@@ -33,7 +40,22 @@ class PartState {
   /// Forgets all tokens but the first `length` of every row; the next pass says so (Pass::past). Throws Error
   /// where they cannot be taken out of what is remembered.
   virtual void truncate(std::int64_t length) = 0;
+  /// As StackState::granule(). A part that says 0 need not join() nor copy_row().
+  virtual std::int64_t granule() const { return 0; }
+  /// Appends copies of the rows of `other`, a state of the same part. Throws Error for another cache_dtype.
+  virtual void join(const PartState&, const RowJoin&) { refuse_rows(); }
+  /// The first `length` tokens of a row, of `row_length`, as a state of its own with room for `room` more.
+  /// Throws Error as truncate() does.
+  virtual std::unique_ptr<PartState> copy_row(std::int64_t /*row*/, std::int64_t /*row_length*/,
+                                              std::int64_t /*length*/, std::int64_t /*room*/) const {
+    refuse_rows();
+  }
   virtual std::size_t bytes() const = 0;
+
+ private:
+  [[noreturn]] static void refuse_rows() {
+    throw Error("decoding: expected rows that depend on their own tokens alone, got rows that do not");
+  }
 };
 
 /// Holds a part of any kind; copies share it. A kind has `Tensor operator()(const Tensor& x, Pass& pass,

@@ -87,11 +87,21 @@ class StackState {
   /// Forgets all tokens but the first `length` of every row; the memory of cross-attention stays. Throws
   /// Error for more tokens than the shortest row has, and as PartState::truncate().
   void truncate(std::int64_t length);
+  /// Appends copies of the rows of `other`, which is a state of the same stack. Both have tokens. Throws
+  /// Error as PartState::join().
+  void join(const StackState& other);
+  /// The first `length` tokens of a row as a state of its own, with room for `room` more. Throws Error for a
+  /// row or tokens that are not there, and as PartState::copy_row().
+  StackState copy_row(std::int64_t row, std::int64_t length, std::int64_t room) const;
+  /// Tokens may be read in several passes, with the same bits as in one, if each pass but the last ends at a
+  /// multiple of this number. 1: anywhere, and truncate() may go back to any token. 0: nowhere.
+  std::int64_t granule() const;
   /// Memory of all parts.
   std::size_t bytes() const;
 
  private:
   friend struct Stack;
+  StackState() = default;
   /// Tells the pass about the earlier tokens.
   void begin(Pass& pass, std::int64_t time) const;
   /// Counts the tokens of a finished pass.

@@ -19,7 +19,7 @@ HWY_BEFORE_NAMESPACE();
 namespace heed::kernels::HWY_NAMESPACE {
 
 /// Tokens of a chunk, and rows of it whose products with the chunk are made at a time.
-inline constexpr int64_t kLinearChunk = 64;
+inline constexpr int64_t kLinearChunk = kLinearAttentionChunk;
 inline constexpr int64_t kLinearRows = 16;
 
 inline int64_t chunks_of(int64_t n) { return std::max<int64_t>(1, (n + kLinearChunk - 1) / kLinearChunk); }
