@@ -6,7 +6,7 @@
 namespace heed::grammar {
 namespace {
 
-constexpr std::size_t kMostWays = 20'000, kMostMachineBytes = std::size_t{256} << 20;
+constexpr std::size_t kMostWays = 20'000, kMostMachineBytes = std::size_t{128} << 20;
 
 }  // namespace
 

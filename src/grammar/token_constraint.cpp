@@ -16,7 +16,7 @@ namespace {
 using grammar::Machine;
 using Place = Machine::Place;
 
-constexpr std::size_t kMostCacheBytes = std::size_t{128} << 20;
+constexpr std::size_t kMostCacheBytes = std::size_t{64} << 20;
 constexpr std::size_t kShownBytes = 60;
 
 /// The tokens that may follow, a bit each.
