@@ -90,7 +90,7 @@ class Check {
     if (schema.contains("oneOf")) one_ofs_.emplace_back(&schema["oneOf"], pointer_to(pointer, "oneOf"));
   }
   /// Checks each oneOf, once all that it may refer to has been checked.
-  void finish() const {
+  void finish() {
     for (const auto& [branches, pointer] : one_ofs_) one_of(*branches, pointer);
   }
 
@@ -178,12 +178,12 @@ class Check {
       throw Error(where_ + ": " + pointer + ": " + fault.what());
     }
   }
-  void one_of(const Json& branches, const std::string& pointer) const {
+  void one_of(const Json& branches, const std::string& pointer) {
     if (branches.size() > kMostBranches)
       fail(pointer, "at most " + std::to_string(kMostBranches) + " branches", branches);
     for (std::size_t i = 0; i < branches.size(); ++i) {
       for (std::size_t j = i + 1; j < branches.size(); ++j) {
-        if (exclude_each_other(root_, branches[i], branches[j])) continue;
+        if (exclude_each_other(root_, branches[i], branches[j], steps_)) continue;
         throw Error(
             where_ + ": " + pointer +
             ": expected branches of which each value matches one at most, by type, by a const of a required "
@@ -200,23 +200,8 @@ class Check {
   std::set<const Json*> seen_;
   std::vector<std::pair<const Json*, std::string>> one_ofs_;
   int depth_ = 0;
+  std::size_t steps_ = 0;  // of comparing branches
 };
-
-/// Follows references that stand alone.
-const Json& followed(const Json& root, const Json& schema) {
-  const Json* at = &schema;
-  for (int i = 0; i < 16 && at->is_object() && at->contains("$ref"); ++i) {
-    const Json& name = (*at)["$ref"];
-    const Json* next = name.is_string() ? referenced(root, name.get_ref<const std::string&>()) : nullptr;
-    if (next == nullptr) break;
-    at = next;
-  }
-  return *at;
-}
-
-bool has(const Json& list, const std::string& name) {
-  return list.is_array() && std::find(list.begin(), list.end(), Json(name)) != list.end();
-}
 
 const Json& member_or_null(const Json& schema, const char* key) {
   static const Json kNull;
@@ -231,62 +216,107 @@ Json listed(const Json& schema) {
   return member_or_null(schema, "enum");
 }
 
-unsigned possible_types(const Json& root, const Json& given, int depth) {
-  const Json& schema = followed(root, given);
-  if (schema == Json(false)) return 0;
-  if (!schema.is_object() || depth > 16) return kAllTypes;
-  if (const Json values = listed(schema); values.is_array()) {
-    unsigned types = 0;
-    for (const Json& value : values) types |= type_of(value);
-    return types;
-  }
-  unsigned types = types_of_keywords(schema);
-  for (const char* key : {"anyOf", "oneOf"}) {
-    if (!schema.contains(key) || !schema[key].is_array()) continue;
-    unsigned of_branches = 0;
-    for (const Json& branch : schema[key]) of_branches |= possible_types(root, branch, depth + 1);
-    types &= of_branches;
-  }
-  return member_or_null(schema, "nullable") == Json(true) ? types | types_named("null") : types;
-}
+/// Finds out whether what is written by one schema may match another. Beyond a number of steps it may.
+class Comparison {
+ public:
+  Comparison(const Json& root, std::size_t& steps) : root_(root), steps_(steps) {}
 
-/// Whether what is written by `one` lacks a property that `other` requires.
-bool lacks_required(const Json& one, const Json& other) {
-  const Json& open = member_or_null(one, "additionalProperties");
-  const Json& properties = member_or_null(one, "properties");
-  if (!(open == Json(false) || (open.is_null() && properties.is_object() && !properties.empty())))
-    return false;
-  const Json& required = member_or_null(other, "required");
-  return required.is_array() && std::any_of(required.begin(), required.end(), [&](const Json& name) {
-           return name.is_string() && !has(member_or_null(one, "required"), name.get<std::string>()) &&
-                  !(properties.is_object() && properties.contains(name.get<std::string>()));
-         });
-}
-
-bool are_distinct(const Json& root, const Json& given_one, const Json& given_other, int depth) {
-  const Json &one = followed(root, given_one), &other = followed(root, given_other);
-  const unsigned types = possible_types(root, one, 0) & possible_types(root, other, 0);
-  if (types == 0) return true;
-  if (!one.is_object() || !other.is_object() || depth > 16) return false;
-  const Json values = listed(one), others = listed(other);
-  if (values.is_array() && others.is_array()) {
-    return std::none_of(values.begin(), values.end(), [&](const Json& value) {
-      return std::find(others.begin(), others.end(), value) != others.end();
-    });
+  /// Whether no value that is written by the first matches the second.
+  bool never_match(const Json& given_written, const Json& given_other, int depth) {
+    const Json &written = followed(given_written), &other = followed(given_other);
+    const unsigned types = types_of(written, true, 0) & types_of(other, false, 0);
+    if (exhausted()) return false;
+    if (types == 0) return true;
+    if (!written.is_object() || !other.is_object() || depth > kDeepest) return false;
+    const Json values = listed(written), others = listed(other);
+    if (values.is_array() && others.is_array()) {
+      const bool shared =
+          std::any_of(values.begin(), values.end(), [&](const Json& value) { return has(others, value); });
+      return !shared && !exhausted();
+    }
+    return types == kObjectType &&
+           (differ_in_property(written, other, depth) || lacks_required(written, other));
   }
-  if (types != types_named("object")) return false;
-  const Json &properties = member_or_null(one, "properties"), &theirs = member_or_null(other, "properties");
-  if (properties.is_object() && theirs.is_object()) {
-    for (const auto& [name, schema] : properties.items()) {
-      if (theirs.contains(name) && has(member_or_null(one, "required"), name) &&
-          has(member_or_null(other, "required"), name) &&
-          are_distinct(root, schema, theirs[name], depth + 1)) {
+
+ private:
+  static constexpr int kDeepest = 16;
+  static constexpr std::size_t kMostSteps = 2'000'000;
+
+  bool exhausted() const { return steps_ > kMostSteps; }
+  static bool is_composed(const Json& schema) {
+    return schema.contains("$ref") || schema.contains("allOf") || schema.contains("anyOf") ||
+           schema.contains("oneOf");
+  }
+  /// Follows references that stand alone.
+  const Json& followed(const Json& schema) const {
+    const Json* at = &schema;
+    for (int i = 0; i < kDeepest && at->is_object() && at->contains("$ref"); ++i) {
+      for (const auto& [key, value] : at->items()) {
+        if (key != "$ref" && !is_annotation(key)) return *at;
+      }
+      at = referenced(root_, (*at)["$ref"].get_ref<const std::string&>());
+    }
+    return *at;
+  }
+  bool has(const Json& list, const Json& value) {
+    steps_ += list.size();
+    return !exhausted() && list.is_array() && std::find(list.begin(), list.end(), value) != list.end();
+  }
+  /// The types that may be written or, without `type`, all that match.
+  unsigned types_of(const Json& given, bool written, int depth) {
+    const Json& schema = followed(given);
+    if (schema == Json(false)) return 0;
+    if (!schema.is_object() || depth > kDeepest || ++steps_ > kMostSteps) return kAllTypes;
+    if (const Json values = listed(schema); values.is_array()) {
+      unsigned types = 0;
+      for (const Json& value : values) types |= type_of(value);
+      steps_ += values.size();
+      return types;
+    }
+    const bool known = schema.contains("type") || (written && !is_composed(schema));
+    unsigned types = known ? types_of_keywords(schema) : kAllTypes;
+    for (const char* key : {"anyOf", "oneOf"}) {
+      if (!schema.contains(key)) continue;
+      unsigned of_branches = 0;
+      for (const Json& branch : schema[key]) of_branches |= types_of(branch, written, depth + 1);
+      types &= of_branches;
+    }
+    return member_or_null(schema, "nullable") == Json(true) ? types | kNullType : types;
+  }
+  /// Whether a property is always written, such that it does not match the other's.
+  bool differ_in_property(const Json& written, const Json& other, int depth) {
+    const Json &ours = member_or_null(written, "properties"), &theirs = member_or_null(other, "properties");
+    if (!ours.is_object() || !theirs.is_object()) return false;
+    for (const auto& [name, schema] : ours.items()) {
+      ++steps_;
+      const auto found = theirs.find(name);
+      if (found != theirs.end() && has(member_or_null(written, "required"), Json(name)) &&
+          never_match(schema, *found, depth + 1)) {
         return true;
       }
     }
+    return false;
   }
-  return lacks_required(one, other) && lacks_required(other, one);
-}
+  /// Whether what is written lacks a property that the other requires.
+  bool lacks_required(const Json& written, const Json& other) {
+    const Json& open = member_or_null(written, "additionalProperties");
+    const Json& properties = member_or_null(written, "properties");
+    const bool closed =
+        open == Json(false) || (open.is_null() && properties.is_object() && !properties.empty());
+    if (!closed || is_composed(written)) return false;
+    for (const Json& name : member_or_null(other, "required")) {
+      ++steps_;
+      if (!has(member_or_null(written, "required"), name) && !exhausted() &&
+          !(properties.is_object() && properties.contains(name.get_ref<const std::string&>()))) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  const Json& root_;
+  std::size_t& steps_;
+};
 
 }  // namespace
 
@@ -296,8 +326,9 @@ void check_schema(const Json& root, const std::string& where) {
   check.finish();
 }
 
-bool exclude_each_other(const Json& root, const Json& one, const Json& other) {
-  return are_distinct(root, one, other, 0);
+bool exclude_each_other(const Json& root, const Json& one, const Json& other, std::size_t& steps) {
+  Comparison comparison(root, steps);
+  return comparison.never_match(one, other, 0) && comparison.never_match(other, one, 0);
 }
 
 bool is_annotation(std::string_view key) {

@@ -18,7 +18,8 @@ const Json* referenced(const Json& root, std::string_view reference);
 std::string pointer_to(const std::string& pointer, std::string_view key);
 /// Whether a keyword says nothing about which values a schema matches.
 bool is_annotation(std::string_view key);
-/// Whether one of the branches of oneOf at most matches a value, as far as that can be told.
-bool exclude_each_other(const Json& root, const Json& one, const Json& other);
+/// Whether a value that is written by one of two branches of oneOf cannot match the other, as far as that can
+/// be told within two million `steps`, which are counted. `root` has been checked.
+bool exclude_each_other(const Json& root, const Json& one, const Json& other, std::size_t& steps);
 
 }  // namespace heed::grammar

@@ -1,6 +1,7 @@
 #include "grammar/schema_parts.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "grammar/schema_check.h"
@@ -9,7 +10,7 @@ namespace heed::grammar {
 namespace {
 
 constexpr int kDeepestParts = 100;
-constexpr std::size_t kMostParts = 500, kMostBytes = std::size_t{8} << 20;
+constexpr std::size_t kMostParts = 500, kMostWork = std::size_t{16} << 20, kWorkOfCall = 64;
 
 constexpr std::pair<std::string_view, unsigned> kMentioned[] = {
     {"additionalProperties", kObjectType},
@@ -162,13 +163,15 @@ SchemaPart merged(SchemaPart part, const SchemaPart& other) {
 
 class Parts {
  public:
-  explicit Parts(const Json& root) : root_(root) {}
+  Parts(const Json& root, std::size_t& work) : root_(root), work_(work) {}
 
   std::vector<SchemaPart> of(const Json& schema, int depth) {
     if (depth > kDeepestParts) throw Fault("expected references and allOf that end, got ones that do not");
     if (schema.is_boolean())
       return schema.get<bool>() ? std::vector<SchemaPart>(1) : std::vector<SchemaPart>();
+    work_ += kWorkOfCall;
     std::vector<SchemaPart> parts = {own_part(schema)};
+    limit(parts);
     if (const auto target = schema.find("$ref"); target != schema.end())
       combine(parts, of(*referenced(root_, target->get_ref<const std::string&>()), depth + 1));
     if (const auto all = schema.find("allOf"); all != schema.end()) {
@@ -193,8 +196,8 @@ class Parts {
 
  private:
   void limit(const std::vector<SchemaPart>& parts) {
-    if (!parts.empty()) bytes_ += parts.back().bytes + 1;
-    if (parts.size() > kMostParts || bytes_ > kMostBytes)
+    if (!parts.empty()) work_ += parts.back().bytes;
+    if (parts.size() > kMostParts || work_ > kMostWork)
       throw Fault("expected at most " + std::to_string(kMostParts) +
                   " combinations of alternatives, got more");
   }
@@ -211,7 +214,7 @@ class Parts {
   }
 
   const Json& root_;
-  std::size_t bytes_ = 0;
+  std::size_t& work_;
 };
 
 }  // namespace
@@ -234,6 +237,7 @@ unsigned type_of(const Json& value) {
   if (value.is_null()) return kNullType;
   if (value.is_boolean()) return kBooleanType;
   if (value.is_number_integer()) return kIntegerType;
+  if (value.is_number() && value.get<double>() == std::floor(value.get<double>())) return kIntegerType;
   if (value.is_number()) return kFractionType;
   if (value.is_string()) return kStringType;
   return value.is_array() ? kArrayType : kObjectType;
@@ -245,7 +249,9 @@ unsigned types_of_keywords(const Json& schema) {
   return types != 0 ? types : kAllTypes;
 }
 
-std::vector<SchemaPart> parts_of(const Json& root, const Json& schema) { return Parts(root).of(schema, 0); }
+std::vector<SchemaPart> parts_of(const Json& root, const Json& schema, std::size_t& work) {
+  return Parts(root, work).of(schema, 0);
+}
 
 Json without_annotations(const Json& schema) {
   if (!schema.is_object()) return schema;

@@ -54,7 +54,7 @@ void SchemaRules::add_alternatives(const Ends& ends, const Json& schema, const s
     }
     return;
   }
-  for (const SchemaPart& part : parts_of(root_, schema)) add_part(ends, part, pointer);
+  for (const SchemaPart& part : parts_of(root_, schema, work_)) add_part(ends, part, pointer);
 }
 
 void SchemaRules::add_part(const Ends& ends, const SchemaPart& part, const std::string& pointer) {

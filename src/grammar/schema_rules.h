@@ -45,6 +45,7 @@ class SchemaRules {
   const std::string& where_;
   std::map<std::string, Rule> rules_;  // by the schema's text
   std::deque<Pending> pending_;
+  std::size_t work_ = 0;  // of parts_of()
 };
 
 }  // namespace heed::grammar

@@ -47,6 +47,7 @@ TEST(SchemaCheck, NamesWhatIsWrong) {
        "r: #/properties/a: expected enum and const without other keywords than type"},
       {R"({"oneOf": [{"type": "string"}, {"maxLength": 3}]})",
        "r: #/oneOf: expected branches of which each value matches one"},
+      {R"({"oneOf": [{"type": "object"}, {"maxLength": 3}]})", "r: #/oneOf: expected branches"},
       {R"({"oneOf": [{"type": "integer"}, {"type": "number"}]})", "r: #/oneOf: expected branches"},
       {R"({"oneOf": [{"type": "string"}, {"type": "null"}, {"const": 5}]})", "no error"},
       {R"({"properties": {"a": {"$id": "x"}}})",
@@ -78,14 +79,17 @@ TEST(SchemaCheck, ExclusiveBranches) {
       "maybe": {"type": "object", "properties": {"kind": {"const": "maybe"}}},
       "x": {"type": "object", "properties": {"x": {}, "z": {}}, "required": ["x"]},
       "y": {"type": "object", "properties": {"y": {}, "z": {}}, "required": ["y"]},
+      "more": {"$ref": "#/$defs/y", "properties": {"x": {}}},
       "open": {"type": "object", "properties": {"y": {}}, "required": ["y"], "additionalProperties": true}}})");
   const auto exclusive = [&](const char* one, const char* other) {
+    std::size_t steps = 0;
     return grammar::exclude_each_other(root, {{"$ref", std::string("#/$defs/") + one}},
-                                       {{"$ref", std::string("#/$defs/") + other}});
+                                       {{"$ref", std::string("#/$defs/") + other}}, steps);
   };
   EXPECT_TRUE(exclusive("cat", "dog"));
   EXPECT_FALSE(exclusive("cat", "cat"));
   EXPECT_FALSE(exclusive("cat", "maybe"));
+  EXPECT_FALSE(exclusive("x", "more"));
   EXPECT_TRUE(exclusive("x", "y"));
   EXPECT_FALSE(exclusive("x", "open"));
 }
