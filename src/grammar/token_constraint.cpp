@@ -1,0 +1,175 @@
+#include "heed/grammar/token_constraint.h"
+
+#include <algorithm>
+#include <limits>
+#include <mutex>
+#include <unordered_map>
+
+#include "core/json.h"
+#include "grammar/machine.h"
+#include "grammar/token_tree.h"
+#include "heed/error.h"
+
+namespace heed {
+namespace {
+
+using grammar::Machine;
+using Place = Machine::Place;
+
+constexpr std::size_t kMostCacheBytes = std::size_t{64} << 20;
+constexpr std::size_t kShownBytes = 60;
+
+/// The tokens that may follow, a bit each.
+using TokenMask = std::vector<std::uint64_t>;
+
+class TokenConstraint {
+ public:
+  TokenConstraint(const Grammar& grammar, const TokenVocabulary& vocabulary,
+                  std::vector<std::size_t> prompt_lengths, std::vector<std::int64_t> end_ids)
+      : network_(grammar.network()),
+        where_(grammar.where()),
+        tree_(vocabulary.tree()),
+        prompt_lengths_(std::move(prompt_lengths)),
+        end_ids_(std::move(end_ids)) {
+    if (prompt_lengths_.empty()) throw Error(where_ + ": expected the length of a prompt, got none");
+    clear();
+  }
+
+  void apply(std::size_t row, std::span<const std::int64_t> ids, std::span<float> scores) {
+    const std::lock_guard lock(mutex_);
+    const std::size_t prompt = prompt_lengths_[prompt_lengths_.size() == 1 ? 0 : row];
+    if (prompt > ids.size()) throw Error(where_ + ": expected tokens that begin with the prompt, got fewer");
+    if (machine_->bytes() + bytes_ > kMostCacheBytes) clear();
+    try {
+      mask(place_after(ids.subspan(prompt)), ids.subspan(prompt), scores);
+    } catch (const grammar::Fault& fault) {
+      throw Error(where_ + ": " + fault.what());
+    }
+  }
+
+ private:
+  /// A prefix: the number of a shorter one, and its last token.
+  struct Step {
+    std::uint32_t before;
+    std::int64_t id;
+    bool operator==(const Step&) const = default;
+  };
+  struct StepHash {
+    std::size_t operator()(const Step& step) const {
+      return (static_cast<std::size_t>(step.id) << 32 ^ step.before) * 0x9E3779B97F4A7C15u >> 5;
+    }
+  };
+
+  void clear() {
+    machine_.emplace(network_);
+    masks_.clear();
+    prefixes_.clear();
+    places_ = {machine_->start()};
+    states_.assign(tree_->deepest + 1, Machine::kNowhere);
+    bytes_ = 0;
+  }
+
+  const std::string& bytes_of(std::int64_t id) const {
+    static const std::string kNone;
+    return id >= 0 && static_cast<std::size_t>(id) < tree_->bytes.size()
+               ? tree_->bytes[static_cast<std::size_t>(id)]
+               : kNone;
+  }
+
+  Place place_after(std::span<const std::int64_t> ids) {
+    std::uint32_t prefix = 0;
+    for (const std::int64_t id : ids) {
+      const auto [found, added] = prefixes_.try_emplace({prefix, id}, 0);
+      if (added) {
+        const std::string& token = bytes_of(id);
+        Place place = token.empty() ? Machine::kNowhere : places_[prefix];
+        for (const char byte : token) place = machine_->step(place, static_cast<unsigned char>(byte));
+        found->second = static_cast<std::uint32_t>(places_.size());
+        places_.push_back(place);
+        bytes_ += 64;
+      }
+      prefix = found->second;
+    }
+    return places_[prefix];
+  }
+
+  const TokenMask& allowed_after(Place place) {
+    if (const auto known = masks_.find(place); known != masks_.end()) return known->second;
+    TokenMask mask((tree_->bytes.size() + 63) / 64);
+    bytes_ += mask.size() * 8 + 64;
+    states_[0] = place;
+    const auto& nodes = tree_->nodes;
+    for (std::uint32_t at = 0; at + 1 < nodes.size();) {
+      const TokenVocabulary::Tree::Node& node = nodes[at];
+      const Place next = machine_->step(states_[node.depth], node.byte);
+      if (next == Machine::kNowhere) {
+        at = node.after;
+        continue;
+      }
+      states_[node.depth + 1u] = next;
+      for (std::uint32_t i = node.first_token; i < nodes[at + 1].first_token; ++i) {
+        const std::uint32_t id = tree_->tokens[i];
+        mask[id / 64] |= std::uint64_t{1} << (id % 64);
+      }
+      ++at;
+    }
+    return masks_.emplace(place, std::move(mask)).first->second;
+  }
+
+  void mask(Place place, std::span<const std::int64_t> ids, std::span<float> scores) {
+    constexpr float kExcluded = -std::numeric_limits<float>::infinity();
+    const bool may_end = machine_->may_end(place);
+    const TokenMask& allowed = allowed_after(place);
+    std::vector<std::pair<std::size_t, float>> ends;
+    for (const std::int64_t id : end_ids_) {
+      const auto at = static_cast<std::size_t>(id);
+      if (id < 0 || at >= scores.size()) continue;
+      ends.emplace_back(at, may_end ? scores[at] : kExcluded);
+      scores[at] = kExcluded;
+    }
+    bool any = false;
+    for (std::size_t id = 0; id < scores.size(); ++id) {
+      const bool is_allowed = id / 64 < allowed.size() && (allowed[id / 64] >> (id % 64) & 1) != 0;
+      if (!is_allowed) scores[id] = kExcluded;
+      any = any || scores[id] > kExcluded;
+    }
+    for (const auto& [id, score] : ends) scores[id] = score;
+    if (!any && !may_end) fail(ids);
+  }
+
+  [[noreturn]] void fail(std::span<const std::int64_t> ids) const {
+    std::string text;
+    for (const std::int64_t id : ids) text += bytes_of(id);
+    if (text.size() > kShownBytes) text = "..." + text.substr(text.size() - kShownBytes);
+    throw Error(where_ + ": expected a token that continues the text, got none with a score after " +
+                json_quoted(text) + " (leave out options that exclude tokens)");
+  }
+
+  std::shared_ptr<const grammar::Network> network_;
+  std::string where_;
+  std::shared_ptr<const TokenVocabulary::Tree> tree_;
+  std::vector<std::size_t> prompt_lengths_;
+  std::vector<std::int64_t> end_ids_;
+
+  std::mutex mutex_;
+  std::optional<Machine> machine_;
+  std::unordered_map<Place, TokenMask> masks_;
+  std::unordered_map<Step, std::uint32_t, StepHash> prefixes_;
+  std::vector<Place> places_;  // by the number of a prefix; 0 is the prompt
+  std::vector<Place> states_;  // of a walk, by depth
+  std::size_t bytes_ = 0;      // of all these
+};
+
+}  // namespace
+
+std::function<void(std::size_t row, std::span<const std::int64_t> ids, std::span<float> scores)>
+constrain_tokens(const Grammar& grammar, const TokenVocabulary& vocabulary,
+                 std::vector<std::size_t> prompt_lengths, std::vector<std::int64_t> end_ids) {
+  const auto constraint =
+      std::make_shared<TokenConstraint>(grammar, vocabulary, std::move(prompt_lengths), std::move(end_ids));
+  return [constraint](std::size_t row, std::span<const std::int64_t> ids, std::span<float> scores) {
+    constraint->apply(row, ids, scores);
+  };
+}
+
+}  // namespace heed

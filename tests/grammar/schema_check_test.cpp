@@ -1,0 +1,98 @@
+// What is not supported is an error that names its place.
+#include "grammar/schema_check.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/json.h"
+#include "heed/grammar/grammar.h"
+#include "reference/error.h"
+
+namespace heed {
+namespace {
+
+TEST(SchemaCheck, NamesWhatIsWrong) {
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {R"({"properties": {"a": {"multipleOf": 2}}})",
+       "r: #/properties/a/multipleOf: expected a keyword that a grammar can follow, got \"multipleOf\""},
+      {R"({"not": {}})", "r: #/not: expected a keyword"},
+      {R"({"type": "object", "patternProperties": {}})", "r: #/patternProperties: expected a keyword"},
+      {R"({"properties": {"a/b~": {"if": true}}})", "r: #/properties/a~1b~0/if: expected a keyword"},
+      {R"({"type": "text"})",
+       "r: #/type: expected array, boolean, integer, null, number, object or string, got \"text\""},
+      {R"({"type": ["string", 5]})", "r: #/type: expected array, boolean"},
+      {R"({"items": [{}]})", "r: #/items: expected a schema (a list is prefixItems), got an array of 1"},
+      {R"({"properties": {"a": 5}})", "r: #/properties/a: expected a schema: an object or a boolean, got 5"},
+      {R"({"required": [1]})", "r: #/required: expected an array of names, got 1"},
+      {R"({"minLength": -1})", "r: #/minLength: expected a number of at least 0, got -1"},
+      {R"({"exclusiveMinimum": true})", "r: #/exclusiveMinimum: expected a number, got true"},
+      {R"({"minimum": 1e300, "exclusiveMaximum": 1e301})", "no error"},
+      {R"({"uniqueItems": true})", "r: #/uniqueItems: expected false"},
+      {R"({"$ref": "other.json"})", "r: #/$ref: expected a reference to a part of this schema"},
+      {R"({"$ref": "#/$defs/none"})", "r: #/$ref: expected a reference to a part of this schema"},
+      {R"({"anyOf": []})", "r: #/anyOf: expected an array of schemas"},
+      {R"({"format": "color"})",
+       "r: #/format: expected a format (date, date-time, duration, email, hostname, ipv4, ipv6, "
+       "time, uri, uuid), got color"},
+      {R"({"pattern": "(?=a)b"})", "r: #/pattern: expected a regular expression of"},
+      {R"({"pattern": "a\\1"})", "r: #/pattern: expected a regular expression of"},
+      {R"({"pattern": "a{1,99999}"})", "r: #/pattern: expected at most 10000 repetitions"},
+      {R"({"pattern": "((a{1000}){1000}){1000}"})", "states describe, got more"},
+      {R"({"type": "string", "maxLength": 1000000000})", "r: #: expected texts that"},
+      {R"({"type": "array", "items": {}, "minItems": 1000000000})", "r: #: expected a grammar of at most"},
+      {R"({"properties": {"a": {"enum": ["x", "y"], "maxLength": 1}}})",
+       "r: #/properties/a: expected enum and const without other keywords than type"},
+      {R"({"oneOf": [{"type": "string"}, {"maxLength": 3}]})",
+       "r: #/oneOf: expected branches of which each value matches one"},
+      {R"({"oneOf": [{"type": "object"}, {"maxLength": 3}]})", "r: #/oneOf: expected branches"},
+      {R"({"oneOf": [{"type": "integer"}, {"type": "number"}]})", "r: #/oneOf: expected branches"},
+      {R"({"oneOf": [{"type": "string"}, {"type": "null"}, {"const": 5}]})", "no error"},
+      {R"({"properties": {"a": {"$id": "x"}}})",
+       "r: #/properties/a/$id: expected no $id but that of the whole schema"},
+      {R"({"allOf": [{"$ref": "#"}]})", "r: #: expected references and allOf that end"},
+      {R"({"$ref": "#"})", "r: expected a grammar that some text matches, got one that none does"},
+      {R"(false)", "r: expected a grammar that some text matches"},
+      {R"({"type": "object", "properties": {"a": {"$ref": "#"}}, "required": ["a"]})",
+       "r: expected a grammar that some text matches"},
+      {R"({"type": "integer", "minimum": 5, "maximum": 4})", "r: expected a grammar that some text matches"},
+      {R"({"type": "object", "properties": {"a": {}}, "required": ["b"], "additionalProperties": false})",
+       "r: expected a grammar that some text matches"},
+      {R"({"a": 1, "a": 2})", "r: "},
+      {"[", "r: "},
+      {"5", "r: #: expected a schema: an object or a boolean, got 5"},
+  };
+  for (const auto& [schema, expected] : cases) {
+    SCOPED_TRACE(schema);
+    EXPECT_ERROR(Grammar::json_schema(schema, "r"), expected);
+  }
+  EXPECT_ERROR(Grammar::json_schema("{\"title\": \"" + std::string(300'000, 'a') + "\"}", "r"),
+               "r: expected at most 262144 bytes, got 300013");
+}
+
+TEST(SchemaCheck, ExclusiveBranches) {
+  const Json root = Json::parse(R"({"$defs": {
+      "cat": {"type": "object", "properties": {"kind": {"const": "cat"}}, "required": ["kind"]},
+      "dog": {"type": "object", "properties": {"kind": {"enum": ["dog", "wolf"]}}, "required": ["kind"]},
+      "maybe": {"type": "object", "properties": {"kind": {"const": "maybe"}}},
+      "x": {"type": "object", "properties": {"x": {}, "z": {}}, "required": ["x"]},
+      "y": {"type": "object", "properties": {"y": {}, "z": {}}, "required": ["y"]},
+      "more": {"$ref": "#/$defs/y", "properties": {"x": {}}},
+      "open": {"type": "object", "properties": {"y": {}}, "required": ["y"], "additionalProperties": true}}})");
+  const auto exclusive = [&](const char* one, const char* other) {
+    std::size_t steps = 0;
+    return grammar::exclude_each_other(root, {{"$ref", std::string("#/$defs/") + one}},
+                                       {{"$ref", std::string("#/$defs/") + other}}, steps);
+  };
+  EXPECT_TRUE(exclusive("cat", "dog"));
+  EXPECT_FALSE(exclusive("cat", "cat"));
+  EXPECT_FALSE(exclusive("cat", "maybe"));
+  EXPECT_FALSE(exclusive("x", "more"));
+  EXPECT_TRUE(exclusive("x", "y"));
+  EXPECT_FALSE(exclusive("x", "open"));
+}
+
+}  // namespace
+}  // namespace heed
