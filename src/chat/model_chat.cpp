@@ -133,6 +133,17 @@ std::string special_tokens(const std::string& model, const Tokenizer& tokenizer)
 
 }  // namespace
 
+namespace {
+
+/// The object of a conversation that is given as that or as a list of messages.
+Json conversation_of(std::string_view text, const std::string& where) {
+  Json given = parse_json(text, where);
+  if (given.is_array()) given = Json::object({{"messages", std::move(given)}});
+  return given;
+}
+
+}  // namespace
+
 struct ModelChat::Templates {
   struct One {
     ChatTemplate parsed;
@@ -196,9 +207,41 @@ EncodedChat ModelChat::prompt(std::string_view conversation, const std::string& 
   return encode(conversation, where, true);
 }
 
+EncodedChat ModelChat::encode_answers(std::string_view conversation, const std::string& where) const {
+  Json given = conversation_of(conversation, where);
+  if (given.is_object()) {
+    given.erase("add_generation_prompt");
+    given.erase("continue_final_message");
+  }
+  EncodedChat chat = encode(json_text(given), where);
+  if (!chat.generated.empty()) return chat;
+  const Json messages = given["messages"];
+  const std::vector<std::int64_t>& ids = chat.encoding.ids;
+  // The ids of the first `count` messages, perhaps with the beginning of an answer.
+  const auto ids_of = [&](std::size_t count, bool starts) {
+    given["messages"] = Json(messages.begin(), messages.begin() + static_cast<std::ptrdiff_t>(count));
+    given["add_generation_prompt"] = starts;
+    return encode(json_text(given), where).encoding.ids;
+  };
+  for (std::size_t i = 0; i < messages.size(); ++i) {
+    if (messages[i]["role"] != "assistant") continue;
+    const std::string at = where + ": messages." + std::to_string(i);
+    if (i == 0) throw Error(at + ": expected a message to answer, got an answer");
+    const std::vector<std::int64_t> prompt = ids_of(i, true), whole = ids_of(i + 1, false);
+    if (whole.size() > ids.size() || !std::equal(whole.begin(), whole.end(), ids.begin()))
+      throw Error(
+          at +
+          ": expected a chat template that writes an answer alike whatever follows, got another (make "
+          "it the last message)");
+    const auto begin = std::mismatch(prompt.begin(), prompt.end(), whole.begin(), whole.end()).second;
+    if (begin != whole.end()) chat.generated.emplace_back(begin - whole.begin(), std::ssize(whole));
+  }
+  if (chat.generated.empty()) throw Error(where + ": expected an answer of the assistant to learn, got none");
+  return chat;
+}
+
 EncodedChat ModelChat::encode(std::string_view conversation, const std::string& where, bool prompt) const {
-  Json given = parse_json(conversation, where);
-  if (given.is_array()) given = Json::object({{"messages", std::move(given)}});
+  const Json given = conversation_of(conversation, where);
   const JsonField object(given, where);
   if (!given.is_object()) object.fail("an object with messages, or a list of messages");
   const JsonField messages = object.at("messages");

@@ -13,27 +13,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-NamedTemplate template_file(const fs::path& file, std::string name) {
-  return {std::move(name), read_regular_file(file, file_limits::kTokenizerConfig), file.string()};
-}
-
-std::vector<NamedTemplate> template_files(const fs::path& model) {
-  std::vector<NamedTemplate> templates;
-  if (const fs::path file = model / "chat_template.jinja"; has_entry(file))
-    templates.push_back(template_file(file, kDefaultTemplate));
-  const fs::path folder = model / "additional_chat_templates";
-  std::error_code error;
-  if (!fs::is_directory(folder, error)) return templates;
-  std::vector<fs::path> files;
-  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
-    if (entry->path().extension() == ".jinja") files.push_back(entry->path());
-  }
-  if (error) throw Error(folder.string() + ": cannot be read: " + error.message());
-  std::sort(files.begin(), files.end());
-  for (const fs::path& file : files) templates.push_back(template_file(file, file.stem().string()));
-  return templates;
-}
-
 NamedTemplate template_in(const JsonField& field, std::string name) {
   return {std::move(name), field.string(), field.where() + ": " + field.path()};
 }
@@ -55,12 +34,35 @@ std::vector<NamedTemplate> templates_in(const fs::path& file) {
   return templates;
 }
 
+constexpr const char *kFile = "chat_template.jinja", *kLegacyFile = "chat_template.json";
+
 }  // namespace
 
+std::vector<fs::path> chat_template_files(const fs::path& model) {
+  std::vector<fs::path> files;
+  const fs::path folder = model / "additional_chat_templates";
+  std::error_code error;
+  if (fs::is_directory(folder, error)) {
+    for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+      if (entry->path().extension() == ".jinja") files.push_back(entry->path());
+    }
+    if (error) throw Error(folder.string() + ": cannot be read: " + error.message());
+  }
+  std::sort(files.begin(), files.end());
+  if (has_entry(model / kFile)) files.insert(files.begin(), model / kFile);
+  if (has_entry(model / kLegacyFile)) files.push_back(model / kLegacyFile);
+  return files;
+}
+
 std::vector<NamedTemplate> read_chat_templates(const fs::path& model) {
-  std::vector<NamedTemplate> templates = template_files(model);
+  std::vector<NamedTemplate> templates;
+  for (const fs::path& file : chat_template_files(model)) {
+    if (file.filename() == kLegacyFile) continue;
+    const std::string name = file == model / kFile ? kDefaultTemplate : file.stem().string();
+    templates.push_back({name, read_regular_file(file, file_limits::kTokenizerConfig), file.string()});
+  }
   if (templates.empty()) templates = templates_in(model / "tokenizer_config.json");
-  if (templates.empty()) templates = templates_in(model / "chat_template.json");
+  if (templates.empty()) templates = templates_in(model / kLegacyFile);
   return templates;
 }
 

@@ -24,6 +24,9 @@ struct NamedTemplate {
 /// if there is no such file or key. Throws Error naming file and key if a value has the wrong type.
 std::vector<NamedTemplate> read_chat_templates(const std::filesystem::path& model);
 
+/// The files of a directory that hold nothing but chat templates; chat_template.jinja is the first.
+std::vector<std::filesystem::path> chat_template_files(const std::filesystem::path& model);
+
 /// The one of that name, or null.
 const NamedTemplate* find_template(const std::vector<NamedTemplate>& templates, std::string_view name);
 

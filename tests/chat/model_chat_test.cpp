@@ -76,6 +76,24 @@ TEST(ModelChat, TokenizesAsTransformers) {
   }
 }
 
+TEST(ModelChat, FindsWhatIsLearnedAsTransformersAndTrl) {
+  int learned = 0;
+  for (const Json& model : chat_models()["models"]) {
+    const ModelFolder folder(model["files"]);
+    const auto tokenizer = load_tokenizer(folder.path());
+    const ModelChat chat = ModelChat::load(folder.path(), *tokenizer);
+    for (const Json& given : model["chats"]) {
+      if (!given.contains("answers")) continue;
+      SCOPED_TRACE(model["name"].get<std::string>() + ": " + given["given"].dump());
+      const EncodedChat encoded = chat.encode_answers(given["given"].dump());
+      EXPECT_EQ(encoded.encoding.ids, given["ids"].get<std::vector<std::int64_t>>());
+      EXPECT_EQ(encoded.generated, spans_of(given["answers"].get<std::vector<int>>()));
+      ++learned;
+    }
+  }
+  EXPECT_EQ(learned, 4);
+}
+
 constexpr const char* kPlain = "{% for m in messages %}{{ m.role }}:{{ m.content }};{% endfor %}";
 
 TEST(ModelChat, EndsPromptsWhereAnAnswerBegins) {
@@ -106,6 +124,18 @@ TEST(ModelChat, ReadsTheLegacyFileOfProcessors) {
   EXPECT_EQ(folder.encode(R"([{"role": "user", "content": "x"}])").text, "user:x;");
 }
 
+TEST(ModelChat, IsSavedWithTheTokenizer) {
+  const ModelFolder folder;
+  folder.write("chat_template.jinja", kPlain);
+  folder.write("additional_chat_templates/tool_use.jinja", "tools");
+  const TemporaryFolder saved;
+  load_tokenizer(folder.path())->save(saved.path());
+  const auto tokenizer = load_tokenizer(saved.path());
+  const ModelChat chat = ModelChat::load(saved.path().string(), *tokenizer);
+  EXPECT_EQ(chat.encode(R"([{"role": "user", "content": "x"}])").text, "user:x;");
+  EXPECT_EQ(chat.encode(R"({"tools": [], "messages": [{"role": "user", "content": "x"}]})").text, "tools");
+}
+
 TEST(ModelChat, NamesTheMessageThatIsWrong) {
   const ModelFolder folder;
   folder.write_config(kPlain);
@@ -131,6 +161,25 @@ TEST(ModelChat, NamesTheMessageThatIsWrong) {
   folder.write_config("{{ messages[0].role }}");
   EXPECT_ERROR(with(R"("messages": [{"role": "user", "content": "a"}], "continue_final_message": true)"),
                "expected a template that writes the last message, got " + folder.path());
+}
+
+TEST(ModelChat, RefusesConversationsWithoutSomethingToLearn) {
+  const ModelFolder folder;
+  const auto learned = [&](const std::string& messages) {
+    const auto tokenizer = load_tokenizer(folder.path());
+    ModelChat::load(folder.path(), *tokenizer).encode_answers(messages, "x:1");
+  };
+  const std::string user = R"({"role": "user", "content": "a"})",
+                    assistant = R"({"role": "assistant", "content": "b"})";
+  folder.write_config(kPlain);
+  EXPECT_ERROR(learned("[" + user + "]"), "x:1: expected an answer of the assistant to learn, got none");
+  EXPECT_ERROR(learned("[" + assistant + "]"),
+               "x:1: messages.0: expected a message to answer, got an answer");
+  EXPECT_ERROR(learned("5"), "x:1: expected an object with messages, or a list of messages, got 5");
+  folder.write_config(
+      "{% for m in messages %}{% if loop.last or m.role == 'user' %}{{ m.content }}{% endif %}{% endfor %}");
+  EXPECT_ERROR(learned("[" + user + "," + assistant + "," + user + "]"),
+               "x:1: messages.1: expected a chat template that writes an answer alike whatever follows");
 }
 
 TEST(ModelChat, NamesTheFileThatIsWrong) {

@@ -58,6 +58,11 @@ class ModelChat {
   /// The same of a conversation up to where the model has to speak: if it has neither add_generation_prompt
   /// nor continue_final_message, the latter is set if the last message is the assistant's, else the former.
   EncodedChat prompt(std::string_view conversation, const std::string& where = "chat") const;
+  /// The whole conversation, for training: `generated` are the assistant's answers with what ends them. If
+  /// the template marks none, an answer is what its conversation has more than the prompt before it (by the
+  /// rule of TRL for prompts with completions). Throws Error for a conversation without an answer, one that
+  /// begins with an answer, and a template that writes an answer in another way once others follow.
+  EncodedChat encode_answers(std::string_view conversation, const std::string& where = "chat") const;
 
  private:
   struct Templates;
