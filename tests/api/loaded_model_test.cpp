@@ -259,7 +259,7 @@ TEST(LoadedModel, AnswersConversations) {
         "{% for m in messages %}{{ m.role | upper }}:\n{{ m.content }}\n\n{% endfor %}"
         "{% if add_generation_prompt %}ASSISTANT:\n{% endif %}");
   LoadedModel model = load(path);
-  model.generation().max_new_tokens = 12;
+  model.generation().max_new_tokens = 30;
   std::string streamed;
   const auto on_text = [&](const std::string& part) { return streamed += part, true; };
   const std::string answer = model.chat({{"system", "Be."}, {"user", "Speak."}}, {.on_text = on_text});
