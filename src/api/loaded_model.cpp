@@ -6,9 +6,12 @@
 #include <utility>
 
 #include "files/input_file.h"
+#include "generate/whole_length.h"
 #include "heed/autograd.h"
+#include "heed/chat/model_chat.h"
 #include "heed/error.h"
 #include "heed/image/processor.h"
+#include "heed/io/json.h"
 #include "heed/models/find_model.h"
 #include "heed/models/model.h"
 #include "heed/models/registry.h"
@@ -59,6 +62,18 @@ std::vector<std::vector<Label>> with_names(const std::vector<std::string>& names
     for (const LabelScore& one : scores) labels.back().push_back({names[one.index], one.score});
   }
   return labels;
+}
+
+// Of one prompt. `options` must outlive the result.
+CompleteOptions complete_options(const GenerationOptions& generation, const GenerateOptions& options) {
+  CompleteOptions all;
+  all.generation = generation;
+  all.stop_strings = options.stop_strings;
+  all.task.stop = options.stop;
+  if (options.on_text) {
+    all.on_text = [&](std::size_t, std::size_t, const std::string& part) { return options.on_text(part); };
+  }
+  return all;
 }
 
 }  // namespace
@@ -130,6 +145,10 @@ struct LoadedModel::State {
     std::call_once(tokenizer_once_, [this] { tokenizer_ = load_tokenizer(directory); });
     return *tokenizer_;
   }
+  const ModelChat& chat() const {
+    std::call_once(chat_once_, [this] { chat_ = ModelChat::load(directory, tokenizer()); });
+    return *chat_;
+  }
   const EmbeddingRecipe& recipe() const {
     std::call_once(recipe_once_, [this] { recipe_ = load_embedding_recipe(root, *model); });
     return recipe_;
@@ -153,8 +172,10 @@ struct LoadedModel::State {
   }
 
  private:
-  mutable std::once_flag sound_once_, tokenizer_once_, recipe_once_, processor_once_, transcriber_once_;
+  mutable std::once_flag sound_once_, tokenizer_once_, recipe_once_, processor_once_, transcriber_once_,
+      chat_once_;
   mutable std::unique_ptr<const Tokenizer> tokenizer_;
+  mutable std::optional<ModelChat> chat_;
   mutable EmbeddingRecipe recipe_;
   mutable std::optional<ImageProcessor> processor_;
   mutable std::optional<SoundProcessor> sound_processor_;
@@ -210,6 +231,8 @@ const Tokenizer& LoadedModel::tokenizer() const {
   return tokenizer_ != nullptr ? *tokenizer_ : state_->tokenizer();
 }
 
+const ModelChat& LoadedModel::chat_templates() const { return state_->chat(); }
+
 void LoadedModel::set_languages(std::optional<std::string> source, std::optional<std::string> target) {
   require(Task::translate);
   auto own = load_tokenizer(directory());
@@ -227,20 +250,30 @@ void LoadedModel::set_languages(std::optional<std::string> source, std::optional
 }
 
 std::string LoadedModel::generate(const std::string& prompt, const GenerateOptions& options) const {
-  CompleteOptions all;
-  all.generation = generation_;
-  all.stop_strings = options.stop_strings;
-  all.task.stop = options.stop;
-  if (options.on_text) {
-    all.on_text = [&](std::size_t, std::size_t, const std::string& part) { return options.on_text(part); };
-  }
-  return generate(std::span(&prompt, 1), all).front().front().text;
+  return generate(std::span(&prompt, 1), complete_options(generation_, options)).front().front().text;
 }
 
 std::vector<std::vector<Completion>> LoadedModel::generate(std::span<const std::string> prompts,
                                                            const CompleteOptions& options) const {
   require(Task::generate);
   return complete(decoder(), tokenizer(), prompts, options);
+}
+
+std::string LoadedModel::chat(std::span<const ChatMessage> messages, const GenerateOptions& options) const {
+  require(Task::generate);
+  JsonWriter json;
+  json.begin_array();
+  for (const ChatMessage& message : messages)
+    json.begin_object().field("role", message.role).field("content", message.content).end_object();
+  const std::vector<std::int64_t> prompt = chat_templates().prompt(json.end_array().text()).encoding.ids;
+  CompleteOptions all = complete_options(generation_, options);
+  generate::allow_whole_length(decoder(), all.generation);
+  return complete(decoder(), tokenizer(), std::span(&prompt, 1), all).front().front().text;
+}
+
+std::string LoadedModel::chat(std::initializer_list<ChatMessage> messages,
+                              const GenerateOptions& options) const {
+  return chat(std::span(messages.begin(), messages.size()), options);
 }
 
 std::string LoadedModel::translate(const std::string& text) const {

@@ -5,6 +5,7 @@
 
 #include "cli/ablation_options.h"
 #include "cli/attend.h"
+#include "cli/chats.h"
 #include "cli/cli.h"
 #include "cli/input.h"
 #include "cli/lines.h"
@@ -35,6 +36,7 @@ struct AttendArguments {
   std::optional<std::string> target, pair;
   std::optional<std::int64_t> max_new_tokens;
   std::filesystem::path input;
+  ChatArguments chat;
   ModelChoice model{kDefaultTranslator};
   std::string kind;  // empty: cross if the model has it, otherwise self
   std::string layers, heads;
@@ -342,6 +344,9 @@ void check_arguments(AttendArguments& arguments, const Globals& globals) {
   if (!arguments.input.empty() &&
       (!arguments.texts.empty() || arguments.target || arguments.pair || arguments.start))
     throw UsageError("attend: expected --input or texts, got both");
+  if (!arguments.chat.messages.empty() &&
+      (!arguments.texts.empty() || !arguments.input.empty() || arguments.target || arguments.pair))
+    throw UsageError("--messages: cannot be combined with text, --input, --target or --pair");
   if (arguments.target && arguments.max_new_tokens)
     throw UsageError("--max-new-tokens: cannot be combined with --target");
   if (arguments.vectors && !writes(arguments, ".html"))
@@ -362,8 +367,14 @@ void check_arguments(AttendArguments& arguments, const Globals& globals) {
 
 void run(AttendArguments arguments, const Globals& globals) {
   check_arguments(arguments, globals);
-  std::vector<std::string> texts =
-      arguments.input.empty() ? read_texts(arguments.texts, globals.quiet) : std::vector<std::string>{""};
+  const bool chats = !arguments.chat.messages.empty();
+  std::vector<std::string> texts{""};
+  if (chats) {
+    texts.clear();
+    for (GivenChat& given : read_chats(arguments.chat.messages)) texts.push_back(std::move(given.json));
+  } else if (arguments.input.empty()) {
+    texts = read_texts(arguments.texts, globals.quiet);
+  }
   for (const char* option : {"--target", "--pair"}) {
     if (texts.size() > 1 && (option[2] == 't' ? arguments.target : arguments.pair).has_value())
       throw UsageError(std::string(option) + ": expected one text, got " + std::to_string(texts.size()));
@@ -379,9 +390,13 @@ void run(AttendArguments arguments, const Globals& globals) {
   } catch (const Error&) {
     if (arguments.input.empty() && model->input().kind == InputKind::tokens) throw;
   }
-  const AttendSource source{*model, tokenizer.get(), directory, globals};
+  std::optional<ModelChat> chat;
+  if (chats && model->input().kind != InputKind::tokens)
+    throw UsageError("--messages: expected a decoder, got " + kind_of(*model));
+  if (chats) chat = ModelChat::load(directory.string(), *tokenizer);
+  const AttendSource source{*model, tokenizer.get(), directory, globals, chat ? &*chat : nullptr};
   if (model->input().kind != InputKind::tokens && !arguments.texts.empty()) texts = file_arguments(texts);
-  const bool lines = arguments.texts.empty() && arguments.input.empty();
+  const bool lines = arguments.texts.empty() && arguments.input.empty() && !chats;
   FailedLines failed(globals.json);
   for (std::size_t i = 0; i < texts.size(); ++i) {
     AttentionPicture picture;
@@ -415,6 +430,18 @@ void run(AttendArguments arguments, const Globals& globals) {
 
 }  // namespace
 
+void write_attention_page(const std::vector<std::int64_t>& ids, std::size_t begin, const std::string& title,
+                          const AttendSource& source, const std::string& model,
+                          const std::filesystem::path& file) {
+  check_picture_file(file);
+  AttendArguments arguments;
+  arguments.output = file;
+  if (begin > 0) arguments.ranges.queries = fmt::format("{}:", begin);
+  AttentionPicture picture = attend(arguments, token_input(ids, title, source), source);
+  picture.model.name = model;
+  write_picture(picture, file, style_of(arguments));
+}
+
 void add_attend(CLI::App& app, const Globals& globals) {
   CLI::App* command = app.add_subcommand("attend", "Show which tokens a model attends to");
   auto a = std::make_shared<AttendArguments>();
@@ -438,6 +465,7 @@ void add_attend(CLI::App& app, const Globals& globals) {
       ->type_name("TEXT")
       ->allow_extra_args(false)
       ->group("Input");
+  a->chat.add_messages_to(*command);
   command
       ->add_option("--start", a->start,
                    "Where the part of a recording begins that is shown, at most 30 s of speech (default: 0)")

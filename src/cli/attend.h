@@ -13,6 +13,7 @@
 #include "cli/cli.h"
 #include "cli/metric_options.h"
 #include "cli/pictures.h"
+#include "heed/chat/model_chat.h"
 #include "heed/generate/options.h"
 #include "heed/inspect/ablation.h"
 #include "heed/inspect/record.h"
@@ -55,6 +56,7 @@ struct AttendSource {
   const Tokenizer* tokenizer;  ///< null where the model's directory has none
   const std::filesystem::path& directory;
   const Globals& globals;
+  const ModelChat* chat = nullptr;  ///< if texts are conversations as JSON
 };
 
 /// The model's options for generating what is shown, with those of the command line.
@@ -62,6 +64,14 @@ GenerationOptions generation_of(const AttendText& text, const AttendSource& sour
 /// Encodes a text for any kind of model; an encoder-decoder gets the given target, or its own. Throws Error
 /// for an empty text, UsageError for what the kind of model does not take.
 AttendInput text_input(const AttendText& text, const AttendSource& source);
+
+/// The tokens that a decoder has read.
+AttendInput token_input(const std::vector<std::int64_t>& ids, const std::string& title,
+                        const AttendSource& source);
+/// Writes the page of the tokens, `begin` to the last, as queries: what each of these attends to.
+void write_attention_page(const std::vector<std::int64_t>& ids, std::size_t begin, const std::string& title,
+                          const AttendSource& source, const std::string& model,
+                          const std::filesystem::path& file);
 
 /// Decodes an image file and preprocesses it as the model's preprocessor_config.json says.
 AttendInput image_input(const std::string& file, const AttendSource& source);

@@ -33,6 +33,14 @@ GenerationOptions generation_of(const AttendText& text, const AttendSource& sour
   return options;
 }
 
+AttendInput token_input(const std::vector<std::int64_t>& ids, const std::string& title,
+                        const AttendSource& source) {
+  std::vector<std::int64_t> following(ids.begin() + 1, ids.end());
+  following.push_back(-1);
+  const std::vector<std::string> tokens = inspect::token_names(source.tokenizer, ids);
+  return {{{"input_ids", inspect::one_row(ids)}}, title, {{"decoder", {tokens, tokens}}}, following};
+}
+
 namespace {
 
 // Returns the target's ids: those of --target, or of the model's own translation.
@@ -64,9 +72,16 @@ AttendInput encoder_decoder_input(const AttendText& text, const EncoderDecoderMo
 
 AttendInput decoder_input(const AttendText& text, const DecoderModel& model, const AttendSource& source) {
   if (text.pair) throw UsageError("--pair: expected an encoder, got " + kind_of(model));
-  std::vector<std::int64_t> ids = source.tokenizer->encode(text.text).ids;
-  if (ids.empty()) throw Error(kMissingText);
+  std::vector<std::int64_t> ids;
   std::string title = text.text;
+  if (source.chat != nullptr) {
+    EncodedChat chat = source.chat->prompt(text.text);
+    ids = std::move(chat.encoding.ids);
+    title = std::move(chat.text);
+  } else {
+    ids = source.tokenizer->encode(text.text).ids;
+  }
+  if (ids.empty()) throw Error(kMissingText);
   if (text.max_new_tokens) {
     CompleteOptions options;
     options.generation = generation_of(text, source);
@@ -75,10 +90,7 @@ AttendInput decoder_input(const AttendText& text, const DecoderModel& model, con
     title += " → " + completion.text;
     ids.insert(ids.end(), completion.hypothesis.ids.begin(), completion.hypothesis.ids.end());
   }
-  std::vector<std::int64_t> following(ids.begin() + 1, ids.end());
-  following.push_back(-1);
-  const std::vector<std::string> tokens = inspect::token_names(source.tokenizer, ids);
-  return {{{"input_ids", inspect::one_row(ids)}}, title, {{"decoder", {tokens, tokens}}}, following};
+  return token_input(ids, title, source);
 }
 
 AttendInput encoder_input(const AttendText& text, const AttendSource& source) {
@@ -139,10 +151,11 @@ AttendInput text_input(const AttendText& text, const AttendSource& source) {
   }
   const auto* both = dynamic_cast<const EncoderDecoderModel*>(&model);
   if (both != nullptr && model.input().kind == InputKind::pixels) return caption_input(text, *both, source);
-  if (both != nullptr) return encoder_decoder_input(text, *both, source);
+  if (both != nullptr && source.chat == nullptr) return encoder_decoder_input(text, *both, source);
   if (text.target) throw UsageError("--target: expected an encoder-decoder, got " + kind_of(model));
   const auto* decoder = dynamic_cast<const DecoderModel*>(&model);
   if (decoder != nullptr) return decoder_input(text, *decoder, source);
+  if (source.chat != nullptr) throw UsageError("--messages: expected a decoder, got " + kind_of(model));
   if (text.max_new_tokens)
     throw UsageError("--max-new-tokens: expected a model that generates, got " + kind_of(model));
   return encoder_input(text, source);

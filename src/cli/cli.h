@@ -32,6 +32,7 @@ void add_attend(CLI::App& app, const Globals& globals);
 void add_attribute(CLI::App& app, const Globals& globals);
 void add_average(CLI::App& app, const Globals& globals);
 void add_bench(CLI::App& app, const Globals& globals);
+void add_chat(CLI::App& app, const Globals& globals);
 void add_circuits(CLI::App& app, const Globals& globals);
 void add_classify(CLI::App& app, const Globals& globals);
 void add_doctor(CLI::App& app, const Globals& globals);

@@ -5,6 +5,7 @@
 #include <functional>
 #include <utility>
 
+#include "cli/chats.h"
 #include "cli/cli.h"
 #include "cli/generated_taps.h"
 #include "cli/generation_arguments.h"
@@ -15,7 +16,9 @@
 #include "cli/option_values.h"
 #include "cli/task_arguments.h"
 #include "cli/terminal.h"
+#include "generate/whole_length.h"
 #include "heed/canceled.h"
+#include "heed/chat/model_chat.h"
 #include "heed/generate/complete.h"
 #include "heed/io/safetensors.h"
 #include "heed/text/tokenizer.h"
@@ -26,6 +29,7 @@ namespace {
 struct GenerateArguments : TaskArguments {
   std::vector<std::string> prompts;
   std::vector<std::string> prompt_ids;
+  ChatArguments chat;
   std::vector<std::string> stop;
   bool full_text = false;
   GenerationArguments generation;
@@ -39,6 +43,8 @@ struct GenerateSession {
   std::unique_ptr<DecoderModel> model;
   std::unique_ptr<Tokenizer> tokenizer;  // null if the model has none and ids suffice
   CompleteOptions options;
+  std::vector<std::string> given = {};  // texts, or conversations as JSON; none: the lines of stdin
+  std::optional<ModelChat> chat = {};
   bool one_line = true;  // one line of output per result
 
   // Whether the text of a single prompt is printed while it is generated.
@@ -91,8 +97,7 @@ Completions stream(const GenerateSession& session, const std::string& prompt,
 
 void continue_lines(GenerateSession& session) {
   constexpr std::size_t kWindow = 64;
-  std::vector<std::string> given = session.arguments.texts;
-  given.insert(given.end(), session.arguments.prompts.begin(), session.arguments.prompts.end());
+  const std::vector<std::string>& given = session.given;
   session.one_line = given.empty() ? isatty(STDIN_FILENO) == 0 : given.size() > 1;
   const auto compute = [&](const std::vector<std::string>& texts, const TaskOptions& options) {
     session.options.task = options;
@@ -148,14 +153,13 @@ void continue_ids(GenerateSession& session) {
 }
 
 // Taps are those of one row of tokens.
-void check_taps(const GenerateArguments& a, const GenerationOptions& generation) {
+void check_taps(const GenerateArguments& a, std::size_t prompts, const GenerationOptions& generation) {
   if (a.taps.empty() && a.replacements.empty()) return;
   if (a.taps.empty() != a.tapped.empty())
     throw UsageError("--taps: expected --taps and --taps-output together, got one of them");
   const char* option = a.taps.empty() ? "--replace" : "--taps";
-  if (a.texts.size() + a.prompts.size() + a.prompt_ids.size() != 1)
-    throw UsageError(fmt::format("{}: expected one prompt as an argument, got {}", option,
-                                 a.texts.size() + a.prompts.size() + a.prompt_ids.size()));
+  if (prompts != 1)
+    throw UsageError(fmt::format("{}: expected one prompt as an argument, got {}", option, prompts));
   if (generation.num_beams > 1 || generation.num_return_sequences > 1)
     throw UsageError(std::string(option) +
                      ": expected one continuation without beams, got --num-beams or --num-return-sequences");
@@ -182,17 +186,42 @@ void continue_tapped(GenerateSession& session, const std::vector<TapRequest>& re
   if (!session.globals.quiet) print_stderr("wrote " + session.arguments.tapped.string());
 }
 
+void check_input(const GenerateArguments& a) {
+  const bool text = !a.texts.empty() || !a.prompts.empty();
+  if (text && !a.prompt_ids.empty()) throw UsageError("generate: expected text or --prompt-ids, got both");
+  if (text && !a.chat.messages.empty()) throw UsageError("generate: expected text or --messages, got both");
+  if (!a.chat.any()) return;
+  if (!a.prompt_ids.empty())
+    throw UsageError("--prompt-ids: expected no conversation, got --messages, --chat or --system");
+  if (a.full_text) throw UsageError("--full-text: expected a text to continue, got a conversation");
+}
+
+// Makes prompts of conversations.
+void open_chat(GenerateSession& session, const std::filesystem::path& directory,
+               const std::vector<GivenChat>& chats) {
+  session.chat = ModelChat::load(directory.string(), *session.tokenizer);
+  if (chats.size() == 1) session.chat->prompt(chats.front().json, chats.front().where);  // names the file
+  session.options.encode = [&](const std::string& given) {
+    const bool text = session.arguments.chat.of_texts();
+    return session.chat->prompt(text ? chat_of(given, session.arguments.chat.system) : given).encoding.ids;
+  };
+  generate::allow_whole_length(*session.model, session.options.generation);
+}
+
 void run(const GenerateArguments& arguments, const Globals& globals) {
-  const bool text = !arguments.texts.empty() || !arguments.prompts.empty();
-  if (text && !arguments.prompt_ids.empty())
-    throw UsageError("generate: expected text or --prompt-ids, got both");
+  check_input(arguments);
   const std::vector<TapRequest> requests = parse_taps(arguments.taps, "--taps");
   const LocatedModel located = locate_model(arguments.model);
   const std::filesystem::path& directory = located.directory;
   GenerateSession session{arguments, globals, nullptr, nullptr, {}};
+  session.given = arguments.texts;
+  session.given.insert(session.given.end(), arguments.prompts.begin(), arguments.prompts.end());
+  std::vector<GivenChat> chats;
+  if (!arguments.chat.messages.empty()) chats = read_chats(arguments.chat.messages);
+  for (const GivenChat& chat : chats) session.given.push_back(chat.json);
   session.options.generation = arguments.generation.load(directory, globals);
   session.options.stop_strings = arguments.stop;
-  check_taps(arguments, session.options.generation);
+  check_taps(arguments, session.given.size() + arguments.prompt_ids.size(), session.options.generation);
   for (const std::string& stop : arguments.stop) {
     if (stop.empty()) throw UsageError("--stop: expected a text, got an empty one");
   }
@@ -207,6 +236,7 @@ void run(const GenerateArguments& arguments, const Globals& globals) {
     if (arguments.prompt_ids.empty() || !globals.json || !arguments.stop.empty() || arguments.full_text)
       throw;
   }
+  if (arguments.chat.any()) open_chat(session, directory, chats);
   const bool listens = !requests.empty() || !arguments.replacements.empty();
   listens ? continue_tapped(session, requests) : continue_prompts(session);
 }
@@ -226,6 +256,7 @@ void add_generate(CLI::App& app, const Globals& globals) {
       ->allow_extra_args(false)
       ->type_name("IDS")
       ->group("Input");
+  a->chat.add_to(*command);
   add_model_options(*command, *a)->required();
   command->add_option("--stop", a->stop, "A text that ends the continuation, which includes it")
       ->allow_extra_args(false)
@@ -258,7 +289,9 @@ void add_generate(CLI::App& app, const Globals& globals) {
       "  heed generate --model gpt2 --prompt \"Once upon a time\" --max-new-tokens 50\n"
       "  heed generate --model gpt2 --do-sample --temperature 0.8 --top-p 0.9 --seed 7 \"The sea was\"\n"
       "  heed generate --model gpt2 --num-beams 4 --json < prompts.txt > continuations.jsonl\n"
-      "  heed generate --model gpt2 --prompt-ids 15496,995 --json");
+      "  heed generate --model gpt2 --prompt-ids 15496,995 --json\n"
+      "  heed generate --model SmolLM2-135M-Instruct --chat \"Why is the sky blue?\"\n"
+      "  heed generate --model SmolLM2-135M-Instruct --messages chats.jsonl --json");
   command->callback([a, &globals] { run(*a, globals); });
 }
 

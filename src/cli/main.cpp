@@ -71,6 +71,7 @@ void add_common_options(CLI::App& app, Globals& globals) {
 void add_commands(CLI::App& app, const Globals& globals) {
   add_translate(app, globals);
   add_generate(app, globals);
+  add_chat(app, globals);
   add_transcribe(app, globals);
   add_caption(app, globals);
   add_fill(app, globals);

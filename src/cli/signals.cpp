@@ -43,6 +43,12 @@ const std::atomic<bool>& stop_flag() {
 
 bool stop_requested() { return requested; }
 
+void forget_stop() {
+  asked_before = false;
+  first_signal = 0;
+  requested = false;
+}
+
 int stop_signal() { return first_signal; }
 
 }  // namespace heed::cli

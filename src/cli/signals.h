@@ -14,6 +14,9 @@ const std::atomic<bool>& stop_flag();
 /// Returns true if the flag is set. Installs no handlers.
 bool stop_requested();
 
+/// Takes the request back, for a command that goes on after Ctrl-C; the next one counts as a first.
+void forget_stop();
+
 /// Returns the signal that set the flag.
 int stop_signal();
 

@@ -5,12 +5,14 @@
 #include <filesystem>
 #include <optional>
 
+#include "cli/chats.h"
 #include "cli/cli.h"
 #include "cli/input.h"
 #include "cli/models.h"
 #include "cli/option_values.h"
 #include "cli/terminal.h"
 #include "cli/text_tensors.h"
+#include "heed/chat/model_chat.h"
 #include "heed/io/json.h"
 #include "heed/io/safetensors.h"
 #include "heed/text/tokenizer.h"
@@ -23,6 +25,7 @@ struct TokenizeArguments {
   std::string model = kDefaultTranslator;
   std::vector<std::string> decode;
   std::optional<std::string> pair;
+  ChatArguments chat;
   bool target = false;
   bool no_special_tokens = false;
   bool skip_special_tokens = false;
@@ -82,6 +85,16 @@ void write(const Tokenizer& tokenizer, const std::filesystem::path& location,
   save_safetensors(arguments.output, tensors, texts.metadata);
 }
 
+/// Returns what the model reads of the conversations: prompts, without further tokens around them.
+std::vector<Encoding> encode_chats(const Tokenizer& tokenizer, const std::filesystem::path& location,
+                                   const std::filesystem::path& file) {
+  const ModelChat chat = ModelChat::load(location.string(), tokenizer);
+  std::vector<Encoding> encodings;
+  for (const GivenChat& given : read_chats(file))
+    encodings.push_back(chat.prompt(given.json, given.where).encoding);
+  return encodings;
+}
+
 void decode(const Tokenizer& tokenizer, const TokenizeArguments& arguments, bool json) {
   std::vector<std::vector<std::int64_t>> lists;
   for (const std::string& list : arguments.decode)
@@ -95,6 +108,9 @@ void decode(const Tokenizer& tokenizer, const TokenizeArguments& arguments, bool
 void run(const TokenizeArguments& arguments, const Globals& globals) {
   if (!arguments.decode.empty() && !arguments.texts.empty())
     throw UsageError("tokenize: expected text or --decode, got both");
+  if (!arguments.chat.messages.empty() &&
+      (!arguments.texts.empty() || !arguments.decode.empty() || arguments.pair || arguments.target))
+    throw UsageError("--messages: cannot be combined with text, --pair, --target or --decode");
   if (arguments.pair && (arguments.target || !arguments.decode.empty()))
     throw UsageError("--pair: cannot be combined with --target or --decode");
   if (!arguments.output.empty() && !arguments.decode.empty())
@@ -105,14 +121,17 @@ void run(const TokenizeArguments& arguments, const Globals& globals) {
     warn("--skip-special-tokens has no effect without --decode");
   if (!arguments.decode.empty()) return decode(*tokenizer, arguments, globals.json);
   std::vector<Encoding> encodings;
-  for (const std::string& text : read_texts(arguments.texts, globals.quiet)) {
-    Encoding encoding = encode(*tokenizer, text, arguments);
-    if (!arguments.output.empty()) {
-      encodings.push_back(std::move(encoding));
-      continue;
-    }
+  const auto take = [&](Encoding encoding) {
+    if (!arguments.output.empty()) return encodings.push_back(std::move(encoding));
     if (const auto padding = tokenizer->padding()) pad(encoding, *padding, encoding.size());
     print(encoding);
+  };
+  if (!arguments.chat.messages.empty()) {
+    for (Encoding& encoding : encode_chats(*tokenizer, location, arguments.chat.messages))
+      take(std::move(encoding));
+  } else {
+    for (const std::string& text : read_texts(arguments.texts, globals.quiet))
+      take(encode(*tokenizer, text, arguments));
   }
   if (arguments.output.empty()) return;
   write(*tokenizer, location, encodings, arguments);
@@ -128,6 +147,7 @@ void add_tokenize(CLI::App& app, const Globals& globals) {
   command->add_option("--pair", a->pair, "Second text of a pair with each text, joined as the model expects")
       ->type_name("TEXT")
       ->group("Input");
+  a->chat.add_messages_to(*command);
   command->add_option("--decode", a->decode, "Token ids to turn into text, e.g. 5,6,0")
       ->allow_extra_args(false)
       ->type_name("IDS")
@@ -157,6 +177,7 @@ void add_tokenize(CLI::App& app, const Globals& globals) {
       "  heed tokenize --model bert-base-uncased \"Who wrote it?\" --pair \"She did.\"\n"
       "  heed tokenize --model path/to/tokenizer.json <lines.txt\n"
       "  heed tokenize --model bert-base-uncased --output in.safetensors \"Tea is hot.\" \"Ice is cold.\"\n"
+      "  heed tokenize --model SmolLM2-135M-Instruct --messages chat.json\n"
       "  heed tokenize --decode 52,7,0 --skip-special-tokens");
   command->callback([a, &globals] { run(*a, globals); });
 }

@@ -71,7 +71,7 @@ struct TextReader::State {
     return !block.empty();
   }
   bool at_end() { return left.empty() && place == block.size() && !fill(); }
-  bool is_json() const { return data.format == "jsonl"; }
+  bool is_json() const { return data.format == "jsonl" || data.format == "chat"; }
 
   // Reads a line with its end, or the next part of a long one, unless it is JSON: `whole` says which.
   bool line(std::string& text, bool& whole);
@@ -119,6 +119,11 @@ bool TextReader::State::read(TextPart& part) {
     const bool blank = whole && text.find_first_not_of(" \t\r\n") == std::string::npos;
     if (is_json() || data.documents == "line") {
       if (blank) continue;
+      if (data.format == "chat") {
+        part.where = fmt::format("{}:{}", file.string(), line_number);
+        part.text = std::move(text);
+        return true;
+      }
       part.text = is_json() ? text_of(text) : text.substr(0, text.find_last_not_of("\r\n") + 1);
       part.ends_document = !within_line;
       return true;
@@ -164,6 +169,10 @@ TextCorpus TextCorpus::slice(std::int64_t begin, std::int64_t end) const {
     if (place > begin && place < end) part.ends_.push_back(place - begin);
   }
   part.ends_.push_back(end - begin);
+  for (const auto& [first, last] : answers_) {
+    if (first < end && last > begin)
+      part.answers_.emplace_back(std::max(first, begin) - begin, std::min(last, end) - begin);
+  }
   return part;
 }
 
@@ -180,7 +189,10 @@ std::vector<TextRow> rows_of_documents(const TextCorpus& corpus, std::int64_t lo
 class TextCorpusWriter {
  public:
   explicit TextCorpusWriter(const fs::path& folder) : ids_(folder) {}
-  void add(std::span<const std::int32_t> ids) { ids_.append(ids); }
+  void add(std::span<const std::int32_t> ids, const std::vector<TextRow>& answers) {
+    for (const auto& [begin, end] : answers) corpus_.answers_.emplace_back(count() + begin, count() + end);
+    ids_.append(ids);
+  }
   void end_document() {
     if (corpus_.ends_.empty() || corpus_.ends_.back() < count()) corpus_.ends_.push_back(count());
   }
@@ -198,30 +210,39 @@ class TextCorpusWriter {
   TextCorpus corpus_;
 };
 
-TextCorpus tokenize_texts(TextReader& reader, const Tokenizer& tokenizer, std::int64_t separator,
+TextCorpus tokenize_texts(TextReader& reader, const std::function<TokenizedPart(const TextPart&)>& tokenize,
                           const fs::path& folder) {
   TextCorpusWriter writer(folder);
   std::vector<TextPart> parts;
-  std::vector<std::vector<std::int32_t>> ids;
+  std::vector<TokenizedPart> tokenized;
   for (bool more = true; more;) {
     parts.clear();
     TextPart part;
     while (parts.size() < kPartsAtOnce && (more = reader.next(part))) parts.push_back(std::move(part));
-    ids.assign(parts.size(), {});
+    tokenized.assign(parts.size(), {});
     parallel_for(static_cast<std::int64_t>(parts.size()), 1, [&](std::int64_t begin, std::int64_t end) {
       for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
-        const std::vector<std::int64_t> wide = tokenizer.encode(parts[i].text, false).ids;
-        ids[i].assign(wide.begin(), wide.end());
+        tokenized[i] = tokenize(parts[i]);
       }
     });
     for (std::size_t i = 0; i < parts.size(); ++i) {
-      if (parts[i].ends_document && separator >= 0) ids[i].push_back(static_cast<std::int32_t>(separator));
-      writer.add(ids[i]);
+      const std::vector<std::int64_t>& wide = tokenized[i].ids;
+      writer.add(std::vector<std::int32_t>(wide.begin(), wide.end()), tokenized[i].answers);
       if (parts[i].ends_document) writer.end_document();
     }
   }
   if (writer.count() == 0) throw Error("texts: expected at least one token, got none (the files are empty)");
   return writer.finish();
+}
+
+TextCorpus tokenize_texts(TextReader& reader, const Tokenizer& tokenizer, std::int64_t separator,
+                          const fs::path& folder) {
+  const auto tokenize = [&](const TextPart& part) {
+    TokenizedPart tokenized{tokenizer.encode(part.text, false).ids};
+    if (part.ends_document && separator >= 0) tokenized.ids.push_back(separator);
+    return tokenized;
+  };
+  return tokenize_texts(reader, tokenize, folder);
 }
 
 }  // namespace heed

@@ -16,13 +16,18 @@
 
 namespace heed {
 
+/// Tokens begin .. end - 1 of a corpus.
+using TextRow = std::pair<std::int64_t, std::int64_t>;
+
 /// Threads: several may read one object at once.
 class TextCorpus {
  public:
   std::span<const std::int32_t> ids() const { return ids_; }
   /// The document of number i is ids()[ends()[i - 1] .. ends()[i] - 1].
   const std::vector<std::int64_t>& ends() const { return ends_; }
-  /// The tokens begin .. end - 1, and the parts of documents among them.
+  /// The tokens begin .. end - 1 of each answer of conversations, in ascending order.
+  const std::vector<TextRow>& answers() const { return answers_; }
+  /// The tokens begin .. end - 1, and the parts of documents and answers among them.
   TextCorpus slice(std::int64_t begin, std::int64_t end) const;
 
  private:
@@ -30,10 +35,9 @@ class TextCorpus {
   std::shared_ptr<const SpilledArray<std::int32_t>> all_;
   std::span<const std::int32_t> ids_;
   std::vector<std::int64_t> ends_;
+  std::vector<TextRow> answers_;
 };
 
-/// Tokens begin .. end - 1 of a corpus.
-using TextRow = std::pair<std::int64_t, std::int64_t>;
 /// Cuts every document of a corpus into rows of at most `longest` tokens.
 std::vector<TextRow> rows_of_documents(const TextCorpus& corpus, std::int64_t longest);
 
@@ -42,11 +46,12 @@ std::vector<TextRow> rows_of_documents(const TextCorpus& corpus, std::int64_t lo
 /// none.
 struct TextPart {
   std::string text;
+  std::string where = {};  ///< of a conversation: FILE:LINE
   bool ends_document = true;
 };
 
 /// The documents of data.train, data.dev or data.test one by one: of a text file, of all files of a folder in
-/// the order of their names, or of the lines of a JSON lines file.
+/// the order of their names, or of the lines of a JSON lines file. Conversations come as the lines' JSON.
 class TextReader {
  public:
   TextReader(std::filesystem::path path, const DataOptions& data);
@@ -64,9 +69,18 @@ class TextReader {
   std::unique_ptr<State> state_;
 };
 
-/// Tokenizes a corpus with all threads, without special tokens but for `separator` (if not negative) at the
-/// end of every document. Many ids are kept in a file in `folder` (SpilledBytes). Throws Error if there are
-/// no tokens.
+/// The tokens of a part, and which of them are answers.
+struct TokenizedPart {
+  std::vector<std::int64_t> ids;
+  std::vector<TextRow> answers = {};
+};
+
+/// Tokenizes a corpus by a function that all threads call. Many ids are kept in a file in `folder`
+/// (SpilledBytes). Throws Error if there are no tokens.
+TextCorpus tokenize_texts(TextReader& reader, const std::function<TokenizedPart(const TextPart&)>& tokenize,
+                          const std::filesystem::path& folder);
+/// The same with a tokenizer, without special tokens but for `separator` (if not negative) at the
+/// end of every document.
 TextCorpus tokenize_texts(TextReader& reader, const Tokenizer& tokenizer, std::int64_t separator,
                           const std::filesystem::path& folder);
 

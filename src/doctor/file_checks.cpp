@@ -13,6 +13,7 @@
 #include "heed/error.h"
 #include "heed/generate/options.h"
 #include "heed/io/safetensors.h"
+#include "text/chat_templates.h"
 
 namespace heed::doctor {
 namespace {
@@ -108,15 +109,6 @@ double mean_cosine(const Tensor& a, const Tensor& b) {
     if (pp > 0 && qq > 0) sum += pq / std::sqrt(pp * qq);
   }
   return count == 0 ? 0 : sum / static_cast<double>(count);
-}
-
-std::string read_template(const std::filesystem::path& directory) {
-  if (const auto own = directory / "chat_template.jinja"; has_entry(own))
-    return read_regular_file(own, file_limits::kConfig);
-  const auto settings = directory / "tokenizer_config.json";
-  if (!has_entry(settings)) return {};
-  const Config config = Config::load(settings);
-  return config.is_string("chat_template") ? config.required_string("chat_template") : std::string();
 }
 
 // The first word of a Jinja tag: "{%- if x %}" gives "if".
@@ -358,8 +350,10 @@ Finding check_tied_weights(Examination& e) {
 }
 
 Finding check_chat_template(Examination& e) {
-  const std::string text = read_template(e.checked.directory);
-  if (text.empty()) return skip("the model has no chat template");
+  const std::vector<NamedTemplate> templates = read_chat_templates(e.checked.directory);
+  if (templates.empty()) return skip("the model has no chat template");
+  const NamedTemplate* usual = find_template(templates, kDefaultTemplate);
+  const std::string& text = (usual != nullptr ? *usual : templates.front()).text;
   if (const std::string broken = broken_tags(text); !broken.empty())
     return {CheckStatus::failed, broken, "correct the template: no program can fill it in"};
   const TemplateWords words = words_of_template(text);

@@ -98,7 +98,8 @@ std::vector<std::vector<Completion>> complete(const DecoderModel& model, const T
   std::vector<std::size_t> indices;
   for (std::size_t i = 0; i < prompts.size(); ++i) {
     try {
-      Ids prompt = prompt_ids(tokenizer, prompts[i], options.generation);
+      Ids prompt =
+          options.encode ? options.encode(prompts[i]) : prompt_ids(tokenizer, prompts[i], options.generation);
       check_prompt(model, prompt, options.generation);
       if (!warned && std::ssize(prompt) > trained) {
         options.task.warn(

@@ -12,6 +12,7 @@
 #include "files/gguf_file.h"
 #include "heed/core/utf8.h"
 #include "heed/error.h"
+#include "text/chat_templates.h"
 #include "text/gguf_pre_tokenizers.h"
 #include "text/gguf_tokenizer.h"
 #include "text/loaders.h"
@@ -336,6 +337,20 @@ std::vector<std::size_t> unigram_pieces(const GgufVocabulary& v, bool fairseq) {
   return ids;
 }
 
+// As tokenizer_config.json has them: one as a text, several as a list.
+Json chat_templates(const GgufFile& file) {
+  const std::string named = gguf_keys::chat("");
+  Json list = Json::array();
+  for (const std::string& key : file.keys()) {
+    const bool is_default = key == gguf_keys::kChat;
+    if (!is_default && !key.starts_with(named)) continue;
+    list.push_back({{"name", is_default ? kDefaultTemplate : key.substr(named.size())},
+                    {"template", *file.string(key)}});
+  }
+  const bool one = list.size() == 1 && file.has(gguf_keys::kChat);
+  return one ? list[0]["template"] : list;
+}
+
 Json tokenizer_config(const GgufVocabulary& v, const char* tokenizer_class) {
   Json config = Json::object();
   for (const GgufRole& role : kGgufRoles) {
@@ -345,7 +360,7 @@ Json tokenizer_config(const GgufVocabulary& v, const char* tokenizer_class) {
   if (const auto most = v.file.integer(length); most && *most > 0) config["model_max_length"] = *most;
   config["clean_up_tokenization_spaces"] = false;
   config["tokenizer_class"] = tokenizer_class;
-  if (const auto chat = v.file.string("tokenizer.chat_template")) config["chat_template"] = *chat;
+  if (const Json templates = chat_templates(v.file); !templates.empty()) config["chat_template"] = templates;
   return config;
 }
 

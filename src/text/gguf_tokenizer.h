@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -13,7 +14,10 @@ namespace heed {
 
 namespace gguf_keys {
 inline constexpr const char *kTokens = "tokenizer.ggml.tokens", *kTypes = "tokenizer.ggml.token_type",
-                            *kScores = "tokenizer.ggml.scores";
+                            *kScores = "tokenizer.ggml.scores", *kChat = "tokenizer.chat_template",
+                            *kChats = "tokenizer.chat_templates";
+/// Of a chat template with a name.
+inline std::string chat(std::string_view name) { return std::string(kChat) + "." + std::string(name); }
 inline constexpr std::string_view kBlank = "\xE2\x96\x81";  // U+2581, a space in SentencePiece
 }  // namespace gguf_keys
 

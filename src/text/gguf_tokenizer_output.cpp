@@ -8,6 +8,7 @@
 #include "files/input_file.h"
 #include "heed/error.h"
 #include "heed/text/tokenizer.h"
+#include "text/chat_templates.h"
 #include "text/files.h"
 #include "text/gguf_pre_tokenizers.h"
 #include "text/gguf_tokenizer.h"
@@ -301,21 +302,15 @@ void put_roles(const fs::path& model, const Tokenizer& tokenizer, std::vector<st
   to.boolean("tokenizer.ggml.add_eos_token", last);
 }
 
-void put_chat_template(const fs::path& model, GgufValues& to) {
-  const fs::path config = model / "tokenizer_config.json", jinja = model / "chat_template.jinja";
-  if (has_entry(jinja))
-    return to.text("tokenizer.chat_template", read_regular_file(jinja, file_limits::kTokenizerConfig));
-  if (!has_entry(config)) return;
-  const Json document = parse_json(read_regular_file(config, file_limits::kTokenizerConfig), config.string());
-  const auto found = document.find("chat_template");
-  if (found == document.end()) return;
-  if (found->is_string()) return to.text("tokenizer.chat_template", found->get<std::string>());
-  if (!found->is_array()) return;
-  for (const Json& named : *found) {
-    const auto text = named.is_object() ? named.find("template") : named.end();
-    if (text != named.end() && text->is_string() && named.value("name", Json()) == "default")
-      return to.text("tokenizer.chat_template", text->get<std::string>());
+void put_chat_templates(const fs::path& model, GgufValues& to) {
+  const std::vector<NamedTemplate> templates = read_chat_templates(model);
+  std::vector<std::string> names;
+  for (const NamedTemplate& one : templates) {
+    const bool is_default = one.name == kDefaultTemplate;
+    to.text(is_default ? gguf_keys::kChat : gguf_keys::chat(one.name), one.text);
+    if (!is_default) names.push_back(one.name);
   }
+  if (!names.empty()) to.texts(gguf_keys::kChats, names);
 }
 
 }  // namespace
@@ -334,7 +329,7 @@ void put_gguf_tokenizer(const fs::path& model, std::int64_t rows, const std::vec
     throw Error(model.string() + ": tokenizer: expected a tokenizer.json or a tokenizer.model, got another");
   }
   put_roles(model, *tokenizer, ends, to);
-  put_chat_template(model, to);
+  put_chat_templates(model, to);
 }
 
 }  // namespace heed

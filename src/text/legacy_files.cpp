@@ -72,6 +72,7 @@ std::unique_ptr<Tokenizer> finish(Json document, const std::string& where, Token
   add_tokens(document, config);
   Pipeline pipeline = parse_pipeline(JsonField(document, where));
   for (const char* name : kConfigFiles) files.read_config(directory, name);
+  files.read_chat_templates(directory);
   return std::make_unique<PipelineTokenizer>(std::move(pipeline), std::move(config), std::move(files));
 }
 

@@ -100,6 +100,7 @@ std::unique_ptr<Tokenizer> load_sentencepiece(const std::filesystem::path& direc
   }
   pipeline.decoder = sentencepiece_decoder(model, std::move(decoding));
   if (!config.add_bos) config.add_bos = true;
+  files.read_chat_templates(directory);
   return std::make_unique<PipelineTokenizer>(std::move(pipeline), std::move(config), std::move(files));
 }
 

@@ -9,6 +9,7 @@
 #include "files/input_file.h"
 #include "heed/error.h"
 #include "heed/files/file.h"
+#include "text/chat_templates.h"
 #include "text/files.h"
 
 namespace heed {
@@ -130,13 +131,21 @@ const std::string* TokenizerFiles::read_config(const std::filesystem::path& dire
   return &contents.back().second;
 }
 
+void TokenizerFiles::read_chat_templates(const std::filesystem::path& directory) {
+  for (const std::filesystem::path& file : chat_template_files(directory))
+    read_config(directory, file.lexically_relative(directory).c_str());
+}
+
 void TokenizerFiles::save(const std::filesystem::path& directory) const {
   std::error_code error;
   std::filesystem::create_directories(directory, error);
   if (error) {
     throw Error(fmt::format("{}: cannot be created: {}", directory.string(), error.message()));
   }
-  for (const auto& [name, bytes] : contents) write_file(directory / name, bytes);
+  for (const auto& [name, bytes] : contents) {
+    std::filesystem::create_directories((directory / name).parent_path(), error);
+    write_file(directory / name, bytes);
+  }
 }
 
 OptionalFile::OptionalFile(TokenizerFiles& files, const std::filesystem::path& directory, const char* name)

@@ -61,6 +61,8 @@ struct TokenizerFiles {
   const std::string& read(const std::filesystem::path& directory, const char* name);
   /// The same for one of the small configuration files. Returns null if it is missing.
   const std::string* read_config(const std::filesystem::path& directory, const char* name);
+  /// Reads the files of chat templates that there are.
+  void read_chat_templates(const std::filesystem::path& directory);
   void save(const std::filesystem::path& directory) const;
 };
 

@@ -99,6 +99,7 @@ std::unique_ptr<Tokenizer> load_tokenizer_json(const std::filesystem::path& dire
   Pipeline pipeline = parse_pipeline(JsonField(json, where));
   for (const char* other : {"tokenizer_config.json", "special_tokens_map.json"})
     files.read_config(directory, other);
+  files.read_chat_templates(directory);
   TokenizerConfig config = TokenizerConfig::load(directory);
   if (is_siglip2(directory, config)) pipeline.normalizer = lowercase_before(std::move(pipeline.normalizer));
   return std::make_unique<PipelineTokenizer>(std::move(pipeline), std::move(config), std::move(files));

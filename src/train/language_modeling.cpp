@@ -42,6 +42,8 @@ SentenceSource lines_of(SentenceSource parts) {
 
 void TextTask::load_or_train_tokenizer(const std::filesystem::path& from) {
   const std::filesystem::path& given = from.empty() ? recipe_.tokenizer.from : from;
+  if (given.empty() && recipe_.data.format == "chat")
+    throw Error("recipe: data.format: expected a model for chats to train (--init), got none for \"chat\"");
   if (!given.empty()) {
     tokenizer_ = load_tokenizer(given);
     report_other_ids(*tokenizer_, from, options_);
@@ -54,12 +56,22 @@ void TextTask::load_or_train_tokenizer(const std::filesystem::path& from) {
   tokenizer_ = train_tokenizer(training, sentencepiece ? lines_of(parts_of(reader)) : parts_of(reader));
 }
 
+void TextTask::load_chat(const std::filesystem::path& from) {
+  if (recipe_.data.format != "chat") return;
+  chat_ = ModelChat::load((from.empty() ? recipe_.tokenizer.from : from).string(), *tokenizer_);
+}
+
 std::shared_ptr<const TextCorpus> TextTask::read(const std::filesystem::path& path, const char* name,
                                                  std::int64_t separator) const {
   if (path.empty()) return nullptr;
   TextReader reader(path, recipe_.data);
-  auto corpus =
-      std::make_shared<const TextCorpus>(tokenize_texts(reader, *tokenizer_, separator, options_.output));
+  const auto tokenize_chat = [this](const TextPart& part) {
+    EncodedChat chat = chat_->encode_answers(part.text, part.where);
+    return TokenizedPart{std::move(chat.encoding.ids), std::move(chat.generated)};
+  };
+  auto corpus = std::make_shared<const TextCorpus>(
+      chat_ ? tokenize_texts(reader, tokenize_chat, options_.output)
+            : tokenize_texts(reader, *tokenizer_, separator, options_.output));
   if (options_.on_message) {
     options_.on_message(fmt::format("{}: {} tokens in {} document{} for {}", path.string(),
                                     corpus->ids().size(), corpus->ends().size(),
@@ -168,9 +180,13 @@ TokenBatch rows_of(const TextCorpus& corpus, std::int64_t rows, std::int64_t len
   return batch;
 }
 
-// The tokens that task.answers_after wants learned: those after its text, up to an end token or the end of
-// the document. Throws Error if a corpus has none.
+// The tokens that are learned alone: the answers of conversations, or those after task.answers_after, up to
+// an end token or the end of the document. Throws Error if a corpus has none.
 std::vector<TextRow> answers_in(const TextCorpus& corpus, const Tokenizer& tokenizer, const Recipe& recipe) {
+  if (recipe.data.format == "chat") {
+    if (!corpus.answers().empty()) return corpus.answers();
+    throw Error("recipe: data: expected answers in what is trained on and what is held out, got none in one");
+  }
   std::vector<TextRow> answers;
   if (recipe.task.answers_after.empty()) return answers;
   const std::vector<std::int64_t> mark = tokenizer.encode(recipe.task.answers_after, false).ids;
@@ -213,6 +229,7 @@ CausalLmTask::CausalLmTask(const Recipe& recipe, const TrainOptions& options,
     : TextTask(recipe, options) {
   const std::filesystem::path from = model_source(options, checkpoint);
   load_or_train_tokenizer(from);
+  load_chat(from);
   read_corpora(tokenizer_->eos_id().value_or(-1));
   std::unique_ptr<DecoderModel> model;
   if (from.empty()) {

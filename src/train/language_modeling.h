@@ -3,10 +3,12 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "data/text_corpus.h"
+#include "heed/chat/model_chat.h"
 #include "heed/data/batch.h"
 #include "heed/models/model.h"
 #include "heed/text/tokenizer.h"
@@ -39,6 +41,8 @@ class TextTask : public BatchedTask<TokenBatch> {
   TextTask(const Recipe& recipe, const TrainOptions& options) : recipe_(recipe), options_(options) {}
   /// Loads the tokenizer of `from`, or of tokenizer.from, or trains one.
   void load_or_train_tokenizer(const std::filesystem::path& from);
+  /// With data.format = "chat", loads the chat templates of the same files.
+  void load_chat(const std::filesystem::path& from);
   /// Reads the corpora. `separator` (if not negative) ends every document.
   void read_corpora(std::int64_t separator);
   /// Keeps the model, whose parameters are trained; reports what it is.
@@ -48,6 +52,7 @@ class TextTask : public BatchedTask<TokenBatch> {
   const Recipe& recipe_;
   const TrainOptions& options_;
   std::unique_ptr<Tokenizer> tokenizer_;
+  std::optional<ModelChat> chat_;
   std::unique_ptr<Model> kept_;
   std::vector<Parameter> parameters_;
   std::shared_ptr<const TextCorpus> train_, dev_, test_;
@@ -60,7 +65,8 @@ class TextTask : public BatchedTask<TokenBatch> {
 /// Every row is `context` consecutive tokens of the corpus, and its labels are the tokens after each. An
 /// epoch visits nearly every token once, in rows that begin at another offset in every epoch. Without
 /// task.cross_documents, a token attends to its own document only, and a document's first token is no label.
-/// With task.answers_after, only the tokens of answers are labels.
+/// With task.answers_after, and of conversations (data.format = "chat"), only the tokens of answers are
+/// labels.
 class CausalLmTask final : public TextTask {
  public:
   CausalLmTask(const Recipe& recipe, const TrainOptions& options, const std::filesystem::path& checkpoint);

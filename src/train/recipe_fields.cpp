@@ -90,6 +90,7 @@ void list_task(FieldList& list, Recipe& r) {
   list.number("context", "tokens of a row; of `denoising`: of the longer side", &r.task.context, 2, 1e7);
   list.used_by({"causal-lm"});
   list.flag("cross_documents", "false keeps the documents of a row apart", r.task.cross_documents);
+  list.used_by({"causal-lm"}, {"text", "jsonl"});
   list.text(
       "answers_after",
       "learn only the tokens that follow this text in a document, up to an end token: the [answers of a "
@@ -131,7 +132,7 @@ void list_data(FieldList& list, Recipe& r) {
   list.used_by(files);
   list.choice("format", "the files' [format](training-data.md#formats); the default is the task's first",
               r.data.format,
-              {"tsv", "csv", "lines", "jsonl", "text", "labelled", "conll", "squad", "folders"});
+              {"tsv", "csv", "lines", "jsonl", "chat", "text", "labelled", "conll", "squad", "folders"});
   list.path("train", "file or folder of training data", r.data.train);
   list.path("dev", "file or folder of the development set", r.data.dev);
   list.path("test", "file or folder of the test set", r.data.test);

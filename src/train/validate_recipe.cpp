@@ -36,7 +36,7 @@ TaskChoices choices_of(const Recipe& recipe) {
   if (kind == "denoising")
     return {
         {"text", "jsonl"}, {"unigram", "bpe", "byte_bpe"}, recipe.task.objective == "bart" ? "bart" : "t5"};
-  if (kind == "causal-lm") return {{"text", "jsonl"}, {"byte_bpe", "character"}, "gpt2"};
+  if (kind == "causal-lm") return {{"text", "jsonl", "chat"}, {"byte_bpe", "character"}, "gpt2"};
   if (kind == "masked-lm") return {{"text", "jsonl"}, kEncoderTokenizers, "bert"};
   if (kind == "classification") return {{"tsv", "csv", "jsonl", "labelled"}, kEncoderTokenizers, "bert"};
   if (kind == "tagging") return {{"conll"}, kEncoderTokenizers, "bert"};

@@ -247,6 +247,31 @@ TEST(LoadedModel, TranscribesWithModelsOfSamples) {
   EXPECT_ERROR(ctc.transcribe(tones, {.language = "fr"}), "language: expected none for a wav2vec2 model");
 }
 
+TEST(LoadedModel, AnswersConversations) {
+  namespace fs = std::filesystem;
+  const TemporaryFolder folder;
+  fs::copy(load("shakespeare").directory(), folder.path(),
+           fs::copy_options::recursive | fs::copy_options::overwrite_existing);
+  const std::string path = folder.path().string();
+  EXPECT_ERROR(load(path).chat({{"user", "Speak."}}),
+               "expected a model for chats, got one without a chat template");
+  spill(folder / "chat_template.jinja",
+        "{% for m in messages %}{{ m.role | upper }}:\n{{ m.content }}\n\n{% endfor %}"
+        "{% if add_generation_prompt %}ASSISTANT:\n{% endif %}");
+  LoadedModel model = load(path);
+  model.generation().max_new_tokens = 30;
+  std::string streamed;
+  const auto on_text = [&](const std::string& part) { return streamed += part, true; };
+  const std::string answer = model.chat({{"system", "Be."}, {"user", "Speak."}}, {.on_text = on_text});
+  EXPECT_EQ(answer, model.generate("SYSTEM:\nBe.\n\nUSER:\nSpeak.\n\nASSISTANT:\n"));
+  EXPECT_EQ(answer, streamed);
+  EXPECT_NE(answer, model.chat({{"user", "Speak."}}));
+  const std::vector<ChatMessage> begun{{"user", "Speak."}, {"assistant", "I will"}};
+  EXPECT_EQ(model.chat(begun), model.generate("USER:\nSpeak.\n\nASSISTANT:\nI will"));
+  EXPECT_ERROR(model.chat(std::vector<ChatMessage>{}), "chat: messages: expected at least one message");
+  EXPECT_ERROR(load("en-fr").chat({{"user", "Speak."}}), "cannot continue text");
+}
+
 TEST(LoadedModel, TakesAdapters) {
   const std::string base = fixture("decoders/gpt2"), adapter = fixture("adapters/gpt2");
   const LoadedModel plain = load(base), adapted = load(base, {.adapters = {{adapter}}}),

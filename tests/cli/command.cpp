@@ -90,16 +90,23 @@ void expect_error(int status, const Words& words, const std::string& told, const
   EXPECT_THAT(result.err, testing::HasSubstr(told));
 }
 
-Result run_on_terminal(const Words& words) {
+Result run_on_terminal(const Words& words, const std::string& input, unsigned short columns) {
   Words all = with_threads(words);
+  winsize size{};
+  size.ws_col = columns;
   int terminal = -1;
-  const pid_t process = ::forkpty(&terminal, nullptr, nullptr, nullptr);
+  const pid_t process = ::forkpty(&terminal, nullptr, nullptr, &size);
   if (process < 0) throw std::runtime_error("forkpty failed");
   if (process == 0) {
     ::unsetenv("NO_COLOR");
     execute(all);
   }
   Result result;
+  for (std::size_t written = 0; written < input.size();) {
+    const ssize_t count = ::write(terminal, input.data() + written, input.size() - written);
+    if (count < 0) throw std::runtime_error("write failed");
+    written += static_cast<std::size_t>(count);
+  }
   char byte = 0;
   while (::read(terminal, &byte, 1) == 1) result.out += byte;  // fails when the command has ended
   ::close(terminal);

@@ -37,9 +37,10 @@ std::string output_of(const Words& words, const std::string& input = "");
 /// `told`.
 void expect_error(int status, const Words& words, const std::string& told, const std::string& input = "");
 
-/// Runs it with a terminal as stdin, stdout and stderr. Returns all that it shows in `out`, where each line
+/// Runs it with a terminal as stdin, stdout and stderr, of `columns` (0: it does not say), where `input` is
+/// typed. Returns all that it shows in `out`, where each line
 /// ends with a carriage return and a line feed.
-Result run_on_terminal(const Words& words);
+Result run_on_terminal(const Words& words, const std::string& input = "", unsigned short columns = 0);
 
 /// The same without waiting; the output is discarded.
 pid_t start(const Words& words);

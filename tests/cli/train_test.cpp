@@ -255,11 +255,10 @@ TEST(Train, FindsTheRecipesOfHeedByName) {
   EXPECT_EQ(result.status, 0) << result.err;
   EXPECT_THAT(run({"train", "revers", "--output", folder / "none"}).err,
               HasSubstr("revers: not found (did you mean the recipe reverse?)"));
-  EXPECT_THAT(
-      run({"train", "nothing-like-it", "--output", folder / "none"}).err,
-      HasSubstr(
-          "not found (give the path of a TOML file, or a recipe of heed: answers, chat, cifar10, classifier, "
-          "en-fr, "));
+  EXPECT_THAT(run({"train", "nothing-like-it", "--output", folder / "none"}).err,
+              HasSubstr("not found (give the path of a TOML file, or a recipe of heed: answers, chat, "
+                        "chat-messages, cifar10, classifier, "
+                        "en-fr, "));
 }
 
 TEST(Train, TellsWhatARecipeLacks) {

@@ -99,6 +99,26 @@ TEST_F(TextReaderTest, ShortLinesComeWhole) {
   EXPECT_EQ(control_bytes_, 1);
 }
 
+TEST_F(TextReaderTest, ConversationsAreLinesWhoseAnswersAreKnown) {
+  spill(folder_ / "chats", "{\"a\": 1}\n\n{\"b\": 2}\n");
+  DataOptions data;
+  data.format = "chat";
+  TextReader reader(folder_ / "chats", data);
+  const auto tokenize = [](const TextPart& part) {  // called by several threads
+    const bool first = part.where.ends_with("/chats:1");
+    EXPECT_TRUE(first || part.where.ends_with("/chats:3")) << part.where;
+    EXPECT_EQ(part.text, first ? "{\"a\": 1}\n" : "{\"b\": 2}\n");
+    const std::int64_t id = first ? 4 : 8;
+    return TokenizedPart{{id, id + 1, id + 2, id + 3}, {{1, 2}, {3, 4}}};
+  };
+  const TextCorpus corpus = tokenize_texts(reader, tokenize, folder_.path());
+  EXPECT_THAT(corpus.ids(), ElementsAre(4, 5, 6, 7, 8, 9, 10, 11));
+  EXPECT_THAT(corpus.ends(), ElementsAre(4, 8));
+  EXPECT_THAT(corpus.answers(), ElementsAre(TextRow(1, 2), TextRow(3, 4), TextRow(5, 6), TextRow(7, 8)));
+  EXPECT_THAT(corpus.slice(3, 6).answers(), ElementsAre(TextRow(0, 1), TextRow(2, 3)));
+  EXPECT_THAT(corpus.slice(6, 7).answers(), ElementsAre());
+}
+
 TEST_F(TextReaderTest, IsStopped) {
   const std::atomic<bool> stop{true};
   EXPECT_NO_THROW(read("a\n", "file"));

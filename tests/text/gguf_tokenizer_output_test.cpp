@@ -68,7 +68,19 @@ TEST_F(WrittenGgufTokenizers, OfBytePairsHaveTheNameOfTheirPatterns) {
   EXPECT_EQ(file.integer("tokenizer.ggml.eom_token_id"), 3);
   EXPECT_EQ(file.boolean("tokenizer.ggml.add_bos_token"), false);
   EXPECT_EQ(file.string("tokenizer.chat_template"), "{{ messages }}");
+  EXPECT_FALSE(file.has("tokenizer.chat_templates"));
   for (const char* text : {"ab ab12", "ab<|x|>own b", "", "12ab a"}) expect_same(text);
+}
+
+TEST_F(WrittenGgufTokenizers, HaveAllChatTemplates) {
+  spill(folder_ / "tokenizer.json", byte_level_json(kDigits));
+  spill(
+      folder_ / "tokenizer_config.json",
+      R"({"chat_template": [{"name": "tool_use", "template": "a"}, {"name": "default", "template": "b"}]})");
+  const GgufFile file = write(12);
+  EXPECT_EQ(file.string("tokenizer.chat_template"), "b");
+  EXPECT_EQ(file.string("tokenizer.chat_template.tool_use"), "a");
+  EXPECT_THAT(file.strings("tokenizer.chat_templates"), ElementsAre("tool_use"));
 }
 
 TEST_F(WrittenGgufTokenizers, SayWhatIsAddedAroundAText) {

@@ -176,6 +176,43 @@ TEST_F(TasksTest, CausalLmLearnsAnswersOnly) {
                         "tokens behind it, got \"?\", which is in none"));
 }
 
+// Conversations whose template writes the texts of the test above are learned like these.
+TEST_F(TasksTest, CausalLmLearnsTheAnswersOfConversations) {
+  Recipe r = causal(10);
+  r.data.documents = "line";
+  r.task.cross_documents = false;
+  std::string text, chats;
+  for (int i = 0; i < 120; ++i) {
+    const int number = 1000 + 7919 * i % 9000;
+    text += fmt::format("{}=abcd\n", number);
+    chats += fmt::format(
+        R"({{"messages": [{{"role": "user", "content": "{}"}}, {{"role": "assistant", "content": "abcd"}}]}})"
+        "\n",
+        number);
+  }
+  write_file(folder_ / "text.txt", text);
+  write_file(folder_ / "chats.jsonl", chats);
+  train(r, {.output = folder_ / "model"});
+  r.task.answers_after = "=";
+  train(r, {.output = folder_ / "texts", .init = folder_ / "model"});
+  r.task.answers_after = "";
+  r.data.format = "chat";
+  r.data.train = folder_ / "chats.jsonl";
+  EXPECT_THAT(refusal_of(r), HasSubstr("recipe: data.format: expected a model for chats to train (--init)"));
+  EXPECT_THAT(refusal_of(r, folder_ / "model"), HasSubstr("expected a model for chats, got one without"));
+  write_file(
+      folder_ / "model" / "chat_template.jinja",
+      "{% for m in messages %}{{ m.content }}{% if m.role == 'user' %}={% else %}{{ eos_token }}{% endif %}"
+      "{% endfor %}");
+  train(r, {.output = folder_ / "chats", .init = folder_ / "model"});
+  EXPECT_TRUE(weights(folder_ / "texts") == weights(folder_ / "chats"));
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "chats" / "chat_template.jinja"));
+
+  write_file(folder_ / "chats.jsonl", chats + "{\"messages\": [{\"role\": \"user\"}]}\n");
+  EXPECT_THAT(refusal_of(r, folder_ / "model"),
+              HasSubstr("chats.jsonl:121: expected an answer of the assistant to learn, got none"));
+}
+
 TEST_F(TasksTest, GradientCheckpointingChangesNoBit) {
   Recipe r = causal(6);
   r.model.settings["resid_pdrop"] = "0.2";

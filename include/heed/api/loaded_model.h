@@ -35,6 +35,7 @@ class DualEncoderModel;
 class EncoderDecoderModel;
 class EncoderModel;
 class Model;
+class ModelChat;
 class Taps;
 class Tokenizer;
 
@@ -81,13 +82,19 @@ struct LoadOptions {
   bool head = true;
 };
 
-/// Options of LoadedModel::generate() for one prompt, besides the settings.
+/// Options of LoadedModel::generate() and chat() for one prompt, besides the settings.
 struct GenerateOptions {
   /// Called with every part of the text once it is final (possibly empty). Returning false ends the text. Not
   /// available with beam search, whose text is known only at the end.
   std::function<bool(const std::string& part)> on_text = {};
   std::vector<std::string> stop_strings = {};  ///< texts that end the continuation; they are kept in it
   const std::atomic<bool>* stop = nullptr;     ///< cancels the call once true: it throws Canceled
+};
+
+/// A message of a conversation.
+struct ChatMessage {
+  std::string role;  ///< `user`, `assistant` or `system`, or another that the model's template knows
+  std::string content;
 };
 
 /// A label of a text or an image, with its score (heed/tasks/classify.h).
@@ -133,14 +140,20 @@ class LoadedModel {
   /// fr_XX); nullopt leaves what is set. Throws Error naming the nearest languages for an unknown one.
   void set_languages(std::optional<std::string> source, std::optional<std::string> target);
 
-  /// Continues a prompt. Returns the new text, which often begins with a space. A model for chats reads a
-  /// conversation as one prompt, in the form of its template, which the caller renders
-  /// (heed/chat/chat_template.h).
+  /// Continues a prompt. Returns the new text, which often begins with a space. Conversations are for chat().
   std::string generate(const std::string& prompt, const GenerateOptions& options = {}) const;
   /// Prompts with every option: complete() (heed/generate/complete.h). The settings are options.generation,
   /// not those of this object: begin with `options.generation = model.generation()`.
   std::vector<std::vector<Completion>> generate(std::span<const std::string> prompts,
                                                 const CompleteOptions& options) const;
+
+  /// Answers a conversation, which the model's chat template turns into a prompt. Returns the text of the
+  /// next message, without the end token. Without a length in the settings, the answer ends where the model
+  /// ends it, or where it has as many tokens with the conversation as the training texts. Throws Error for a
+  /// model without a template, a conversation that the template refuses, and one that leaves no room for an
+  /// answer.
+  std::string chat(std::span<const ChatMessage> messages, const GenerateOptions& options = {}) const;
+  std::string chat(std::initializer_list<ChatMessage> messages, const GenerateOptions& options = {}) const;
 
   /// Translates, or summarizes, or whatever the encoder-decoder was trained for.
   std::string translate(const std::string& text) const;
@@ -223,6 +236,9 @@ class LoadedModel {
   /// The tokenizer, which is loaded when it is first needed. Throws Error if its files are missing or
   /// malformed.
   const Tokenizer& tokenizer() const;
+  /// The chat templates (heed/chat/model_chat.h), which are read when they are first needed. Throws Error if
+  /// there are none.
+  const ModelChat& chat_templates() const;
 
  private:
   struct State;

@@ -10,7 +10,7 @@
 namespace HEED_API heed {
 
 struct DataOptions {
-  /// tsv, csv, lines, jsonl, text, labelled, conll, squad, folders; empty: the task's default
+  /// tsv, csv, lines, jsonl, chat, text, labelled, conll, squad, folders; empty: the task's default
   std::string format{};
   std::filesystem::path train;  ///< a file, or a folder of files
   std::filesystem::path dev;

@@ -25,6 +25,8 @@ struct CompleteOptions {
   /// Completion::text. Returning false ends that sequence; the others continue. Not available with beam
   /// search, whose texts are known only at the end.
   std::function<bool(std::size_t index, std::size_t sequence_index, const std::string& text)> on_text = {};
+  /// What makes token ids of a prompt; empty: prompt_ids().
+  std::function<std::vector<std::int64_t>(const std::string& prompt)> encode = {};
   /// SearchHooks::taps.
   Taps* taps = nullptr;
 };

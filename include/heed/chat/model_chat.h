@@ -1,0 +1,76 @@
+// Conversations as a model reads them: the chat templates among its files, and messages as token ids.
+//   const auto tokenizer = heed::load_tokenizer("smollm");
+//   const auto chat = heed::ModelChat::load("smollm", *tokenizer);
+//   chat.encode(R"({"messages": [{"role": "user", "content": "Hi"}], "add_generation_prompt":
+//   true})").encoding.ids;
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "heed/chat/chat_template.h"
+#include "heed/export.h"
+#include "heed/text/tokenizer.h"
+
+namespace HEED_API heed {
+
+/// A conversation as tokens.
+struct EncodedChat {
+  std::string text;   ///< as the template writes it
+  Encoding encoding;  ///< of the text; no token is added
+  /// The tokens begin .. end - 1 that have a character between `{% generation %}` and `{% endgeneration %}`,
+  /// in ascending order: those that a model learns that learns its answers alone.
+  std::vector<std::pair<std::int64_t, std::int64_t>> generated;
+};
+
+/// The templates of a model with its tokenizer. A conversation is a JSON object, as apply_chat_template() of
+/// transformers takes it, or the list of its messages alone:
+///   messages: at least one object with `role`, a text, and `content`: a text, null, or a list of
+///     {"type": "text", "text": ...}, which templates that read no lists get as one text; and what else the
+///     template reads, such as `tool_calls`
+///   tools, documents: lists of objects. With tools, the template is `tool_use` if the model has one of that
+///     name, else `default`
+///   add_generation_prompt: whether the text ends with the beginning of an answer
+///   continue_final_message: whether the text ends within the last message, to be continued
+///   chat_template_kwargs: an object of further variables; other members are variables, too
+/// Special tokens (`bos_token`, `eos_token`, ...) are the tokenizer's. Nothing that a member says becomes a
+/// special token (Tokenizer::encode_chat), and no token is added that the template does not write.
+/// Threads: several may use one object at once.
+class ModelChat {
+ public:
+  /// Reads the templates of a model's directory in Hugging Face layout (chat_template.jinja and
+  /// additional_chat_templates/NAME.jinja, else chat_template of tokenizer_config.json or of
+  /// chat_template.json) or of a GGUF file (tokenizer.chat_template, tokenizer.chat_template.NAME).
+  /// `tokenizer`, which must outlive the result, is the model's. Throws Error if the model has no template,
+  /// or none of the name `default`, and `FILE: line N: ...` if one cannot be parsed.
+  static ModelChat load(const std::string& model, const Tokenizer& tokenizer);
+  /// Whether load() would find a template.
+  static bool has_template(const std::string& model);
+
+  /// Renders and tokenizes. `where` begins messages about the conversation: `where: messages.2.content:
+  /// expected ...`, with messages counted from 0. Throws Error for one that is not as described above, and
+  /// where the template refuses it.
+  EncodedChat encode(std::string_view conversation, const std::string& where = "chat") const;
+  /// The same of a conversation up to where the model has to speak: if it has neither add_generation_prompt
+  /// nor continue_final_message, the latter is set if the last message is the assistant's, else the former.
+  EncodedChat prompt(std::string_view conversation, const std::string& where = "chat") const;
+  /// The whole conversation, for training: `generated` are the assistant's answers with what ends them. If
+  /// the template marks none, an answer is what its conversation has more than the prompt before it (by the
+  /// rule of TRL for prompts with completions). Throws Error for a conversation without an answer, one that
+  /// begins with an answer, and a template that writes an answer in another way once others follow.
+  EncodedChat encode_answers(std::string_view conversation, const std::string& where = "chat") const;
+
+ private:
+  struct Templates;
+  ModelChat(std::shared_ptr<const Templates> templates, const Tokenizer& tokenizer);
+  EncodedChat encode(std::string_view conversation, const std::string& where, bool prompt) const;
+
+  std::shared_ptr<const Templates> templates_;
+  const Tokenizer* tokenizer_;
+};
+
+}  // namespace heed

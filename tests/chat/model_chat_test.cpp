@@ -1,0 +1,224 @@
+#include "heed/chat/model_chat.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "heed/error.h"
+#include "heed/text/tokenizer.h"
+#include "reference/error.h"
+#include "reference/gguf_writer.h"
+#include "reference/json.h"
+#include "reference/temporary_folder.h"
+
+namespace heed {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using testing::ElementsAre;
+
+/// What transformers gives (tests/fixtures/chat_models.py).
+const Json& chat_models() {
+  static const Json kModels = read_json<Json>(HEED_FIXTURES "/chat/models.json");
+  return kModels;
+}
+
+/// A model's directory with the fixture's tokenizer.
+class ModelFolder {
+ public:
+  explicit ModelFolder(const Json& files = Json::object()) {
+    spill(folder_ / "tokenizer.json", chat_models()["tokenizer"].dump());
+    for (const auto& [name, text] : files.items()) write(name, text.get<std::string>());
+  }
+  void write(const std::string& name, const std::string& text) const {
+    std::filesystem::create_directories((folder_ / name).parent_path());
+    spill(folder_ / name, text);
+  }
+  void write_config(const Json& chat_template) const {
+    write("tokenizer_config.json",
+          Json{{"bos_token", "<s>"}, {"eos_token", "</s>"}, {"chat_template", chat_template}}.dump());
+  }
+  std::string path() const { return folder_.path().string(); }
+  EncodedChat encode(const std::string& conversation) const {
+    const auto tokenizer = load_tokenizer(path());
+    return ModelChat::load(path(), *tokenizer).encode(conversation);
+  }
+
+ private:
+  TemporaryFolder folder_;
+};
+
+std::vector<std::pair<std::int64_t, std::int64_t>> spans_of(const std::vector<int>& mask) {
+  std::vector<std::pair<std::int64_t, std::int64_t>> spans;
+  for (std::int64_t i = 0; i < std::ssize(mask); ++i) {
+    if (mask[static_cast<std::size_t>(i)] == 0) continue;
+    if (spans.empty() || spans.back().second < i) spans.push_back({i, i});
+    spans.back().second = i + 1;
+  }
+  return spans;
+}
+
+TEST(ModelChat, TokenizesAsTransformers) {
+  ASSERT_EQ(chat_models()["models"].size(), 6u);
+  for (const Json& model : chat_models()["models"]) {
+    const ModelFolder folder(model["files"]);
+    for (const Json& chat : model["chats"]) {
+      SCOPED_TRACE(model["name"].get<std::string>() + ": " + chat["given"].dump());
+      EncodedChat encoded;
+      ASSERT_NO_THROW(encoded = folder.encode(chat["given"].dump()));
+      EXPECT_EQ(encoded.text, chat["text"].get<std::string>());
+      EXPECT_EQ(encoded.encoding.ids, chat["ids"].get<std::vector<std::int64_t>>());
+      EXPECT_EQ(encoded.generated, spans_of(chat["generated"].get<std::vector<int>>()));
+    }
+  }
+}
+
+TEST(ModelChat, FindsWhatIsLearnedAsTransformersAndTrl) {
+  int learned = 0;
+  for (const Json& model : chat_models()["models"]) {
+    const ModelFolder folder(model["files"]);
+    const auto tokenizer = load_tokenizer(folder.path());
+    const ModelChat chat = ModelChat::load(folder.path(), *tokenizer);
+    for (const Json& given : model["chats"]) {
+      if (!given.contains("answers")) continue;
+      SCOPED_TRACE(model["name"].get<std::string>() + ": " + given["given"].dump());
+      const EncodedChat encoded = chat.encode_answers(given["given"].dump());
+      EXPECT_EQ(encoded.encoding.ids, given["ids"].get<std::vector<std::int64_t>>());
+      EXPECT_EQ(encoded.generated, spans_of(given["answers"].get<std::vector<int>>()));
+      ++learned;
+    }
+  }
+  EXPECT_EQ(learned, 4);
+}
+
+constexpr const char* kPlain = "{% for m in messages %}{{ m.role }}:{{ m.content }};{% endfor %}";
+
+TEST(ModelChat, EndsPromptsWhereAnAnswerBegins) {
+  const ModelFolder folder;
+  folder.write_config(std::string(kPlain) + "{% if add_generation_prompt %}assistant:{% endif %}");
+  const auto tokenizer = load_tokenizer(folder.path());
+  const ModelChat chat = ModelChat::load(folder.path(), *tokenizer);
+  const std::string user = R"({"role": "user", "content": "a"})";
+  EXPECT_EQ(chat.prompt("[" + user + "]").text, "user:a;assistant:");
+  EXPECT_EQ(chat.encode("[" + user + "]").text, "user:a;");
+  EXPECT_EQ(chat.prompt(R"({"add_generation_prompt": false, "messages": [)" + user + "]}").text, "user:a;");
+  EXPECT_EQ(chat.prompt("[" + user + R"(, {"role": "assistant", "content": "b"}])").text,
+            "user:a;assistant:b");
+}
+
+TEST(ModelChat, JoinsPartsForTemplatesOfTexts) {
+  const ModelFolder folder;
+  folder.write_config(kPlain);
+  const std::string parts =
+      R"([{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}])";
+  EXPECT_EQ(folder.encode(parts).text, "user:ab;");
+  EXPECT_EQ(folder.encode(R"({"continue_final_message": true, "messages": )" + parts + "}").text, "user:ab");
+}
+
+TEST(ModelChat, ReadsTheLegacyFileOfProcessors) {
+  const ModelFolder folder;
+  folder.write("chat_template.json", Json{{"chat_template", kPlain}}.dump());
+  EXPECT_EQ(folder.encode(R"([{"role": "user", "content": "x"}])").text, "user:x;");
+}
+
+TEST(ModelChat, IsSavedWithTheTokenizer) {
+  const ModelFolder folder;
+  folder.write("chat_template.jinja", kPlain);
+  folder.write("additional_chat_templates/tool_use.jinja", "tools");
+  const TemporaryFolder saved;
+  load_tokenizer(folder.path())->save(saved.path());
+  const auto tokenizer = load_tokenizer(saved.path());
+  const ModelChat chat = ModelChat::load(saved.path().string(), *tokenizer);
+  EXPECT_EQ(chat.encode(R"([{"role": "user", "content": "x"}])").text, "user:x;");
+  EXPECT_EQ(chat.encode(R"({"tools": [], "messages": [{"role": "user", "content": "x"}]})").text, "tools");
+}
+
+TEST(ModelChat, NamesTheMessageThatIsWrong) {
+  const ModelFolder folder;
+  folder.write_config(kPlain);
+  const auto with = [&](const std::string& members) { return folder.encode("{" + members + "}"); };
+  EXPECT_ERROR(folder.encode("3"), "chat: expected an object with messages, or a list of messages, got 3");
+  EXPECT_ERROR(folder.encode("[]"), "chat: messages: expected at least one message");
+  EXPECT_ERROR(with(""), "chat: messages: not found");
+  EXPECT_ERROR(with(R"("messages": [{"role": "user"}, "x"])"), "chat: messages.1: expected an object");
+  EXPECT_ERROR(with(R"("messages": [{"content": "x"}])"), "chat: messages.0.role: not found");
+  EXPECT_ERROR(with(R"("messages": [{"role": 1}])"), "chat: messages.0.role: expected a string, got 1");
+  EXPECT_ERROR(with(R"("messages": [{"role": "user", "content": 5}])"),
+               "chat: messages.0.content: expected a text, null or a list of texts, got 5");
+  EXPECT_ERROR(with(R"("messages": [{"role": "user", "content": [{"type": "image_url"}]}])"),
+               "chat: messages.0.content.0.type: expected \"text\", got \"image_url\"");
+  EXPECT_ERROR(with(R"("messages": [{"role": "user"}], "tools": [1])"), "chat: tools.0: expected an object");
+  const std::string message = R"("messages": [{"role": "user", "content": null}], )";
+  EXPECT_ERROR(with(message + R"("add_generation_prompt": true, "continue_final_message": true)"),
+               "chat: expected add_generation_prompt or continue_final_message, got both");
+  EXPECT_ERROR(with(message + R"("continue_final_message": true)"),
+               "chat: messages.0.content: expected a text to continue, got none");
+  EXPECT_ERROR(with(message + R"("add_generation_prompt": 1)"),
+               "chat: add_generation_prompt: expected true or false, got 1");
+  folder.write_config("{{ messages[0].role }}");
+  EXPECT_ERROR(with(R"("messages": [{"role": "user", "content": "a"}], "continue_final_message": true)"),
+               "expected a template that writes the last message, got " + folder.path());
+}
+
+TEST(ModelChat, RefusesConversationsWithoutSomethingToLearn) {
+  const ModelFolder folder;
+  const auto learned = [&](const std::string& messages) {
+    const auto tokenizer = load_tokenizer(folder.path());
+    ModelChat::load(folder.path(), *tokenizer).encode_answers(messages, "x:1");
+  };
+  const std::string user = R"({"role": "user", "content": "a"})",
+                    assistant = R"({"role": "assistant", "content": "b"})";
+  folder.write_config(kPlain);
+  EXPECT_ERROR(learned("[" + user + "]"), "x:1: expected an answer of the assistant to learn, got none");
+  EXPECT_ERROR(learned("[" + assistant + "]"),
+               "x:1: messages.0: expected a message to answer, got an answer");
+  EXPECT_ERROR(learned("5"), "x:1: expected an object with messages, or a list of messages, got 5");
+  folder.write_config(
+      "{% for m in messages %}{% if loop.last or m.role == 'user' %}{{ m.content }}{% endif %}{% endfor %}");
+  EXPECT_ERROR(learned("[" + user + "," + assistant + "," + user + "]"),
+               "x:1: messages.1: expected a chat template that writes an answer alike whatever follows");
+}
+
+TEST(ModelChat, NamesTheFileThatIsWrong) {
+  const ModelFolder folder;
+  const auto encode = [&] { return folder.encode(R"([{"role": "user", "content": "x"}])"); };
+  EXPECT_FALSE(ModelChat::has_template(folder.path()));
+  EXPECT_ERROR(encode(), "expected a model for chats, got one without a chat template");
+  folder.write_config(5);
+  EXPECT_ERROR(encode(),
+               "tokenizer_config.json: chat_template: expected a template or a list of templates, got 5");
+  folder.write_config({{{"name", "rag"}, {"template", "x"}}});
+  EXPECT_TRUE(ModelChat::has_template(folder.path()));
+  EXPECT_ERROR(encode(), "expected a chat template of the name default, got only rag");
+  folder.write_config({{{"name", "default"}}});
+  EXPECT_ERROR(encode(), "tokenizer_config.json: chat_template.0.template: not found");
+  folder.write_config("{% if %}");
+  EXPECT_ERROR(encode(), "tokenizer_config.json: chat_template: line 1: expected ");
+  folder.write_config("\n{{ raise_exception('no ' + messages[0].role) }}");
+  EXPECT_ERROR(encode(), "tokenizer_config.json: chat_template: line 2: no user");
+}
+
+TEST(ModelChat, ReadsGgufFiles) {
+  const TemporaryFolder folder;
+  GgufWriter w;
+  w.string("tokenizer.ggml.model", "gpt2").string("tokenizer.ggml.pre", "gpt-2");
+  w.strings("tokenizer.ggml.tokens", {"<s>", "</s>", "a", "b", "[", "]"});
+  w.array<std::int32_t>("tokenizer.ggml.token_type", 5, {3, 3, 1, 1, 1, 1});
+  w.strings("tokenizer.ggml.merges", std::vector<std::string>{});
+  w.integer("tokenizer.ggml.bos_token_id", 0).integer("tokenizer.ggml.eos_token_id", 1);
+  w.string("tokenizer.chat_template", "{{ bos_token }}[{{ messages[0].content }}]{{ eos_token }}");
+  w.string("tokenizer.chat_template.tool_use", "{{ messages[0].content }}");
+  const std::string path = (folder / "chat.gguf").string();
+  spill(path, w.bytes());
+  const auto tokenizer = load_tokenizer(path);
+  const ModelChat chat = ModelChat::load(path, *tokenizer);
+  const std::string messages = R"("messages": [{"role": "user", "content": "ab"}])";
+  EXPECT_THAT(chat.encode("{" + messages + "}").encoding.ids, ElementsAre(0, 4, 2, 3, 5, 1));
+  EXPECT_EQ(chat.encode("{" + messages + R"(, "tools": []})").text, "ab");
+}
+
+}  // namespace
+}  // namespace heed
