@@ -223,7 +223,7 @@ class HttpServer::State::Connection : public std::enable_shared_from_this<Connec
     error_code ignored;
     socket_.set_option(tcp::no_delay(true), ignored);
     if (!server_.make_room(*this))
-      return respond(error_response(429, "too many connections (close other tabs)"), false);
+      return respond(error_response(429, "too many connections (close others, or try again later)"), false);
     wait();
   }
   bool is_open() const { return socket_.is_open(); }
