@@ -52,6 +52,7 @@ void add_why(CLI::App& app, const Globals& globals);
 void add_features(CLI::App& app, const Globals& globals);
 void add_pull(CLI::App& app, const Globals& globals);
 void add_quantize(CLI::App& app, const Globals& globals);
+void add_serve(CLI::App& app, const Globals& globals);
 void add_steer(CLI::App& app, const Globals& globals);
 void add_tag(CLI::App& app, const Globals& globals);
 void add_tokenize(CLI::App& app, const Globals& globals);

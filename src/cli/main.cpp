@@ -83,6 +83,7 @@ void add_commands(CLI::App& app, const Globals& globals) {
   add_evaluate(app, globals);
   add_attend(app, globals);
   add_explore(app, globals);
+  add_serve(app, globals);
   add_lens(app, globals);
   add_heads(app, globals);
   add_circuits(app, globals);

@@ -7,16 +7,6 @@
 namespace heed::server {
 namespace {
 
-// Takes as long wherever they differ.
-bool same_secret(std::string_view given, std::string_view secret) {
-  if (given.size() != secret.size()) return false;
-  unsigned difference = 0;
-  for (std::size_t i = 0; i < secret.size(); ++i)
-    difference |=
-        static_cast<unsigned char>(given[i]) ^ static_cast<unsigned>(static_cast<unsigned char>(secret[i]));
-  return difference == 0;
-}
-
 // `name:8717` and `[::1]:8717` without the port and the brackets; empty for what has no such form. A tunnel
 // may have another port.
 std::string_view name_of_host(std::string_view host) {
@@ -38,6 +28,20 @@ std::string random_token() {
   return token;
 }
 
+bool same_secret(std::string_view given, std::string_view secret) {
+  if (given.size() != secret.size()) return false;
+  unsigned difference = 0;
+  for (std::size_t i = 0; i < secret.size(); ++i)
+    difference |=
+        static_cast<unsigned char>(given[i]) ^ static_cast<unsigned>(static_cast<unsigned char>(secret[i]));
+  return difference == 0;
+}
+
+bool names_this_server(const HttpRequest& request, const std::string& host) {
+  const std::string_view name = name_of_host(request.host);
+  return !name.empty() && (name == request.local_address || name == "localhost" || name == host);
+}
+
 std::string_view path_of(std::string_view target) { return target.substr(0, target.find('?')); }
 
 std::string_view parameter_of(std::string_view target, std::string_view name) {
@@ -54,8 +58,7 @@ std::string_view parameter_of(std::string_view target, std::string_view name) {
 
 std::optional<HttpResponse> refusal(const HttpRequest& request, const std::string& host,
                                     const std::string& token) {
-  const std::string_view name = name_of_host(request.host);
-  if (name.empty() || (name != request.local_address && name != "localhost" && name != host))
+  if (!names_this_server(request, host))
     return error_response(403, "Host: expected " + request.local_address + ", the address of this server");
   if (request.origin && *request.origin != "http://" + request.host)
     return error_response(403, "Origin: expected a page of this server");

@@ -17,10 +17,16 @@ std::string random_token();
 std::string_view path_of(std::string_view target);
 std::string_view parameter_of(std::string_view target, std::string_view name);
 
-/// Why a request is refused (403), or nothing. The header Host must name this end of the connection,
-/// localhost or `host`, the name or address that the server listens on: another name may lead here
-/// by DNS rebinding. An Origin must be that of the host. The token is in the query for `/`, and in the header
-/// X-Heed-Token for anything else: pages of other origins cannot send that one without being allowed to.
+/// Compares in a time that does not tell where they differ.
+bool same_secret(std::string_view given, std::string_view secret);
+
+/// Whether the header Host names this end of the connection, localhost or `host`, the name or address that
+/// the server listens on: another name may lead here by DNS rebinding.
+bool names_this_server(const HttpRequest& request, const std::string& host);
+
+/// Why a request is refused (403), or nothing. The header Host must name this server. An Origin must be that
+/// of the host. The token is in the query for `/`, and in the header X-Heed-Token for anything else: pages of
+/// other origins cannot send that one without being allowed to.
 std::optional<HttpResponse> refusal(const HttpRequest& request, const std::string& host,
                                     const std::string& token);
 

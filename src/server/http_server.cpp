@@ -1,4 +1,4 @@
-// The server: connections on one thread, with Boost.Asio, and a queue of requests for a thread that computes.
+// The server: connections on one thread, with Boost.Asio, and the way of answers from other threads to it.
 #include "server/http_server.h"
 
 #include <poll.h>
@@ -11,15 +11,10 @@
 #include <boost/asio/write.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http.hpp>
-#include <condition_variable>
-#include <deque>
 #include <mutex>
-#include <new>
 #include <set>
-#include <thread>
+#include <sstream>
 
-#include "core/json.h"
-#include "heed/canceled.h"
 #include "heed/error.h"
 
 namespace heed::server {
@@ -32,12 +27,17 @@ using boost::system::error_code;
 using std::chrono::milliseconds;
 
 constexpr milliseconds kLookAtStop{50}, kLookAtClient{100}, kLinger{1000}, kLastAnswers{2000};
+constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
 
-/// A request on its way to the computing thread and back.
-struct Job {
-  HttpRequest request;
-  std::atomic<bool> stop{false}, left{false};  // left: stopped because the client closed its end
-  std::function<void(HttpResponse)> done;      // called and destroyed on the network's thread
+/// The network's thread, as other threads know it: it may have ended.
+struct Network {
+  std::mutex mutex;
+  asio::io_context* io = nullptr;
+  template <class Work>
+  void post(Work work) {
+    const std::lock_guard lock(mutex);
+    if (io != nullptr) asio::post(*io, std::move(work));
+  }
 };
 
 /// The status of a request that Beast could not read; 0: the client has gone.
@@ -50,7 +50,7 @@ int status_of(const error_code& error) {
 
 // Headers that decide who may ask: several of one name could be read one way here and another way elsewhere.
 const char* repeated_header(const http::request<http::string_body>& message) {
-  for (const char* name : {"Host", "Origin", "X-Heed-Token"}) {
+  for (const char* name : {"Host", "Origin", "X-Heed-Token", "Authorization"}) {
     if (message.count(name) > 1) return name;
   }
   return nullptr;
@@ -69,11 +69,16 @@ HttpRequest request_of(http::request<http::string_body> message, const tcp::sock
   error_code ignored;
   const tcp::endpoint here = socket.local_endpoint(ignored);
   request.local_address = here.address().to_string();
+  request.authorization = text(message[http::field::authorization]);
+  request.content_type = text(message[http::field::content_type]);
+  request.accept = text(message[http::field::accept]);
   return request;
 }
 
-http::response<http::string_body> message_of(const HttpResponse& response, bool keep_alive) {
+http::response<http::string_body> message_of(const HttpResponse& response, bool keep_alive,
+                                             unsigned version) {
   http::response<http::string_body> message;
+  message.version(version);
   message.result(static_cast<unsigned>(response.status));
   message.set(http::field::content_type, response.type);
   message.set(http::field::cache_control, "no-store");
@@ -82,50 +87,122 @@ http::response<http::string_body> message_of(const HttpResponse& response, bool 
   message.set("Cross-Origin-Resource-Policy", "same-origin");
   message.set("Cross-Origin-Opener-Policy", "same-origin");
   for (const auto& [name, value] : response.headers) message.set(name, value);
-  message.body() = response.body;
   message.keep_alive(keep_alive);
-  message.prepare_payload();
   return message;
+}
+
+/// A part of an answer as HTTP/1.1 sends it; the empty one ends it.
+std::string chunk_of(std::string_view part) {
+  std::ostringstream text;
+  text << std::hex << part.size() << "\r\n" << part << "\r\n";
+  return text.str();
 }
 
 }  // namespace
 
 class HttpServer::State {
  public:
-  State(const ServerOptions& options, AtOnce at_once, Compute compute)
-      : options_(options), at_once_(std::move(at_once)), compute_(std::move(compute)) {
+  State(const ServerOptions& options, Handle handle) : options_(options), handle_(std::move(handle)) {
+    network_->io = &io_;
     listen();
   }
+  ~State() {
+    const std::lock_guard lock(network_->mutex);
+    network_->io = nullptr;
+  }
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
   tcp::endpoint endpoint() const { return acceptor_.local_endpoint(); }
   void run(const std::atomic<bool>& stop);
 
  private:
   class Connection;
+  class Exchange;
 
   void listen();
   void accept();
   bool make_room(const Connection& newest);
+  bool is_busy() const;
   void look_at(const std::atomic<bool>& stop);
+  void drain();
   void end();
-  void work();
-  /// Returns false if too many requests wait.
-  bool enqueue(std::shared_ptr<Job> job);
-  HttpResponse answer(Job& job) const;
+  void await_last_answers();
 
   const ServerOptions options_;
-  const AtOnce at_once_;
-  const Compute compute_;
-  std::set<Connection*> connections_;  // outlives io_, whose handlers hold them
-  bool ending_ = false;
+  const Handle handle_;
+  const std::shared_ptr<Network> network_ = std::make_shared<Network>();
+  std::set<Connection*> connections_;               // outlives io_, whose handlers hold them
+  bool stopping_ = false;                           // no more is accepted
+  std::chrono::steady_clock::time_point deadline_;  // of what was
   asio::io_context io_{1};
   tcp::acceptor acceptor_{io_};
   asio::steady_timer pause_{io_}, look_{io_};
+};
 
+/// One request and its answer: what other threads hold of a connection. What they call is done on the
+/// network's thread, in order.
+class HttpServer::State::Exchange : public Reply {
+ public:
+  Exchange(std::shared_ptr<Network> network, std::weak_ptr<Connection> connection, bool chunks,
+           std::size_t most)
+      : network_(std::move(network)), connection_(std::move(connection)), chunks_(chunks), most_(most) {}
+  Exchange(const Exchange&) = delete;
+  Exchange& operator=(const Exchange&) = delete;
+
+  void answer(HttpResponse response) override;
+  void begin(HttpResponse response, std::string ping) override;
+  void write(std::string_view part) override;
+  void end() override;
+  const std::atomic<bool>& stop() const override { return stop_; }
+  bool has_left() const override { return left_; }
+
+  // For the network's thread.
+  void cancel(bool left) {
+    if (left) left_ = true;
+    stop_ = true;
+  }
+  struct Parts {
+    std::string bytes;
+    bool are_last = false;
+  };
+  Parts take() {
+    const std::lock_guard lock(mutex_);
+    return {std::exchange(pending_, {}), ended_};
+  }
+  void have_sent(std::size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    unsent_ -= bytes;
+  }
+  bool uses_chunks() const { return chunks_; }
+  /// Nothing can be sent any more.
+  void close() {
+    cancel(true);
+    const std::lock_guard lock(mutex_);
+    closed_ = true;
+    pending_.clear();
+  }
+
+  /// The thread that answers has done what it will do.
+  void let_go() {
+    if (!has_begun_) answer(error_response(500, "the request ended without an answer"));
+    if (!has_ended_) end();
+  }
+
+ private:
+  template <class Work>
+  void with_connection(Work work);
+  void push(std::string bytes, bool last);
+
+  const std::shared_ptr<Network> network_;
+  const std::weak_ptr<Connection> connection_;
+  const bool chunks_;                           // else the end of the connection ends the answer
+  const std::size_t most_;                      // bytes that are not sent
+  bool has_begun_ = false, has_ended_ = false;  // of the thread that answers
+  std::atomic<bool> stop_{false}, left_{false};
   std::mutex mutex_;  // of what follows
-  std::condition_variable wake_;
-  std::deque<std::shared_ptr<Job>> jobs_;
-  std::shared_ptr<Job> current_;
-  bool stopped_ = false;
+  std::string pending_;
+  std::size_t unsent_ = 0;  // those that are being sent included
+  bool ended_ = false, closed_ = false;
 };
 
 /// One client. Each handler holds the connection, which ends with the last of them.
@@ -146,11 +223,11 @@ class HttpServer::State::Connection : public std::enable_shared_from_this<Connec
     error_code ignored;
     socket_.set_option(tcp::no_delay(true), ignored);
     if (!server_.make_room(*this))
-      return respond(error_response(429, "too many connections (close other tabs)"), false);
+      return respond(error_response(429, "too many connections (close others, or try again later)"), false);
     wait();
   }
   bool is_open() const { return socket_.is_open(); }
-  bool is_busy() const { return computing_ || writing_; }
+  bool is_busy() const { return is_open() && (exchange_ != nullptr || writing_); }
   bool may_give_way() const {
     error_code error;
     const bool silent = socket_.available(error) == 0;  // else its request has arrived, and is read next
@@ -162,9 +239,66 @@ class HttpServer::State::Connection : public std::enable_shared_from_this<Connec
     error_code ignored;
     disarm();
     socket_.close(ignored);
+    if (exchange_) exchange_->close();
+    exchange_.reset();
+  }
+  /// The server cannot wait for the answer any longer.
+  void cancel() {
+    if (exchange_) exchange_->cancel(false);
+  }
+
+  // What an exchange asks for; after it is over, nothing.
+  void answer(const Exchange* exchange, const HttpResponse& response) {
+    if (exchange != exchange_.get()) return;
+    exchange_.reset();
+    disarm();  // watch()
+    respond(response, keep_alive_);
+  }
+  void begin(const Exchange* exchange, const HttpResponse& response, std::string ping) {
+    if (exchange != exchange_.get()) return;
+    is_admitted_ = true;
+    keep_alive_ = keep_alive_ && exchange->uses_chunks() && !server_.stopping_;
+    auto head = message_of(response, keep_alive_, version_);
+    if (exchange->uses_chunks()) head.chunked(true);
+    std::ostringstream text;
+    text << head.base();
+    ping_ = exchange->uses_chunks() && !ping.empty() ? chunk_of(ping) : std::move(ping);
+    head_ = text.str();
+    in_parts_ = true;
+    send_parts();
+  }
+  void send_parts() {
+    if (exchange_ == nullptr || !in_parts_ || writing_) return;
+    const auto [bytes, are_last] = exchange_->take();
+    sent_ = std::exchange(head_, {}) + bytes;
+    if (sent_.empty()) {
+      if (are_last) end_parts();
+      return;
+    }
+    writing_ = true;
+    wrote_ = std::chrono::steady_clock::now();
+    asio::async_write(
+        socket_, asio::buffer(sent_),
+        [self = shared_from_this(), counted = bytes.size()](const error_code& error, std::size_t) {
+          self->writing_ = false;
+          self->wrote_ = std::chrono::steady_clock::now();
+          if (error || self->exchange_ == nullptr) return self->close();
+          self->exchange_->have_sent(counted);
+          self->send_parts();
+        });
+  }
+  void drop(const Exchange* exchange) {
+    if (exchange == exchange_.get()) close();
   }
 
  private:
+  void end_parts() {
+    exchange_.reset();
+    in_parts_ = false;
+    disarm();  // watch()
+    keep_alive_ ? wait() : linger();
+  }
+
   void arm(milliseconds time) {
     timed_out_ = false;
     timer_.expires_after(time);
@@ -211,6 +345,15 @@ class HttpServer::State::Connection : public std::enable_shared_from_this<Connec
     if (const auto length = parser_->content_length(); length && *length > limit)
       return have_read(http::error::body_limit);
     parser_->body_limit(limit);  // of a body without a length
+    const auto expected = parser_->get()[http::field::expect];
+    if (!boost::beast::iequals(expected, "100-continue")) return read_body();
+    asio::async_write(socket_, asio::buffer(kContinue),
+                      [self = shared_from_this()](const error_code& failed, std::size_t) {
+                        failed ? self->have_read(failed) : self->read_body();
+                      });
+  }
+
+  void read_body() {
     http::async_read(
         socket_, buffer_, *parser_,
         [self = shared_from_this()](const error_code& failed, std::size_t) { self->have_read(failed); });
@@ -230,23 +373,17 @@ class HttpServer::State::Connection : public std::enable_shared_from_this<Connec
     }
     if (const char* name = repeated_header(parser_->get()))
       return respond(error_response(400, std::string(name) + ": expected one header, got several"), false);
-    const bool keep_alive = parser_->get().keep_alive();
-    auto job = std::make_shared<Job>();
-    job->request = request_of(parser_->release(), socket_);
-    is_head_ = job->request.method == "HEAD";
-    const auto response = server_.at_once_(job->request);
-    is_admitted_ = is_admitted_ || !response || response->status != 403;
-    if (response) return respond(*response, keep_alive);
-    job->done = [self = shared_from_this(), keep_alive](const HttpResponse& computed) {
-      self->computing_ = false;
-      self->disarm();  // watch()
-      self->respond(computed, keep_alive);
-    };
-    if (!server_.enqueue(job))
-      return respond(error_response(429, "too many requests wait (try again later)"), keep_alive);
-    computing_ = true;
-    job_ = job;
+    keep_alive_ = parser_->get().keep_alive();
+    version_ = parser_->get().version();
+    HttpRequest request = request_of(parser_->release(), socket_);
+    request.stopping = server_.stopping_;
+    is_head_ = request.method == "HEAD";
+    exchange_ =
+        std::make_shared<Exchange>(server_.network_, weak_from_this(), version_ >= 11, limits_.unsent_bytes);
+    wrote_ = std::chrono::steady_clock::now();
     watch();
+    server_.handle_(std::move(request),
+                    std::shared_ptr<Reply>(exchange_.get(), [held = exchange_](Reply*) { held->let_go(); }));
   }
 
   // A client that has closed its end wants no answer. It is asked for now and then: what it sent before may
@@ -254,20 +391,32 @@ class HttpServer::State::Connection : public std::enable_shared_from_this<Connec
   void watch() {
     timer_.expires_after(kLookAtClient);
     timer_.async_wait([self = shared_from_this(), turn = ++turn_](const error_code& error) {
-      const auto job = self->job_.lock();
-      if (error || turn != self->turn_ || job == nullptr) return;
+      if (error || turn != self->turn_ || self->exchange_ == nullptr) return;
       pollfd end{self->socket_.native_handle(), POLLRDHUP, 0};
-      if (::poll(&end, 1, 0) <= 0) return self->watch();
-      job->left = true;
-      job->stop = true;
+      if (::poll(&end, 1, 0) > 0) self->exchange_->cancel(true);
+      self->look_at_parts();
     });
+  }
+
+  // Of an answer in parts: whether its client reads, and has heard something lately.
+  void look_at_parts() {
+    const auto silent = std::chrono::steady_clock::now() - wrote_;
+    if (in_parts_ && writing_ && silent > limits_.write) return close();
+    if (in_parts_ && !writing_ && !ping_.empty() && silent > limits_.ping) {
+      head_ = ping_;
+      send_parts();
+    }
+    watch();
   }
 
   void respond(const HttpResponse& response, bool keep_alive) {
     if (!socket_.is_open()) return;
-    keep_alive = keep_alive && !server_.ending_;
+    is_admitted_ = is_admitted_ || response.status != 403;
+    keep_alive = keep_alive && !server_.stopping_;
     writing_ = true;
-    message_ = message_of(response, keep_alive);
+    message_ = message_of(response, keep_alive, version_);
+    message_.body() = response.body;
+    message_.prepare_payload();
     if (is_head_) message_.body().clear();
     arm(limits_.write);
     http::async_write(socket_, message_,
@@ -300,13 +449,65 @@ class HttpServer::State::Connection : public std::enable_shared_from_this<Connec
   boost::beast::flat_buffer buffer_;
   std::optional<http::request_parser<http::string_body>> parser_;
   http::response<http::string_body> message_;
-  std::weak_ptr<Job> job_;  // which holds this until it is answered
+  std::shared_ptr<Exchange> exchange_;  // until it is answered
+  std::string head_, ping_, sent_;      // of an answer in parts: what is sent first, in silence, and now
+  std::chrono::steady_clock::time_point wrote_;  // when the client last took something
   std::array<char, 4096> rest_{};
   std::uint64_t turn_ = 0;  // of the timer
   std::chrono::steady_clock::time_point idle_since_ = std::chrono::steady_clock::now();
   bool is_admitted_ = false;  // some request of it was not refused
-  bool timed_out_ = false, reading_ = false, computing_ = false, writing_ = false, is_head_ = false;
+  bool timed_out_ = false, reading_ = false, writing_ = false, is_head_ = false;
+  bool keep_alive_ = false, in_parts_ = false;
+  unsigned version_ = 11;  // 10: HTTP/1.0
 };
+
+template <class Work>
+void HttpServer::State::Exchange::with_connection(Work work) {
+  // The address alone is compared: this may be gone by then.
+  network_->post([connection = connection_, exchange = this, work = std::move(work)] {
+    if (const auto alive = connection.lock()) work(*alive, exchange);
+  });
+}
+
+void HttpServer::State::Exchange::answer(HttpResponse response) {
+  has_begun_ = has_ended_ = true;
+  with_connection([response = std::move(response)](Connection& connection, const Exchange* exchange) {
+    connection.answer(exchange, response);
+  });
+}
+
+void HttpServer::State::Exchange::begin(HttpResponse response, std::string ping) {
+  has_begun_ = true;
+  with_connection([response, ping = std::move(ping)](Connection& connection, const Exchange* exchange) {
+    connection.begin(exchange, response, ping);
+  });
+  write(response.body);
+}
+
+void HttpServer::State::Exchange::write(std::string_view part) {
+  if (!part.empty()) push(chunks_ ? chunk_of(part) : std::string(part), false);
+}
+
+void HttpServer::State::Exchange::end() {
+  has_ended_ = true;
+  push(chunks_ ? chunk_of({}) : std::string(), true);
+}
+
+void HttpServer::State::Exchange::push(std::string bytes, bool last) {
+  bool too_slow = false;
+  {
+    const std::lock_guard lock(mutex_);
+    if (closed_) return;
+    pending_ += bytes;
+    unsent_ += bytes.size();
+    ended_ = ended_ || last;
+    too_slow = unsent_ > most_;
+  }
+  if (too_slow) close();
+  with_connection([too_slow](Connection& connection, const Exchange* exchange) {
+    too_slow ? connection.drop(exchange) : connection.send_parts();
+  });
+}
 
 void HttpServer::State::listen() {
   const std::string where = options_.host + ":" + std::to_string(options_.port);
@@ -328,7 +529,7 @@ void HttpServer::State::listen() {
 
 void HttpServer::State::accept() {
   acceptor_.async_accept([this](const error_code& error, tcp::socket socket) {
-    if (ending_ || error == asio::error::operation_aborted) return;
+    if (error == asio::error::operation_aborted) return;
     if (error) {  // of file descriptors, for example, there may be more later
       pause_.expires_after(kLookAtStop);
       pause_.async_wait([this](const error_code& stopped) {
@@ -357,104 +558,64 @@ bool HttpServer::State::make_room(const Connection& newest) {
   return true;
 }
 
+bool HttpServer::State::is_busy() const {
+  return std::any_of(connections_.begin(), connections_.end(),
+                     [](const Connection* connection) { return connection->is_busy(); });
+}
+
 void HttpServer::State::look_at(const std::atomic<bool>& stop) {
-  if (stop) return end();
+  if (stop) {
+    stopping_ = true;
+    deadline_ = std::chrono::steady_clock::now() + options_.limits.drain;
+    return drain();
+  }
   look_.expires_after(kLookAtStop);
   look_.async_wait([this, &stop](const error_code&) { look_at(stop); });
 }
 
+// Waits for the answers to what was accepted; those who ask now are told so.
+void HttpServer::State::drain() {
+  if (!is_busy() || std::chrono::steady_clock::now() >= deadline_) return end();
+  look_.expires_after(kLookAtStop);
+  look_.async_wait([this](const error_code&) { drain(); });
+}
+
 // Cancels what is under way, and gives its answers a moment to leave.
 void HttpServer::State::end() {
-  ending_ = true;
   error_code ignored;
   acceptor_.close(ignored);
-  {
-    const std::lock_guard lock(mutex_);
-    stopped_ = true;
-    if (current_) current_->stop = true;
-    for (const auto& job : jobs_) job->stop = true;
-  }
-  wake_.notify_all();
-  look_.expires_after(kLastAnswers);
-  look_.async_wait([this](const error_code& error) {
-    if (!error) io_.stop();
-  });
-  for (Connection* connection : connections_) {
-    if (!connection->is_busy()) connection->close();
-  }
+  deadline_ = std::chrono::steady_clock::now() + kLastAnswers;
+  for (Connection* connection : connections_)
+    connection->is_busy() ? connection->cancel() : connection->close();
+  await_last_answers();
 }
 
-bool HttpServer::State::enqueue(std::shared_ptr<Job> job) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (jobs_.size() >= options_.limits.waiting) return false;
-    job->stop = stopped_;
-    jobs_.push_back(std::move(job));
-  }
-  wake_.notify_one();
-  return true;
-}
-
-HttpResponse HttpServer::State::answer(Job& job) const {
-  const auto stopping = [&] {
-    return job.left ? error_response(400, "canceled: the client closed its end of the connection")
-                    : error_response(503, "canceled: the server stops");
-  };
-  if (job.stop) return stopping();
-  try {
-    return compute_(job.request, job.stop);
-  } catch (const Canceled&) {
-    return stopping();
-  } catch (const std::bad_alloc&) {
-    return error_response(500, "memory: not enough for this text (choose a shorter one)");
-  } catch (const std::exception& error) {
-    return error_response(500, error.what());
-  }
-}
-
-void HttpServer::State::work() {
-  while (true) {
-    std::shared_ptr<Job> job;
-    {
-      std::unique_lock lock(mutex_);
-      wake_.wait(lock, [this] { return stopped_ || !jobs_.empty(); });
-      if (jobs_.empty()) break;
-      job = current_ = std::move(jobs_.front());
-      jobs_.pop_front();
-    }
-    HttpResponse response = answer(*job);
-    // Only the handler holds the connection from here on: connections end on the network's thread.
-    asio::post(io_, [done = std::move(job->done), response = std::move(response)]() mutable {
-      done(std::move(response));
-    });
-    const std::lock_guard lock(mutex_);
-    current_.reset();
-  }
-  asio::post(io_, [this] {  // behind the last answers
-    look_.expires_after(kLookAtStop);
-    look_.async_wait([this](const error_code& error) {
-      if (!error) io_.stop();
-    });
-  });
+void HttpServer::State::await_last_answers() {
+  if (!is_busy() || std::chrono::steady_clock::now() >= deadline_) return io_.stop();
+  look_.expires_after(kLookAtStop);
+  look_.async_wait([this](const error_code&) { await_last_answers(); });
 }
 
 void HttpServer::State::run(const std::atomic<bool>& stop) {
-  std::thread worker([this] { work(); });
   accept();
   look_at(stop);
   io_.run();
-  worker.join();
 }
 
+HttpServer::HttpServer(const ServerOptions& options, Handle handle)
+    : state_(std::make_unique<State>(options, std::move(handle))) {}
+
 HttpServer::HttpServer(const ServerOptions& options, AtOnce at_once, Compute compute)
-    : state_(std::make_unique<State>(options, std::move(at_once), std::move(compute))) {}
+    : computing_(std::make_unique<ComputingThread>(options.limits.waiting, std::move(compute))),
+      state_(std::make_unique<State>(options, [computing = computing_.get(), at_once = std::move(at_once)](
+                                                  HttpRequest request, std::shared_ptr<Reply> reply) {
+        if (auto response = at_once(request)) return reply->answer(std::move(*response));
+        computing->enqueue(std::move(request), std::move(reply));
+      })) {}
+
 HttpServer::~HttpServer() = default;
 std::uint16_t HttpServer::port() const { return state_->endpoint().port(); }
 bool HttpServer::is_loopback() const { return state_->endpoint().address().is_loopback(); }
 void HttpServer::run(const std::atomic<bool>& stop) { state_->run(stop); }
-
-HttpResponse error_response(int status, const std::string& message) {
-  return {status, json_text(nlohmann::json{{"error", message}})};
-}
 
 }  // namespace heed::server

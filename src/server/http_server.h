@@ -1,5 +1,5 @@
-// A small HTTP/1.1 server: one thread for the network, one that computes. Requests and answers are values, so
-// that what answers them needs no network. Only http_server.cpp knows Boost.Beast.
+// A small HTTP/1.1 server: one thread for the network; answers come from any thread, whole or in parts. Only
+// http_server.cpp knows Boost.Beast.
 #pragma once
 
 #include <atomic>
@@ -10,29 +10,11 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <utility>
-#include <vector>
+
+#include "server/computing_thread.h"
+#include "server/messages.h"
 
 namespace heed::server {
-
-struct HttpRequest {
-  std::string method;                 ///< as sent: GET, POST, …
-  std::string target;                 ///< path and query, as sent
-  std::string host, token;            ///< the headers Host and X-Heed-Token
-  std::optional<std::string> origin;  ///< the header Origin
-  std::string local_address;          ///< of this end of the connection: 127.0.0.1
-  std::string body;
-};
-
-struct HttpResponse {
-  int status = 200;
-  std::string body;
-  std::string type = "application/json; charset=utf-8";
-  std::vector<std::pair<std::string, std::string>> headers = {};
-};
-
-/// {"error": message}
-HttpResponse error_response(int status, const std::string& message);
 
 struct ServerLimits {
   std::size_t header_bytes = 16 * 1024;             ///< beyond: 431
@@ -44,6 +26,9 @@ struct ServerLimits {
   std::chrono::milliseconds write = std::chrono::seconds(30);  ///< of an answer
   std::chrono::milliseconds first = std::chrono::seconds(5);   ///< of a connection before it is let in
   std::chrono::milliseconds idle = std::chrono::seconds(60);   ///< of a connection between requests
+  std::chrono::milliseconds ping = std::chrono::seconds(15);   ///< of silence in an answer of parts
+  std::chrono::milliseconds drain{0};  ///< for answers to what was accepted, once the server is to stop
+  std::size_t unsent_bytes = 4 * 1024 * 1024;  ///< of parts that a client has not read
 };
 
 struct ServerOptions {
@@ -60,11 +45,13 @@ class HttpServer {
   /// Called on the network's thread: answers at once, or returns nothing for a request that computes. A
   /// connection is let in by its first answer other than 403.
   using AtOnce = std::function<std::optional<HttpResponse>(const HttpRequest&)>;
-  /// Called on the computing thread, one request at a time, in their order. `stop` becomes true when the
-  /// client closes its connection or the server stops; Canceled may then be thrown.
-  using Compute = std::function<HttpResponse(const HttpRequest&, const std::atomic<bool>& stop)>;
+  /// Called on a ComputingThread.
+  using Compute = ComputingThread::Compute;
+  /// Called on the network's thread, which it must not hold up: answers now or later.
+  using Handle = std::function<void(HttpRequest, std::shared_ptr<Reply>)>;
 
   /// Listens. Throws Error for a host that does not exist and a port in use.
+  HttpServer(const ServerOptions& options, Handle handle);
   HttpServer(const ServerOptions& options, AtOnce at_once, Compute compute);
   ~HttpServer();
   HttpServer(const HttpServer&) = delete;
@@ -73,11 +60,12 @@ class HttpServer {
   std::uint16_t port() const;
   /// Whether it listens on a loopback address.
   bool is_loopback() const;
-  /// Serves until `stop`; what is under way is then canceled.
+  /// Serves until `stop`; what is under way then has ServerLimits::drain to end, and is canceled.
   void run(const std::atomic<bool>& stop);
 
  private:
   class State;
+  std::unique_ptr<ComputingThread> computing_;  // of the second constructor
   std::unique_ptr<State> state_;
 };
 

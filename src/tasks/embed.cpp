@@ -91,29 +91,6 @@ std::int64_t prompt_tokens(const Tokenizer& tokenizer, const EmbeddingRecipe& re
   return prompt.size() - (ends ? 1 : 0);
 }
 
-// Returns the encodings of the texts with the prompt, as the model expects them.
-std::vector<Encoding> encode_texts(const Model& model, const Tokenizer& tokenizer,
-                                   std::span<const std::string> texts, const EmbeddingRecipe& recipe,
-                                   const TaskOptions& options) {
-  const std::int64_t longest =
-      std::min(longest_input(model, tokenizer), recipe.max_length.value_or(longest_input(model, tokenizer)));
-  const std::int64_t trained =
-      trained_length(model, tokenizer).value_or(std::numeric_limits<std::int64_t>::max());
-  bool warned = false;  // one warning is enough
-  std::vector<Encoding> encodings;
-  for (std::size_t i = 0; i < texts.size(); ++i) {
-    const std::string text = recipe.prompt + texts[i];
-    encodings.push_back(
-        encode_cut(tokenizer, {recipe.lower_case ? lower_case(text) : text}, longest, options, i));
-    const std::int64_t length = encodings.back().size();
-    if (warned || length <= trained) continue;
-    options.warn(i, std::to_string(length) + " tokens, more than the " + std::to_string(trained) +
-                        " the model was trained on");
-    warned = true;
-  }
-  return encodings;
-}
-
 // The rows padded to `length`, with padding that no mask hides.
 ModelInput padded_to(std::int64_t length, const ModelInput& batch, std::int64_t pad) {
   const std::int64_t rows = batch.ids.size(0), missing = length - batch.ids.size(1);
@@ -195,14 +172,40 @@ Tensor tokens_of(const Tensor& hidden, std::size_t b, std::int64_t first, std::i
 
 }  // namespace
 
+std::vector<Encoding> encode_texts(const Model& model, const Tokenizer& tokenizer,
+                                   std::span<const std::string> texts, const EmbeddingRecipe& recipe,
+                                   const TaskOptions& options) {
+  const std::int64_t longest =
+      std::min(longest_input(model, tokenizer), recipe.max_length.value_or(longest_input(model, tokenizer)));
+  const std::int64_t trained =
+      trained_length(model, tokenizer).value_or(std::numeric_limits<std::int64_t>::max());
+  bool warned = false;  // one warning is enough
+  std::vector<Encoding> encodings;
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    const std::string text = recipe.prompt + texts[i];
+    encodings.push_back(
+        encode_cut(tokenizer, {recipe.lower_case ? lower_case(text) : text}, longest, options, i));
+    const std::int64_t length = encodings.back().size();
+    if (warned || length <= trained) continue;
+    options.warn(i, std::to_string(length) + " tokens, more than the " + std::to_string(trained) +
+                        " the model was trained on");
+    warned = true;
+  }
+  return encodings;
+}
+
 Tensor embed(const Model& model, const Tokenizer& tokenizer, std::span<const std::string> texts,
+             const EmbeddingRecipe& recipe, const TaskOptions& options) {
+  return embed(model, tokenizer, encode_texts(model, tokenizer, texts, recipe, options), recipe, options);
+}
+
+Tensor embed(const Model& model, const Tokenizer& tokenizer, std::span<const Encoding> encodings,
              const EmbeddingRecipe& recipe, const TaskOptions& options) {
   const NoGradients guard;
   const std::int64_t skipped = prompt_tokens(tokenizer, recipe);
-  const std::vector<Encoding> encodings = encode_texts(model, tokenizer, texts, recipe, options);
   if (recipe.poolings.empty() && text_encoder(model) == nullptr)
     throw Error("embed: expected a pooling, as " + model.family() + " makes no vectors itself, got none");
-  Vectors vectors(texts.size());
+  Vectors vectors(encodings.size());
   for_each_hidden(model, tokenizer, encodings, options,
                   [&](std::span<const std::size_t> chosen, const ModelInput& batch, const Tensor& hidden) {
                     if (recipe.poolings.empty())
@@ -237,8 +240,12 @@ Tensor embed_images(const Model& model, const ImageProcessor& processor, std::sp
 std::vector<TokenEmbeddings> embed_tokens(const Model& model, const Tokenizer& tokenizer,
                                           std::span<const std::string> texts, const EmbeddingRecipe& recipe,
                                           const TaskOptions& options) {
+  return embed_tokens(model, tokenizer, encode_texts(model, tokenizer, texts, recipe, options), options);
+}
+
+std::vector<TokenEmbeddings> embed_tokens(const Model& model, const Tokenizer& tokenizer,
+                                          std::span<const Encoding> encodings, const TaskOptions& options) {
   const NoGradients guard;
-  const std::vector<Encoding> encodings = encode_texts(model, tokenizer, texts, recipe, options);
   std::vector<TokenEmbeddings> results;
   for (const Encoding& encoding : encodings) results.push_back({encoding.tokens, Tensor::zeros({0, 0})});
   for_each_hidden(model, tokenizer, encodings, options,

@@ -28,6 +28,7 @@ const std::vector<Words>& all_commands() {
                                        {"evaluate"},
                                        {"attend"},
                                        {"explore"},
+                                       {"serve"},
                                        {"lens"},
                                        {"heads"},
                                        {"circuits"},

@@ -45,13 +45,19 @@ void Client::send(std::string_view bytes) const {
 
 void Client::end_sending() const { ::shutdown(socket_, SHUT_WR); }
 
-std::string Client::answer() const {
+std::string Client::read_until(std::string_view end) const {
   std::string text;
-  while (text.find("\r\n\r\n") == std::string::npos) {
+  while (!text.ends_with(end)) {
     const auto c = next_byte(socket_);
-    if (!c) return text;
+    if (!c) break;
     text += *c;
   }
+  return text;
+}
+
+std::string Client::answer() const {
+  std::string text = read_until("\r\n\r\n");
+  if (!text.ends_with("\r\n\r\n")) return text;
   const std::size_t length = text.find("Content-Length: ");
   const std::size_t size =
       length == std::string::npos ? 0 : std::strtoul(text.c_str() + length + 16, nullptr, 10);

@@ -25,6 +25,8 @@ class Client {
     send(bytes);
     return answer();
   }
+  /// What the server sends, up to and including `end`; less where it closes before.
+  std::string read_until(std::string_view end) const;
   /// Whether the server closes the connection within a few seconds.
   bool is_closed() const;
 

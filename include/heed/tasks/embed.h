@@ -63,6 +63,12 @@ EmbeddingRecipe load_embedding_recipe(const std::filesystem::path& directory, co
 /// Returns the folder of the transformer's files in a model directory (modules.json may name a subfolder).
 std::filesystem::path transformer_directory(const std::filesystem::path& directory);
 
+/// Returns the tokens of texts as embed() reads them: with the recipe's prompt, and at most as many as model,
+/// tokenizer and recipe allow, with a warning for texts that are cut.
+std::vector<Encoding> encode_texts(const Model& model, const Tokenizer& tokenizer,
+                                   std::span<const std::string> texts, const EmbeddingRecipe& recipe,
+                                   const TaskOptions& options = {});
+
 /// The last hidden state of every token of a text, including added special tokens.
 struct TokenEmbeddings {
   std::vector<std::string> tokens;
@@ -73,10 +79,16 @@ struct TokenEmbeddings {
 std::vector<TokenEmbeddings> embed_tokens(const Model& model, const Tokenizer& tokenizer,
                                           std::span<const std::string> texts, const EmbeddingRecipe& recipe,
                                           const TaskOptions& options = {});
+/// The same for what encode_texts() returned.
+std::vector<TokenEmbeddings> embed_tokens(const Model& model, const Tokenizer& tokenizer,
+                                          std::span<const Encoding> texts, const TaskOptions& options = {});
 
 /// Returns f32 [texts, D], one row per text, in order. Works for encoders, for the encoder of an
 /// encoder-decoder, and for decoders. A text without tokens gives zeros.
 Tensor embed(const Model& model, const Tokenizer& tokenizer, std::span<const std::string> texts,
+             const EmbeddingRecipe& recipe, const TaskOptions& options = {});
+/// The same for what encode_texts() returned.
+Tensor embed(const Model& model, const Tokenizer& tokenizer, std::span<const Encoding> texts,
              const EmbeddingRecipe& recipe, const TaskOptions& options = {});
 
 /// The same for image files, by a model of images, or of texts and images, whose vectors compare with those

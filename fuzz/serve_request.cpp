@@ -1,0 +1,72 @@
+// What a client of heed serve sends: a line with method and path, then a body. Each is answered, wrong ones
+// with one short line.
+#include <cstdlib>
+#include <string_view>
+
+#include "reader.h"
+#include "serve/application.h"
+
+namespace {
+
+/// The answer of a server without models: bodies are read and checked as far as the choice of a model.
+class Answered : public heed::server::Reply {
+ public:
+  void answer(heed::server::HttpResponse response) override {
+    if (response.status >= 400 && response.body.size() > 2000) ::abort();
+    is_answered = true;
+  }
+  void begin(heed::server::HttpResponse, std::string) override {}
+  void write(std::string_view) override {}
+  void end() override { is_answered = true; }
+  const std::atomic<bool>& stop() const override { return stopped; }
+  bool has_left() const override { return false; }
+  std::atomic<bool> stopped{false}, is_answered{false};
+};
+
+// Each field in each way in which requests read it.
+void read_fields(std::string_view body) {
+  using heed::serve::ApiError;
+  try {
+    const heed::Json json = heed::serve::parse_body(body);
+    const heed::serve::Fields fields(json);
+    const auto read = [](auto reader) {
+      try {
+        reader();
+      } catch (const ApiError& error) {
+        if (std::string_view(error.what()).find('\n') != std::string_view::npos) ::abort();
+      }
+    };
+    for (const heed::serve::Route& route : heed::serve::routes()) {
+      for (const heed::serve::FieldNote& field : route.fields) {
+        read([&] { fields.boolean(field.name); });
+        read([&] { fields.number(field.name, -1, 1); });
+        read([&] { fields.integer(field.name, 0, 10); });
+        read([&] { fields.string(field.name); });
+        read([&] { fields.strings(field.name); });
+        read([&] { fields.integers(field.name, 0, 10); });
+        read([&] { fields.object(field.name); });
+        read([&] { fields.array(field.name); });
+      }
+    }
+  } catch (const ApiError&) {
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  static heed::serve::Application application(heed::serve::Services{}, heed::serve::AccessOptions{});
+  const std::string_view text = heed::fuzz::text_of(data, size);
+  const std::string_view line = text.substr(0, text.find('\n'));
+  const std::string_view body = text.substr(std::min(text.size(), line.size() + 1));
+  heed::server::HttpRequest request;
+  request.method = line.substr(0, line.find(' '));
+  request.target = line.substr(std::min(line.size(), request.method.size() + 1));
+  request.body = body;
+  const auto answered = std::make_shared<Answered>();
+  application.handle(std::move(request), answered);
+  while (!answered->is_answered) {
+  }
+  read_fields(body);
+  return 0;
+}

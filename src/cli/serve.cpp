@@ -1,0 +1,206 @@
+// heed serve: models behind HTTP.
+#include <fmt/core.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <sstream>
+
+#include "cli/cli.h"
+#include "cli/lines.h"
+#include "cli/models.h"
+#include "cli/option_values.h"
+#include "cli/signals.h"
+#include "cli/task_arguments.h"
+#include "cli/terminal.h"
+#include "heed/files/file.h"
+#include "heed/io/json.h"
+#include "serve/application.h"
+#include "server/http_server.h"
+
+namespace heed::cli {
+namespace {
+
+struct ServeArguments {
+  std::vector<std::string> models;
+  std::string host = "127.0.0.1";
+  std::int64_t port = 8080;
+  std::vector<std::string> keys, origins;
+  std::filesystem::path key_file;
+  std::int64_t max_body = 32;                              // MB
+  std::int64_t prompt_cache = 256;                         // MB
+  std::int64_t request_timeout = 600, drain_timeout = 30;  // seconds
+  std::int64_t connections = 1024;
+  serve::SchedulerLimits limits;
+  WeightArguments weights;
+};
+
+// The name of a model in requests: a directory's own, else as it was given.
+std::string served_name(const std::string& given) {
+  std::filesystem::path path = given;
+  if (!std::filesystem::exists(path)) return given;
+  if (path.filename().empty()) path = path.parent_path();
+  return std::filesystem::absolute(path).lexically_normal().filename().string();
+}
+
+// Of the environment, for containers: as separate words.
+std::vector<std::string> words_of(const char* variable) {
+  const char* value = std::getenv(variable);
+  std::istringstream stream(value != nullptr ? value : "");
+  std::vector<std::string> words;
+  for (std::string word; stream >> word;) words.push_back(word);
+  return words;
+}
+
+std::vector<std::string> keys_of(const ServeArguments& arguments) {
+  std::vector<std::string> keys = arguments.keys;
+  if (!arguments.key_file.empty()) {
+    std::istringstream lines(read_file(arguments.key_file));
+    for (std::string line; std::getline(lines, line);) {
+      while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) line.pop_back();
+      if (!line.empty()) keys.push_back(line);
+    }
+    if (keys.empty()) throw Error(arguments.key_file.string() + ": expected a key on each line, got none");
+  }
+  for (const std::string& key : words_of("HEED_API_KEY")) keys.push_back(key);
+  for (const std::string& key : keys) {
+    if (key.empty()) throw UsageError("--api-key: expected a key with characters, got an empty one");
+  }
+  return keys;
+}
+
+serve::Services load_services(ServeArguments& arguments, const Globals& globals) {
+  if (arguments.models.empty()) arguments.models = words_of("HEED_SERVE_MODELS");
+  if (arguments.models.empty())
+    throw UsageError("serve: expected at least one model (heed serve MODEL..., or HEED_SERVE_MODELS)");
+  serve::Services services;
+  services.created = std::time(nullptr);
+  arguments.limits.generation.cached_bytes = static_cast<std::size_t>(arguments.prompt_cache) << 20;
+  services.limits = arguments.limits;
+  for (const std::string& given : arguments.models) {
+    const std::string name = served_name(given);
+    for (const serve::ServedModel& other : services.models) {
+      if (other.name == name)
+        throw UsageError("serve: expected models of different names, got " + name + " twice");
+    }
+    const LocatedModel located = locate_model(ModelChoice{given});
+    services.models.push_back(serve::load_served(name, located, weight_options(arguments.weights)));
+    warn_of_unknown_settings(*services.models.back().model, services.models.back().directory, globals);
+  }
+  if (!globals.quiet)
+    services.book->log = [](const std::string& line) { std::fputs((line + "\n").c_str(), stderr); };
+  return services;
+}
+
+server::ServerLimits http_limits(const ServeArguments& arguments) {
+  server::ServerLimits limits;
+  limits.body_bytes = static_cast<std::size_t>(arguments.max_body) << 20;
+  limits.connections = static_cast<std::size_t>(arguments.connections);
+  limits.read = std::chrono::seconds(60);
+  limits.drain = std::chrono::seconds(arguments.drain_timeout);
+  return limits;
+}
+
+void print_address(const server::HttpServer& server, const std::string& host, const Globals& globals) {
+  const bool numbers_with_colons = host.find(':') != std::string::npos;
+  const std::string address =
+      fmt::format("http://{}:{}", numbers_with_colons ? "[" + host + "]" : host, server.port());
+  if (globals.json) {
+    fmt::print("{}\n", JsonWriter().begin_object().field("url", address).end_object().text());
+  } else {
+    fmt::print("{}\n", address);
+  }
+  flush_results();
+}
+
+void run(ServeArguments arguments, const Globals& globals) {
+  serve::AccessOptions access{keys_of(arguments), arguments.origins, arguments.host,
+                              static_cast<double>(arguments.request_timeout)};
+  const std::atomic<bool>& stop = stop_flag();
+  serve::Services services = load_services(arguments, globals);
+  std::unique_ptr<serve::Application> application;
+  server::HttpServer server({.host = arguments.host,
+                             .port = static_cast<std::uint16_t>(arguments.port),
+                             .limits = http_limits(arguments)},
+                            [&](server::HttpRequest request, std::shared_ptr<server::Reply> reply) {
+                              application->handle(std::move(request), std::move(reply));
+                            });
+  if (!server.is_loopback()) access.host.clear();  // it has names that are not known here
+  if (!server.is_loopback() && access.keys.empty() && !globals.quiet)
+    warn("--host " + arguments.host + ": other machines can use the models, without a key and unencrypted");
+  application = std::make_unique<serve::Application>(std::move(services), std::move(access));
+  print_address(server, arguments.host, globals);
+  server.run(stop);
+}
+
+// Each option is also a variable of the environment: --max-queue is HEED_SERVE_MAX_QUEUE.
+void read_environment(CLI::App& command) {
+  for (CLI::Option* option : command.get_options()) {
+    if (option->get_lnames().empty() || option == command.get_help_ptr()) continue;
+    std::string name = "HEED_SERVE_";
+    for (const char c : option->get_lnames().front())
+      name += c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+    option->envname(name);
+  }
+}
+
+}  // namespace
+
+void add_serve(CLI::App& app, const Globals& globals) {
+  CLI::App* command = app.add_subcommand(
+      "serve", "Serve models over HTTP, to clients of OpenAI and of Text Embeddings Inference");
+  auto a = std::make_shared<ServeArguments>();
+  const auto number = [&](const char* name, std::int64_t& value, std::int64_t least, std::int64_t most,
+                          const char* help, const char* unit) {
+    command->add_option(name, value, help)
+        ->transform(whole_number(least, most))
+        ->capture_default_str()
+        ->type_name(unit);
+  };
+  command->add_option("model", a->models, "Models: directories or names; requests name them")
+      ->type_name("MODEL");
+  command
+      ->add_option("--host", a->host,
+                   "The address to listen on; any but a loopback address lets other machines connect")
+      ->capture_default_str()
+      ->type_name("ADDRESS");
+  number("--port", a->port, 0, 65535, "The port; 0 takes one that is free", "N");
+  command
+      ->add_option(
+          "--api-key", a->keys,
+          "A key that requests must have (Authorization: Bearer KEY), of several one; HEED_API_KEY as well")
+      ->allow_extra_args(false)
+      ->type_name("KEY");
+  command->add_option("--api-key-file", a->key_file, "A file of keys, one on each line")->type_name("FILE");
+  command
+      ->add_option("--cors-origin", a->origins,
+                   "Let pages of this origin ask (https://example.org); *: of any")
+      ->allow_extra_args(false)
+      ->type_name("ORIGIN");
+  number("--max-batch-tokens", a->limits.batch_tokens, 1, 1 << 24, "Padded tokens of a batch of texts", "N");
+  number("--rows", a->limits.generation.rows, 1, 4096, "Generations that are computed at once", "N");
+  number("--prompt-tokens", a->limits.generation.prompt_tokens, 1, 1 << 24,
+         "Tokens of prompts that are read between two tokens of other generations", "N");
+  number("--prompt-cache", a->prompt_cache, 0, 1 << 20,
+         "What is remembered of prompts, for others that begin alike", "MB");
+  number("--max-queue", a->limits.queue, 1, 1 << 20,
+         "Requests that are accepted at a time; others get status 429", "N");
+  number("--max-queue-tokens", a->limits.queue_tokens, 1, std::int64_t{1} << 40, "And their tokens", "N");
+  number("--max-connections", a->connections, 1, 65536, "Connections at a time", "N");
+  number("--max-body", a->max_body, 1, 1024, "The largest request", "MB");
+  number("--request-timeout", a->request_timeout, 1, 1 << 24,
+         "Longest time from a request to the end of its answer", "SECONDS");
+  number("--drain-timeout", a->drain_timeout, 0, 1 << 24,
+         "After SIGTERM, the time for answers to what was accepted", "SECONDS");
+  add_weight_options(*command, a->weights);
+  read_environment(*command);
+  command->footer(
+      "Examples:\n"
+      "  heed serve ./smollm\n"
+      "  heed serve ./smollm ./minilm --port 8000\n"
+      "  heed serve ./minilm --host 0.0.0.0 --api-key-file keys.txt");
+  command->callback([a, &globals] { run(*a, globals); });
+}
+
+}  // namespace heed::cli

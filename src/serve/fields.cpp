@@ -1,0 +1,103 @@
+// Fields by type.
+#include "serve/fields.h"
+
+#include <fmt/format.h>
+
+namespace heed::serve {
+
+Json parse_body(std::string_view body) {
+  Json value;
+  try {
+    value = parse_json(body, "request");
+  } catch (const Error& error) {
+    throw ApiError(Problem::invalid, error.what());
+  }
+  if (!value.is_object())
+    throw ApiError(Problem::invalid, "request: expected a JSON object, got " + json_shown(value));
+  return value;
+}
+
+template <class Read>
+auto Fields::read(std::string_view key, Read read) const {
+  using Value = decltype(read(object_));
+  try {
+    const auto field = object_.find(key);
+    return field ? std::optional<Value>(read(*field)) : std::nullopt;
+  } catch (const ApiError&) {
+    throw;
+  } catch (const Error& error) {
+    throw ApiError(Problem::invalid, error.what(), std::string(key));
+  }
+}
+
+const Json* Fields::find(std::string_view key) const {
+  const Json* value = object_.member(key);
+  return value == nullptr || value->is_null() ? nullptr : value;
+}
+
+std::optional<bool> Fields::boolean(std::string_view key) const {
+  return read(key, [](const JsonField& field) { return field.boolean(); });
+}
+
+std::optional<double> Fields::number(std::string_view key, double least, double most) const {
+  const auto value = read(key, [](const JsonField& field) { return field.number(); });
+  if (value && !(*value >= least && *value <= most))
+    fail(key, fmt::format("a number from {} to {}", least, most));
+  return value;
+}
+
+std::optional<std::int64_t> Fields::integer(std::string_view key, std::int64_t least,
+                                            std::int64_t most) const {
+  return read(key, [&](const JsonField& field) { return field.integer(least, most); });
+}
+
+std::optional<std::string> Fields::string(std::string_view key) const {
+  return read(key, [](const JsonField& field) { return field.string(); });
+}
+
+std::vector<std::string> Fields::strings(std::string_view key) const {
+  const Json* value = find(key);
+  if (value == nullptr) return {};
+  if (value->is_string()) return {value->get<std::string>()};
+  std::vector<std::string> texts;
+  if (!value->is_array()) fail(key, "a string or an array of strings");
+  for (const Json& one : *value) {
+    if (!one.is_string()) fail(key, "strings alone in the array");
+    texts.push_back(one.get<std::string>());
+  }
+  return texts;
+}
+
+std::vector<std::int64_t> Fields::integers(std::string_view key, std::int64_t least,
+                                           std::int64_t most) const {
+  return read(key,
+              [&](const JsonField& field) {
+                std::vector<std::int64_t> numbers;
+                for (std::size_t i = 0; i < field.array_size(); ++i)
+                  numbers.push_back(field.at(i).integer(least, most));
+                return numbers;
+              })
+      .value_or(std::vector<std::int64_t>());
+}
+
+const Json* Fields::object(std::string_view key) const {
+  const Json* value = find(key);
+  if (value != nullptr && !value->is_object()) fail(key, "an object");
+  return value;
+}
+
+const Json* Fields::array(std::string_view key) const {
+  const Json* value = find(key);
+  if (value != nullptr && !value->is_array()) fail(key, "an array");
+  return value;
+}
+
+void Fields::fail(std::string_view key, std::string_view expected) const {
+  const Json* value = object_.member(key);
+  throw ApiError(Problem::invalid,
+                 fmt::format("request: {}: expected {}, got {}", key, expected,
+                             value == nullptr ? "nothing" : json_shown(*value)),
+                 std::string(key));
+}
+
+}  // namespace heed::serve

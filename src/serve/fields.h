@@ -1,0 +1,48 @@
+// Reading the fields of a request's JSON object: unknown ones are ignored, and null is as absent; one of a
+// wrong type or out of range is an ApiError that names it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/json.h"
+#include "core/json_field.h"
+#include "serve/api_error.h"
+
+namespace heed::serve {
+
+/// A body as a JSON object. Throws ApiError for anything else.
+Json parse_body(std::string_view body);
+
+class Fields {
+ public:
+  /// `object` must outlive this.
+  explicit Fields(const Json& object) : object_(object, "request") {}
+
+  /// Null for an absent field.
+  const Json* find(std::string_view key) const;
+  std::optional<bool> boolean(std::string_view key) const;
+  std::optional<double> number(std::string_view key, double least, double most) const;
+  std::optional<std::int64_t> integer(std::string_view key, std::int64_t least, std::int64_t most) const;
+  std::optional<std::string> string(std::string_view key) const;
+  /// A string, or an array of them; empty if absent.
+  std::vector<std::string> strings(std::string_view key) const;
+  std::vector<std::int64_t> integers(std::string_view key, std::int64_t least, std::int64_t most) const;
+  /// Null if absent.
+  const Json* object(std::string_view key) const;
+  const Json* array(std::string_view key) const;
+
+  /// Throws ApiError `request: KEY: expected EXPECTED, got VALUE`.
+  [[noreturn]] void fail(std::string_view key, std::string_view expected) const;
+
+ private:
+  template <class Read>
+  auto read(std::string_view key, Read read) const;
+
+  JsonField object_;
+};
+
+}  // namespace heed::serve

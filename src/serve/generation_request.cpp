@@ -1,0 +1,276 @@
+// Fields to options.
+#include "serve/generation_request.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <random>
+
+#include "heed/generate/complete.h"
+
+namespace heed::serve {
+namespace {
+
+constexpr std::int64_t kMostChoices = 64, kMostTokens = 1 << 24;
+constexpr double kLargest = 1e6;
+
+// As transformers' files say if they ask for sampling, else as OpenAI: temperature 1, and no limits.
+void read_sampling(const ServedModel& model, const Fields& fields, GenerationOptions& options) {
+  options = model.generation;
+  options.num_beams = options.num_return_sequences = 1;
+  if (!options.do_sample) {
+    options.temperature = options.top_p = 1.0;
+    options.top_k = 0;
+  }
+  options.temperature = fields.number("temperature", 0, 100).value_or(options.temperature);
+  options.do_sample = options.temperature > 0;
+  if (!options.do_sample) options.temperature = 1.0;
+  options.top_p = fields.number("top_p", 0, 1).value_or(options.top_p);
+  options.top_k = std::max<std::int64_t>(0, fields.integer("top_k", -1, kMostTokens).value_or(options.top_k));
+  if (const auto min_p = fields.number("min_p", 0, 1)) options.min_p = *min_p;
+  options.repetition_penalty =
+      fields.number("repetition_penalty", 1e-3, kLargest).value_or(options.repetition_penalty);
+  options.seed = static_cast<std::uint64_t>(
+      fields.integer("seed", 0, std::numeric_limits<std::int64_t>::max()).value_or(std::random_device()()));
+}
+
+void read_ends(const ServedModel& model, const Fields& fields, TextRequest& request) {
+  GenerationOptions& options = request.options;
+  const std::int64_t last = model.model->vocab_size() - 1;
+  if (options.eos_token_id.empty() && model.tokenizer->eos_id())
+    options.eos_token_id = {*model.tokenizer->eos_id()};
+  if (fields.boolean("ignore_eos").value_or(false)) options.eos_token_id.clear();
+  for (const std::int64_t id : fields.integers("stop_token_ids", 0, last)) options.eos_token_id.push_back(id);
+  request.stops = fields.strings("stop");
+  for (const std::string& stop : request.stops) {
+    if (stop.empty()) fields.fail("stop", "strings with characters");
+  }
+}
+
+void read_biases(const ServedModel& model, const Fields& fields, TextRequest& request) {
+  request.presence_penalty = fields.number("presence_penalty", -2, 2).value_or(0);
+  request.frequency_penalty = fields.number("frequency_penalty", -2, 2).value_or(0);
+  const Json* biases = fields.object("logit_bias");
+  if (biases == nullptr) return;
+  const Fields members(*biases);
+  for (const auto& [key, value] : biases->items()) {
+    std::int64_t id = -1;
+    const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), id);
+    if (error != std::errc() || end != key.data() + key.size() || id < 0 || id >= model.model->vocab_size())
+      throw ApiError(Problem::invalid,
+                     fmt::format("request: logit_bias: expected ids of tokens below {}, got {}",
+                                 model.model->vocab_size(), json_shown(key)),
+                     "logit_bias");
+    if (!value.is_number()) fields.fail("logit_bias", "numbers from -100 to 100");
+    request.options.sequence_bias.push_back({{id}, members.number(key, -100, 100).value_or(0)});
+  }
+}
+
+// A constraint on the tokens, such as a grammar, has its place here (SearchHooks::process).
+void read_constraint(const Fields& fields) {
+  const Json* format = fields.object("response_format");
+  if (format == nullptr) return;
+  const std::string type = Fields(*format).string("type").value_or("text");
+  if (type != "text")
+    throw ApiError(Problem::not_supported, "request: response_format: expected text, got " + json_shown(type),
+                   "response_format");
+}
+
+void read_form(const Fields& fields, TextRequest& request) {
+  request.choices = fields.integer("n", 1, kMostChoices).value_or(1);
+  request.stream = fields.boolean("stream").value_or(false);
+  request.token_ids = fields.boolean("return_token_ids").value_or(false);
+  if (const Json* options = fields.object("stream_options"))
+    request.stream_usage = Fields(*options).boolean("include_usage").value_or(false);
+}
+
+void read_common(const ServedModel& model, const Fields& fields, TextRequest& request) {
+  read_sampling(model, fields, request.options);
+  read_ends(model, fields, request);
+  read_biases(model, fields, request);
+  read_constraint(fields);
+  read_form(fields, request);
+}
+
+// The room that the prompts leave is the most that is generated.
+void limit_lengths(const ServedModel& model, TextRequest& request, std::optional<std::int64_t> most) {
+  std::int64_t longest = 0;
+  for (const auto& prompt : request.prompts) longest = std::max(longest, std::ssize(prompt));
+  const std::int64_t room = std::min(model.context(), kMostTokens) - longest;
+  if (room <= 0)
+    throw ApiError(
+        Problem::invalid,
+        fmt::format("request: expected a prompt of less than {} tokens, which the model takes, got {}",
+                    model.context(), longest),
+        request.chat ? "messages" : "prompt");
+  GenerationOptions& options = request.options;
+  options.max_length.reset();
+  options.max_new_tokens = std::min(most.value_or(room), room);
+  options.min_new_tokens = std::nullopt;
+  options.min_length = 0;
+}
+
+std::vector<std::int64_t> checked_ids(const ServedModel& model, const Fields& fields, const Json& list) {
+  std::vector<std::int64_t> ids;
+  for (const Json& one : list) {
+    const bool known = one.is_number_integer() && one >= 0 && one < model.model->vocab_size();
+    if (!known) fields.fail("prompt", fmt::format("ids of tokens below {}", model.model->vocab_size()));
+    ids.push_back(one.get<std::int64_t>());
+  }
+  if (ids.empty()) fields.fail("prompt", "at least one token");
+  return ids;
+}
+
+// A text, an array of texts, an array of ids, or an array of these.
+void read_prompts(const ServedModel& model, const Fields& fields, TextRequest& request) {
+  const Json* prompt = fields.find("prompt");
+  if (prompt == nullptr || (!prompt->is_string() && !prompt->is_array()))
+    fields.fail("prompt", "a text, ids of tokens, or an array of these");
+  if (prompt->empty() && prompt->is_array()) fields.fail("prompt", "at least one prompt");
+  const auto add = [&](const Json& one) {
+    if (one.is_string()) {
+      try {
+        request.prompts.push_back(
+            prompt_ids(*model.tokenizer, one.get_ref<const std::string&>(), model.generation));
+      } catch (const Error& error) {
+        throw ApiError(Problem::invalid, error.what(), "prompt");
+      }
+    } else if (one.is_array()) {
+      request.prompts.push_back(checked_ids(model, fields, one));
+    } else {
+      fields.fail("prompt", "texts or ids of tokens alone");
+    }
+  };
+  const bool is_list = prompt->is_array() && !prompt->front().is_number();
+  if (!is_list) return add(*prompt);
+  for (const Json& one : *prompt) add(one);
+}
+
+// A list of parts as one text.
+std::string text_of_parts(const Fields& message, const Json& parts) {
+  std::string text;
+  for (const Json& part : parts) {
+    if (!part.is_object()) message.fail("content", "a text, or an array of objects");
+    const Fields fields(part);
+    const std::string type = fields.string("type").value_or("text");
+    if (type != "text")
+      throw ApiError(Problem::not_supported,
+                     "request: messages: expected parts of text, got " + json_shown(type), "messages");
+    text += (text.empty() ? "" : "\n") + fields.string("text").value_or("");
+  }
+  return text;
+}
+
+Json read_messages(const Fields& fields) {
+  const Json* given = fields.array("messages");
+  if (given == nullptr || given->empty()) fields.fail("messages", "at least one message");
+  Json messages = Json::array();
+  for (const Json& one : *given) {
+    if (!one.is_object()) fields.fail("messages", "objects alone");
+    const Fields message(one);
+    if (!message.string("role"))
+      throw ApiError(Problem::invalid, "request: messages: expected a role in each message", "messages");
+    const Json* content = message.find("content");
+    if (content != nullptr && !content->is_string() && !content->is_array())
+      throw ApiError(Problem::invalid,
+                     "request: messages: content: expected a text or an array, got " + json_shown(*content),
+                     "messages");
+    messages.push_back(one);
+    if (content != nullptr && content->is_array())
+      messages.back()["content"] = text_of_parts(message, *content);
+  }
+  return messages;
+}
+
+Json conversation_of(const Fields& fields) {
+  Json conversation = {{"messages", read_messages(fields)}};
+  const Json& last = conversation["messages"].back();
+  // A last message of the assistant is the beginning of its answer.
+  const bool prefilled =
+      last["role"] == "assistant" && last.contains("content") && last["content"].is_string();
+  const bool continues = fields.boolean("continue_final_message").value_or(prefilled);
+  if (continues && !prefilled)
+    throw ApiError(Problem::invalid,
+                   "request: continue_final_message: expected a last message of the assistant with a text",
+                   "continue_final_message");
+  conversation["add_generation_prompt"] =
+      fields.boolean("add_generation_prompt").value_or(!continues) && !continues;
+  if (continues) conversation["continue_final_message"] = true;
+  for (const char* list : {"tools", "documents"}) {
+    if (const Json* values = fields.array(list)) conversation[list] = *values;
+  }
+  if (const Json* more = fields.object("chat_template_kwargs")) conversation["chat_template_kwargs"] = *more;
+  return conversation;
+}
+
+// Less likely the more often a token has been generated.
+void penalize(double presence, double frequency, std::span<const std::int64_t> generated,
+              std::span<float> scores) {
+  std::map<std::int64_t, int> counts;
+  for (const std::int64_t id : generated) ++counts[id];
+  for (const auto& [id, count] : counts)
+    scores[static_cast<std::size_t>(id)] -= static_cast<float>(presence + frequency * count);
+}
+
+}  // namespace
+
+TextRequest read_completion(const ServedModel& model, const Fields& fields) {
+  TextRequest request;
+  read_common(model, fields, request);
+  read_prompts(model, fields, request);
+  request.top_logprobs = fields.integer("logprobs", 0, 20);
+  if (fields.boolean("echo").value_or(false)) {
+    if (request.top_logprobs)
+      throw ApiError(Problem::not_supported, "request: echo: expected no logprobs with it", "echo");
+    for (const auto& prompt : request.prompts)
+      request.echoes.push_back(model.tokenizer->decode_clean(prompt, true));
+  }
+  if (const auto suffix = fields.string("suffix"); suffix && !suffix->empty())
+    throw ApiError(Problem::not_supported, "request: suffix: expected none", "suffix");
+  limit_lengths(model, request, fields.integer("max_tokens", 1, kMostTokens).value_or(16));
+  return request;
+}
+
+TextRequest read_chat(const ServedModel& model, const Fields& fields) {
+  TextRequest request;
+  request.chat = true;
+  read_common(model, fields, request);
+  const std::optional<std::int64_t> top = fields.integer("top_logprobs", 0, 20);
+  if (fields.boolean("logprobs").value_or(false)) {
+    request.top_logprobs = top.value_or(0);
+  } else if (top.value_or(0) > 0) {
+    fields.fail("top_logprobs", "logprobs to be true");
+  }
+  request.prompts = {chat_prompt(model, conversation_of(fields))};
+  if (request.prompts.front().empty()) fields.fail("messages", "a conversation that the template shows");
+  auto most = fields.integer("max_completion_tokens", 1, kMostTokens);
+  if (const auto other = fields.integer("max_tokens", 1, kMostTokens); !most) most = other;
+  limit_lengths(model, request, most);
+  return request;
+}
+
+std::vector<GenerationRequest> generation_requests(const TextRequest& request) {
+  std::vector<GenerationRequest> all;
+  for (const auto& prompt : request.prompts) {
+    for (std::int64_t choice = 0; choice < request.choices; ++choice) {
+      GenerationRequest one;
+      one.prompt = prompt;
+      one.options = request.options;
+      one.sample_id = static_cast<std::uint64_t>(choice);
+      one.top = request.top_logprobs.value_or(0);
+      if (request.presence_penalty != 0 || request.frequency_penalty != 0) {
+        one.hooks.process = [presence = request.presence_penalty, frequency = request.frequency_penalty,
+                             begin = prompt.size()](std::size_t, std::span<const std::int64_t> ids,
+                                                    std::span<float> scores) {
+          penalize(presence, frequency, ids.subspan(begin), scores);
+        };
+      }
+      all.push_back(std::move(one));
+    }
+  }
+  return all;
+}
+
+}  // namespace heed::serve

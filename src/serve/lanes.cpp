@@ -1,0 +1,204 @@
+// Turns.
+#include "serve/lanes.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace heed::serve {
+namespace {
+
+ApiError computation_error(const std::exception& error) { return {Problem::computation, error.what()}; }
+
+// The first time that a job is computed.
+void begin(Job& job) {
+  if (std::exchange(job.has_begun, true)) return;
+  Metrics& metrics = job.call->metrics();
+  metrics.change(Level::waiting, -1);
+  metrics.change(Level::running, 1);
+  job.call->facts.queue_seconds = seconds_since(job.queued);
+  metrics.observe(Spread::queue_seconds, job.call->facts.queue_seconds);
+}
+
+// Whether a job took what it was told; else it has failed.
+template <class Tell>
+bool told(Job& job, Tell tell) {
+  try {
+    tell();
+    return true;
+  } catch (const std::exception& error) {
+    job.call->fail(computation_error(error));
+    return false;
+  }
+}
+
+}  // namespace
+
+bool has_ended(Job& job) {
+  if (job.call->is_over()) {
+    job.call->fail(ApiError(Problem::stopping, "canceled: nobody waits for the answer"));
+    return true;
+  }
+  if (!job.call->is_late()) return false;
+  job.call->fail(ApiError(Problem::too_late, "the request took longer than the server allows"));
+  return true;
+}
+
+void EncoderLane::add(std::shared_ptr<EncoderJob> job) {
+  job->results.resize(job->texts.size());
+  job->order.resize(job->texts.size());
+  std::iota(job->order.begin(), job->order.end(), std::size_t{0});
+  std::stable_sort(job->order.begin(), job->order.end(),
+                   [&](std::size_t a, std::size_t b) { return job->texts[a].size() > job->texts[b].size(); });
+  jobs_.push_back(std::move(job));
+}
+
+std::vector<EncoderLane::Text> EncoderLane::next_batch() {
+  const EncoderJob& first = *jobs_.front();
+  std::vector<Text> batch;
+  std::int64_t longest = 0;
+  for (const auto& job : jobs_) {
+    if (job->work != first.work || job->recipe != first.recipe) continue;
+    while (job->next < job->texts.size()) {
+      const std::size_t index = job->order[job->next];
+      const std::int64_t length = std::max(longest, job->texts[index].size());
+      if (!batch.empty() && length * (std::ssize(batch) + 1) > limits_.batch_tokens) break;
+      longest = length;
+      batch.push_back({job.get(), index});
+      ++job->next;
+    }
+  }
+  Metrics& metrics = first.call->metrics();
+  metrics.observe(Spread::batch_texts, static_cast<double>(batch.size()));
+  metrics.observe(Spread::batch_tokens, static_cast<double>(longest * std::ssize(batch)));
+  return batch;
+}
+
+void EncoderLane::compute(const std::vector<Text>& batch) {
+  std::vector<Encoding> texts;
+  for (const Text& text : batch) {
+    begin(*text.job);
+    texts.push_back(text.job->texts[text.index]);
+  }
+  const EncoderJob& first = *batch.front().job;
+  std::vector<EncoderResult> results = run_batch(model_, first.work, first.recipe, texts);
+  for (std::size_t i = 0; i < batch.size(); ++i)
+    batch[i].job->results[batch[i].index] = std::move(results[i]);
+}
+
+bool EncoderLane::turn() {
+  std::erase_if(jobs_, [](const auto& job) { return has_ended(*job); });
+  if (jobs_.empty()) return false;
+  const std::vector<Text> batch = next_batch();
+  try {
+    compute(batch);
+  } catch (const std::exception& error) {
+    std::erase_if(jobs_, [&](const auto& job) {
+      const bool is_in =
+          std::any_of(batch.begin(), batch.end(), [&](const Text& text) { return text.job == job.get(); });
+      if (is_in) job->call->fail(computation_error(error));
+      return is_in;
+    });
+    return true;
+  }
+  std::rotate(jobs_.begin(), jobs_.begin() + 1, jobs_.end());
+  std::erase_if(jobs_, [](const auto& job) {
+    if (job->next < job->texts.size()) return false;
+    told(*job, [&] { job->done(std::move(job->results)); });
+    return true;
+  });
+  return true;
+}
+
+bool PassLane::turn() {
+  if (jobs_.empty()) return false;
+  const std::shared_ptr<PassJob> job = std::move(jobs_.front());
+  jobs_.pop_front();
+  if (has_ended(*job)) return true;
+  begin(*job);
+  told(*job, job->pass);
+  return true;
+}
+
+void GenerationLane::add(std::shared_ptr<GenerationJob> job) {
+  std::vector<std::uint64_t> added;
+  try {
+    for (std::size_t i = 0; i < job->requests.size(); ++i)
+      added.push_back(generation_.add(std::move(job->requests[i])));
+  } catch (const Error& error) {
+    for (const std::uint64_t request : added) generation_.cancel(request);
+    return job->call->fail(ApiError(Problem::invalid, error.what()));
+  }
+  open_[job.get()] = added.size();
+  for (std::size_t i = 0; i < added.size(); ++i) parts_[added[i]] = {job, i, Clock::now(), false};
+}
+
+void GenerationLane::cancel_stopped() {
+  std::vector<std::shared_ptr<GenerationJob>> ended;
+  for (const auto& [request, part] : parts_) {
+    const bool seen = !ended.empty() && ended.back() == part.job;  // the parts of a job are neighbours
+    if (!seen && has_ended(*part.job)) ended.push_back(part.job);
+  }
+  for (const auto& job : ended) drop(*job);
+}
+
+// Forgets a job, which has been told why.
+void GenerationLane::drop(const GenerationJob& job) {
+  open_.erase(&job);
+  std::erase_if(parts_, [&](const auto& each) {
+    if (each.second.job.get() != &job) return false;
+    generation_.cancel(each.first);
+    return true;
+  });
+}
+
+bool GenerationLane::turn() {
+  cancel_stopped();
+  if (generation_.idle()) return false;
+  const Generation::Step step = generation_.step();
+  for (const GeneratedToken& token : step.tokens) have_token(token);
+  for (const std::uint64_t request : step.finished) finish(request);
+  return true;
+}
+
+void GenerationLane::have_token(const GeneratedToken& token) {
+  const auto found = parts_.find(token.request);
+  if (found == parts_.end()) return;  // of a canceled request
+  Part& part = found->second;
+  Metrics& metrics = part.job->call->metrics();
+  begin(*part.job);
+  metrics.observe(part.has_tokens ? Spread::token_seconds : Spread::prefill_seconds,
+                  seconds_since(part.last));
+  metrics.add(Count::generated_tokens, 1);
+  part.last = Clock::now();
+  part.has_tokens = true;
+  const std::shared_ptr<GenerationJob> job = part.job;
+  const bool good = told(*job, [&] {
+    if (!job->have_token(part.index, token)) generation_.cancel(token.request);
+  });
+  if (!good) drop(*job);
+}
+
+void GenerationLane::finish(std::uint64_t request) {
+  const std::int64_t cached = generation_.cached_tokens(request);
+  const auto found = parts_.find(request);
+  const Part part = found != parts_.end() ? found->second : Part();
+  if (found != parts_.end()) parts_.erase(found);
+  std::vector<Hypothesis> results;
+  try {
+    results = generation_.remove(request);
+  } catch (const std::exception& error) {
+    if (part.job == nullptr) return;
+    part.job->call->fail(computation_error(error));
+    return drop(*part.job);
+  }
+  if (part.job == nullptr) return;  // it was dropped
+  part.job->call->metrics().add(Count::cached_tokens, cached);
+  const bool last = --open_[part.job.get()] == 0;
+  const bool good = told(*part.job, [&] {
+    part.job->have_finished(part.index, results.front(), cached);
+    if (last) part.job->have_all();
+  });
+  if (last || !good) drop(*part.job);
+}
+
+}  // namespace heed::serve

@@ -1,0 +1,111 @@
+// Handlers of OpenAI's routes.
+#include "serve/openai.h"
+
+#include <bit>
+
+#include "core/base64.h"
+#include "heed/io/json.h"
+#include "serve/inputs.h"
+#include "serve/text_job.h"
+#include "serve/vector_answer.h"
+#include "server/access.h"
+
+namespace heed::serve::openai {
+namespace {
+
+Json model_json(const Services& services, const ServedModel& model) {
+  return {{"id", model.name}, {"object", "model"}, {"created", services.created}, {"owned_by", "heed"}};
+}
+
+// `a%2Fb` as a/b.
+std::string decoded_path(std::string_view text) {
+  std::string decoded;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto digit = [&](std::size_t at) {
+      return at < text.size() ? std::string_view("0123456789abcdef").find(static_cast<char>(text[at] | 0x20))
+                              : std::string_view::npos;
+    };
+    const std::size_t high = digit(i + 1), low = digit(i + 2);
+    const bool escaped = text[i] == '%' && high < 16 && low < 16;
+    decoded += escaped ? static_cast<char>(high * 16 + low) : text[i];
+    if (escaped) i += 2;
+  }
+  return decoded;
+}
+
+// The numbers as little-endian float32.
+std::string base64_of(const std::vector<float>& numbers) {
+  std::string bytes;
+  for (const float x : numbers) {
+    const auto word = std::bit_cast<std::uint32_t>(x);
+    for (int shift = 0; shift < 32; shift += 8) bytes += static_cast<char>(word >> shift & 0xFF);
+  }
+  return encode_base64(bytes);
+}
+
+void generate(const Asked& asked, const ServedModel& served, TextRequest request) {
+  auto job = std::make_shared<TextJob>(asked.call, served, std::move(request));
+  TextJob& text = *job;
+  asked.scheduler.add(std::move(job), [&text] { text.begin(); });
+}
+
+}  // namespace
+
+void models(const Asked& asked) {
+  Json list = Json::array();
+  for (const ServedModel& one : asked.services.models) list.push_back(model_json(asked.services, one));
+  asked.call->answer(Json{{"object", "list"}, {"data", std::move(list)}});
+}
+
+void model(const Asked& asked) {
+  const std::string_view path = server::path_of(asked.call->request().target);
+  const std::string name = decoded_path(path.substr(path.find("models/") + 7));
+  for (const ServedModel& one : asked.services.models) {
+    if (one.name == name) return asked.call->answer(model_json(asked.services, one));
+  }
+  throw ApiError(Problem::not_found, "model: " + name + " not found (see /v1/models)", "model");
+}
+
+void embeddings(const Asked& asked) {
+  const ServedModel& served = chosen_model(asked, makes_vectors, "makes vectors");
+  const std::string format = asked.fields.string("encoding_format").value_or("float");
+  if (format != "float" && format != "base64") asked.fields.fail("encoding_format", "float or base64");
+  const auto dimensions = asked.fields.integer("dimensions", 1, 1 << 20);
+  const EmbeddingRecipe& recipe = asked_recipe(served, asked.fields, true);
+  Inputs inputs = read_inputs(served, asked.fields, "input", recipe);
+  auto job = std::make_shared<EncoderJob>();
+  job->call = asked.call;
+  job->model = &served;
+  job->recipe = &recipe;
+  job->tokens = job->call->facts.prompt_tokens = inputs.tokens();
+  job->texts = std::move(inputs.texts);
+  job->done = [call = asked.call, &served, dimensions, base64 = format == "base64",
+               tokens = job->tokens](std::vector<EncoderResult> results) {
+    answer_vectors(*call, std::move(results), dimensions, true,
+                   [&](const std::vector<EncoderResult>& vectors) {
+                     JsonWriter json;
+                     json.begin_object().field("object", "list").key("data").begin_array();
+                     for (std::size_t i = 0; i < vectors.size(); ++i) {
+                       json.begin_object().field("object", "embedding").field("index", i).key("embedding");
+                       base64 ? json.value(base64_of(vectors[i].numbers)) : json.value(vectors[i].numbers);
+                       json.end_object();
+                     }
+                     json.end_array().field("model", served.name).key("usage").begin_object();
+                     json.field("prompt_tokens", tokens).field("total_tokens", tokens).end_object();
+                     return json.end_object().text();
+                   });
+  };
+  asked.scheduler.add(std::move(job));
+}
+
+void completions(const Asked& asked) {
+  const ServedModel& served = chosen_model(asked, generates, "continues texts");
+  generate(asked, served, read_completion(served, asked.fields));
+}
+
+void chat_completions(const Asked& asked) {
+  const ServedModel& served = chosen_model(asked, generates, "continues texts");
+  generate(asked, served, read_chat(served, asked.fields));
+}
+
+}  // namespace heed::serve::openai

@@ -1,0 +1,107 @@
+// The queue, and the turns of its lanes.
+#include "serve/scheduler.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "serve/lanes.h"
+
+namespace heed::serve {
+
+/// The lanes of each model, made when it is first needed.
+class Scheduler::Lanes {
+ public:
+  explicit Lanes(const SchedulerLimits& limits) : limits_(limits) {}
+
+  void add(std::shared_ptr<Job> job) {
+    if (auto texts = std::dynamic_pointer_cast<EncoderJob>(job)) return add_to(encoders_, std::move(texts));
+    if (auto pass = std::dynamic_pointer_cast<PassJob>(job)) return add_to(passes_, std::move(pass));
+    add_to(generations_, std::dynamic_pointer_cast<GenerationJob>(job));
+  }
+
+  /// One piece of work of the lane whose turn it is, or of the next that has some.
+  bool turn() {
+    for (std::size_t i = 0; i < lanes_.size(); ++i) {
+      next_ = (next_ + 1) % lanes_.size();
+      if (lanes_[next_]->turn()) return true;
+    }
+    return false;
+  }
+
+ private:
+  template <class Kind, class Work>
+  void add_to(std::map<const ServedModel*, Kind*>& lanes, std::shared_ptr<Work> job) {
+    Kind*& lane = lanes[job->model];
+    if (lane == nullptr) {
+      auto made = std::make_unique<Kind>(*job->model, limits_);
+      lane = made.get();
+      lanes_.push_back(std::move(made));
+    }
+    lane->add(std::move(job));
+  }
+
+  const SchedulerLimits& limits_;
+  std::map<const ServedModel*, EncoderLane*> encoders_;
+  std::map<const ServedModel*, PassLane*> passes_;
+  std::map<const ServedModel*, GenerationLane*> generations_;
+  std::vector<std::unique_ptr<Lane>> lanes_;
+  std::size_t next_ = 0;
+};
+
+Scheduler::Scheduler(const SchedulerLimits& limits, std::shared_ptr<CallBook> book)
+    : limits_(limits), book_(std::move(book)), thread_([this] { run(); }) {}
+
+Scheduler::~Scheduler() {
+  {
+    const std::lock_guard lock(mutex_);
+    ended_ = true;
+  }
+  wake_.notify_all();
+  thread_.join();
+}
+
+void Scheduler::add(std::shared_ptr<Job> job, const std::function<void()>& accepted) {
+  const std::lock_guard lock(mutex_);
+  if (job->tokens > limits_.queue_tokens)
+    throw ApiError(Problem::too_large, "request: expected at most " + std::to_string(limits_.queue_tokens) +
+                                           " tokens, got " + std::to_string(job->tokens));
+  if (accepted_ >= limits_.queue || tokens_ + job->tokens > limits_.queue_tokens) {
+    ApiError error(Problem::overloaded, "too many requests wait (try again later)");
+    error.retry_after = std::clamp<std::int64_t>(std::llround(std::ceil(seconds_)), 1, 60);
+    throw error;
+  }
+  if (accepted) accepted();
+  ++accepted_;
+  tokens_ += job->tokens;
+  book_->metrics.change(Level::waiting, 1);
+  book_->metrics.add(Count::prompt_tokens, job->tokens);
+  // The room is free again once nothing holds the job.
+  added_.push_back(std::shared_ptr<Job>(job.get(), [this, job](Job*) {
+    job->call->metrics().change(job->has_begun ? Level::running : Level::waiting, -1);
+    const std::lock_guard leaving(mutex_);
+    --accepted_;
+    tokens_ -= job->tokens;
+    seconds_ = 0.8 * seconds_ + 0.2 * seconds_since(job->queued);
+  }));
+  wake_.notify_one();
+}
+
+void Scheduler::run() {
+  Lanes lanes(limits_);
+  while (true) {
+    std::deque<std::shared_ptr<Job>> added;
+    {
+      const std::lock_guard lock(mutex_);
+      added.swap(added_);
+    }
+    for (auto& job : added) lanes.add(std::move(job));
+    added.clear();
+    if (lanes.turn()) continue;
+    std::unique_lock lock(mutex_);
+    if (ended_ && added_.empty()) return;
+    wake_.wait(lock, [this] { return ended_ || !added_.empty(); });
+  }
+}
+
+}  // namespace heed::serve

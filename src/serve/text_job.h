@@ -1,0 +1,54 @@
+// A generation whose tokens become the text of an answer, whole or as events, in OpenAI's form.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "heed/text/tokenizer.h"
+#include "serve/generation_request.h"
+#include "serve/scheduler.h"
+#include "serve/stop_text.h"
+
+namespace heed::serve {
+
+class TextJob : public GenerationJob {
+ public:
+  /// Begins the events of a streamed answer, if the request has been accepted: see begin().
+  TextJob(std::shared_ptr<Call> given_call, const ServedModel& given_model, TextRequest request);
+  /// Before it is added to the scheduler.
+  void begin();
+
+  bool have_token(std::size_t index, const GeneratedToken& token) override;
+  void have_finished(std::size_t index, const Hypothesis& result, std::int64_t cached_tokens) override;
+  void have_all() override;
+
+ private:
+  struct Choice {
+    Choice(const Tokenizer& tokenizer, const std::vector<std::string>& stops)
+        : decoder(tokenizer), stop(stops) {}
+    StreamingDecoder decoder;
+    StopText stop;
+    std::int64_t last = 0;  // token
+    std::string text;       // of a whole answer
+    std::vector<std::int64_t> ids;
+    Json logprobs = Json::array();  // of tokens that are not sent
+    std::string reason;
+  };
+  std::string shown(std::int64_t before, std::int64_t id) const;
+  Json logprob_of(const Choice& choice, const GeneratedToken& token) const;
+  Json logprobs_of(Choice& choice) const;
+  void send(std::size_t index, const std::string& text);
+  Json choice_of(std::size_t index, const std::string& text, bool last);
+  Json envelope(bool event) const;
+  Json usage() const;
+  const std::string& echo_of(std::size_t index) const;
+
+  const TextRequest request_;
+  const std::string id_;
+  const std::int64_t created_;
+  std::vector<Choice> choices_;
+  std::int64_t prompt_tokens_ = 0, completion_tokens_ = 0, cached_tokens_ = 0;
+};
+
+}  // namespace heed::serve

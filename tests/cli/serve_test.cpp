@@ -1,0 +1,74 @@
+// heed serve: the address it prints, its variables of the environment, its end by a signal, and command lines
+// that it refuses.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+
+#include "command.h"
+#include "server/client.h"
+
+namespace heed::cli_test {
+namespace {
+
+using server_test::Client;
+using server_test::status_of;
+using testing::HasSubstr;
+
+std::uint16_t port_of(const std::string& url) {
+  return static_cast<std::uint16_t>(std::stoi(url.substr(url.rfind(':') + 1)));
+}
+
+std::string post(const std::string& path, const std::string& body, const std::string& headers = "") {
+  return "POST " + path + " HTTP/1.1\r\nHost: localhost\r\n" + headers +
+         "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
+}
+
+TEST(ServeCommand, ServesSeveralModelsUntilItIsToldToEnd) {
+  Dialogue command(
+      {"serve", encoder("bert-mlm"), HEED_SOURCE "/models/shakespeare", "--port", "0", "--quiet"});
+  const std::string url = command.read_line();
+  EXPECT_THAT(url, testing::StartsWith("http://127.0.0.1:"));
+  const Client client(port_of(url));
+  EXPECT_EQ(status_of(client.ask("GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")), 200);
+  EXPECT_EQ(status_of(client.ask("GET /health HTTP/1.1\r\nHost: evil.example\r\n\r\n")), 403);
+  EXPECT_THAT(client.ask(post("/embed", R"({"inputs": "a b"})")), HasSubstr("\r\n\r\n[["));
+  client.send(post("/v1/completions", R"({"prompt": "KING: ", "max_tokens": 200, "stream": true})"));
+  client.read_until("data: ");
+  command.signal(SIGTERM);  // what was accepted is answered
+  EXPECT_THAT(client.read_until("\r\n0\r\n\r\n"), HasSubstr("data: [DONE]"));
+  EXPECT_EQ(command.finish(), 0);
+}
+
+TEST(ServeCommand, ReadsKeysAndTheEnvironment) {
+  const Folder folder;
+  spill(folder / "keys.txt", "one\n\ntwo\n");
+  ::setenv("HEED_SERVE_PORT", "0", 1);
+  ::setenv("HEED_SERVE_MODELS", encoder("bert-mlm").c_str(), 1);
+  ::setenv("HEED_API_KEY", "three", 1);
+  Dialogue command(
+      {"serve", "--api-key", "four", "--api-key-file", folder / "keys.txt", "--quiet", "--json"});
+  const Json address = Json::parse(command.read_line());
+  for (const char* name : {"HEED_SERVE_PORT", "HEED_SERVE_MODELS", "HEED_API_KEY"}) ::unsetenv(name);
+  const Client client(port_of(address["url"]));
+  const auto status = [&](const std::string& key) {
+    return status_of(
+        client.ask(post("/embed", R"({"inputs": "a"})", "Authorization: Bearer " + key + "\r\n")));
+  };
+  for (const char* key : {"one", "two", "three", "four"}) EXPECT_EQ(status(key), 200) << key;
+  EXPECT_EQ(status("five"), 401);
+  command.signal(SIGTERM);
+  EXPECT_EQ(command.finish(), 0);
+}
+
+TEST(ServeCommand, RefusesWrongCommandLines) {
+  const std::string model = encoder("bert-mlm");
+  expect_error(2, {"serve"}, "serve: expected at least one model");
+  expect_error(2, {"serve", model, model}, "expected models of different names, got bert-mlm twice");
+  expect_error(2, {"serve", model, "--api-key", ""}, "--api-key: expected a key with characters");
+  expect_error(1, {"serve", HEED_FIXTURES "/vit", "--port", "0"},
+               "expected a model of texts, got a vit image model");
+}
+
+}  // namespace
+}  // namespace heed::cli_test

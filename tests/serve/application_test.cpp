@@ -1,0 +1,264 @@
+// Who may ask, wrong requests of every route, the queue, and requests that end early.
+#include "serve/application.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "serve/asking.h"
+
+namespace heed::serve_test {
+namespace {
+
+using server::HttpRequest;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+std::vector<serve::ServedModel> one(serve::ServedModel model) {
+  std::vector<serve::ServedModel> models;
+  models.push_back(std::move(model));
+  return models;
+}
+
+std::vector<serve::ServedModel> all_kinds() {
+  std::vector<serve::ServedModel> models;
+  for (const char* fixture :
+       {"encoders/bert-mlm", "encoders/bert-classify", "encoders/xlm-roberta-cross-encoder"})
+    models.push_back(served(fixture));
+  models.push_back(chatting());
+  return models;
+}
+
+TEST(Application, TellsThatItIsThere) {
+  Asking server(one(shakespeare()));
+  for (const char* path : {"/health", "/v1/health", "/ping"}) {
+    EXPECT_EQ(server.get(path).status, 200) << path;
+    EXPECT_EQ(server.get(path).text, R"({"status":"ok"})");
+  }
+  HttpRequest late = request_of("GET", "/health");
+  late.stopping = true;
+  EXPECT_EQ(server.ask(late).status, 503);
+  late.target = "/v1/models";
+  const Answer refused = server.ask(late);
+  EXPECT_EQ(refused.status, 503);
+  EXPECT_EQ(refused.json["error"]["type"], "unavailable_error");
+  EXPECT_EQ(server.ask(request_of("HEAD", "/health")).status, 200);
+}
+
+TEST(Application, KeysAreAskedFor) {
+  Asking server(one(shakespeare()), {.keys = {"first", "second"}, .origins = {}, .host = {}});
+  EXPECT_EQ(server.get("/health").status, 200) << "public";
+  HttpRequest request = request_of("GET", "/v1/models");
+  for (const char* wrong :
+       {"", "first", "Bearer ", "Bearer firs", "Bearer firsts", "bearer first", "Basic first"}) {
+    request.authorization = wrong;
+    const Answer answer = server.ask(request);
+    EXPECT_EQ(answer.status, 401) << wrong;
+    EXPECT_EQ(answer.json["error"]["code"], "invalid_api_key");
+    EXPECT_EQ(answer.header("WWW-Authenticate"), "Bearer");
+  }
+  for (const char* right : {"Bearer first", "Bearer second"}) {
+    request.authorization = right;
+    EXPECT_EQ(server.ask(request).status, 200) << right;
+  }
+}
+
+TEST(Application, OtherNamesAndPagesAreRefused) {
+  Asking server(one(shakespeare()), {.keys = {}, .origins = {}, .host = "127.0.0.1"});
+  HttpRequest request = request_of("GET", "/v1/models");
+  for (const char* host : {"localhost:8080", "127.0.0.1"}) {
+    request.host = host;
+    EXPECT_EQ(server.ask(request).status, 200) << host;
+  }
+  for (const char* host : {"evil.example:8080", "", "127.0.0.1.evil.example"}) {
+    request.host = host;
+    EXPECT_EQ(server.ask(request).status, 403) << host;
+  }
+  request.host = "localhost:8080";
+  request.origin = "http://localhost:8080";
+  EXPECT_EQ(server.ask(request).status, 200);
+  request.origin = "https://evil.example";
+  const Answer refused = server.ask(request);
+  EXPECT_EQ(refused.status, 403);
+  EXPECT_EQ(refused.header("Access-Control-Allow-Origin"), "");
+}
+
+TEST(Application, PagesOfListedOriginsMayAsk) {
+  Asking server(one(shakespeare()), {.keys = {"key"}, .origins = {"https://page.example"}, .host = {}});
+  HttpRequest request = request_of("OPTIONS", "/v1/chat/completions");
+  request.origin = "https://page.example";
+  const Answer preflight = server.ask(request);
+  EXPECT_EQ(preflight.status, 204) << "without a key, as browsers ask";
+  EXPECT_EQ(preflight.header("Access-Control-Allow-Origin"), "https://page.example");
+  EXPECT_EQ(preflight.header("Access-Control-Allow-Methods"), "POST");
+  EXPECT_EQ(preflight.header("Access-Control-Allow-Headers"), "Authorization, Content-Type");
+  request = request_of("GET", "/v1/models");
+  request.origin = "https://page.example";
+  EXPECT_EQ(server.ask(request).status, 401);
+  request.authorization = "Bearer key";
+  EXPECT_EQ(server.ask(request).header("Access-Control-Allow-Origin"), "https://page.example");
+  request.origin = "https://other.example";
+  EXPECT_EQ(server.ask(request).status, 403);
+  Asking open(one(shakespeare()), {.keys = {}, .origins = {"*"}, .host = {}});
+  request.origin = "null";
+  EXPECT_EQ(open.ask(request).header("Access-Control-Allow-Origin"), "*");
+}
+
+TEST(Application, RoutesByPathAndMethod) {
+  Asking server(one(shakespeare()));
+  EXPECT_EQ(server.get("/nowhere").status, 404);
+  EXPECT_EQ(server.get("/v1/models/none").status, 404);
+  const Answer wrong = server.get("/embed");
+  EXPECT_EQ(wrong.status, 405);
+  EXPECT_EQ(wrong.header("Allow"), "POST, OPTIONS");
+  EXPECT_EQ(server.post("/health", {}).status, 405);
+  EXPECT_EQ(server.get("/health?x=1").status, 200);
+}
+
+// The document has every route, and every field that a route has is read: one of a wrong type is refused.
+TEST(Application, DocumentsWhatItReads) {
+  Asking server(all_kinds());
+  const Json document = server.get("/openapi.json").json;
+  EXPECT_EQ(document["openapi"], "3.1.0");
+  const std::map<std::string, Json> least = {{"messages", {{{"role", "user"}, {"content", "a"}}}},
+                                             {"prompt", "a"},
+                                             {"input", "a"},
+                                             {"inputs", "a"},
+                                             {"query", "a"},
+                                             {"text", "a"}};
+  const std::map<std::string, std::string> only_with = {
+      {"texts", ""}, {"documents", ""}, {"ids", ""}, {"tokens", ""}, {"content", ""}};
+  for (const serve::Route& route : serve::routes()) {
+    for (const char* path : route.paths) {
+      ASSERT_TRUE(document["paths"].contains(path)) << path;
+      for (const serve::FieldNote& field : route.fields) {
+        Json body = Json::object();
+        for (const serve::FieldNote& other : route.fields) {
+          if (other.required) body[other.name] = least.at(other.name);
+        }
+        if (std::string(path).find("rerank") != std::string::npos) body["texts"] = Json::array({"a"});
+        if (std::string(field.name) == "documents" || std::string(field.name) == "return_documents")
+          body["documents"] = Json::array({"a"});
+        if (std::string(path) == "/similarity")
+          body["inputs"] = {{"source_sentence", "a"}, {"sentences", {"a"}}};
+        if (std::string(path) == "/tokenize")
+          body[std::string(field.name).starts_with("add_special") && field.name[11] == 0 ? "content"
+                                                                                         : "inputs"] = "a";
+        if (route.paths.front() == std::string("/decode")) body["ids"] = Json::array({1});
+        body[field.name] = std::string(field.type) == "object" ? Json(5) : Json{{"wrong", true}};
+        if (std::string(field.name) == "content" || std::string(field.name) == "prompt") body.erase("inputs");
+        if (std::string(path).ends_with("completions")) body["model"] = "chatting";
+        if (std::string(field.name) == "model") body["model"] = 5;
+        const Answer answer = server.post(path, body);
+        EXPECT_EQ(answer.status, 400) << path << " " << field.name << " " << answer.text;
+        EXPECT_THAT(answer.text, HasSubstr(field.name)) << path;
+      }
+    }
+  }
+}
+
+TEST(Application, RefusesWhatIsNoJsonObject) {
+  Asking server(all_kinds());
+  std::string deep, huge = "[0";
+  for (int i = 0; i < 100'000; ++i) deep += "[";
+  for (int i = 0; i < 100'000; ++i) huge += ",0";
+  for (const serve::Route& route : serve::routes()) {
+    if (route.fields.empty()) continue;
+    const char* path = route.paths.front();
+    for (const std::string& body : {std::string(), std::string("{"), std::string("[]"), std::string("null"),
+                                    std::string("5"), deep, huge + "]", std::string("{\"inputs\": \"\xff\"}"),
+                                    std::string("{\"input\": \"a\", \"input\": \"b\"}"),
+                                    std::string("{\"inputs\": NaN}"), std::string("\0", 1)}) {
+      const Answer answer = server.post_text(path, body);
+      EXPECT_EQ(answer.status, 400) << path << " " << body.substr(0, 40);
+      const Json& error = answer.json["error"];
+      EXPECT_TRUE(route.api == serve::Api::tei ? error.is_string() : error["message"].is_string())
+          << answer.text;
+      EXPECT_LT(answer.text.size(), 500u);
+    }
+  }
+}
+
+TEST(Application, ModelsHaveNames) {
+  Asking server(all_kinds());
+  const Answer models = server.get("/v1/models");
+  EXPECT_EQ(models.json["object"], "list");
+  std::vector<std::string> names;
+  for (const Json& model : models.json["data"]) names.push_back(model["id"]);
+  EXPECT_THAT(names, ElementsAre("bert-mlm", "bert-classify", "xlm-roberta-cross-encoder", "chatting"));
+  EXPECT_EQ(server.get("/v1/models/bert-mlm").json["object"], "model");
+  EXPECT_EQ(server.get("/v1/models/bert%2Dmlm").json["id"], "bert-mlm");
+  const Answer unknown = server.post("/v1/embeddings", {{"model", "gpt-4"}, {"input", "a"}});
+  EXPECT_EQ(unknown.status, 404);
+  EXPECT_EQ(unknown.json["error"]["param"], "model");
+  EXPECT_EQ(unknown.json["error"]["message"], "model: gpt-4 not found (see /v1/models)");
+  Asking reversed([] {
+    std::vector<serve::ServedModel> models;
+    models.push_back(shakespeare());
+    models.push_back(served("encoders/bert-mlm"));
+    return models;
+  }());
+  EXPECT_EQ(reversed.get("/info").json["model_id"], "bert-mlm") << "an encoder first";
+  EXPECT_EQ(server.post("/v1/completions", {{"model", "bert-mlm"}, {"prompt", "a"}}).status, 400);
+}
+
+TEST(Application, TooMuchIsRefused) {
+  serve::SchedulerLimits limits;
+  limits.queue = 2;
+  limits.queue_tokens = 300;
+  Asking server(one(shakespeare()), {}, limits);
+  const HttpRequest endless =
+      request_of("POST", "/v1/completions", R"({"prompt": "a", "max_tokens": 250, "stream": true})");
+  const auto first = server.begin(endless), second = server.begin(endless);
+  first->await_bytes(10);
+  second->await_bytes(10);
+  const Answer refused = server.post("/v1/completions", {{"prompt", "a"}});
+  EXPECT_EQ(refused.status, 429) << refused.text;
+  EXPECT_EQ(refused.json["error"]["type"], "rate_limit_error");
+  EXPECT_GE(std::stoi(refused.header("Retry-After")), 1);
+  EXPECT_EQ(server.get("/health").status, 200);
+  first->leave();
+  second->leave();
+  first->response();
+  second->response();
+  Json texts = Json::array();
+  for (int i = 0; i < 301; ++i) texts.push_back("a");
+  EXPECT_EQ(server.post("/embed", {{"inputs", texts}}).status, 413);
+}
+
+TEST(Application, WhoGoesAwayIsNotComputedFor) {
+  Asking server(one(shakespeare()));
+  const auto gone = server.begin(
+      request_of("POST", "/v1/completions", R"({"prompt": "a", "max_tokens": 250, "stream": true, "n": 4})"));
+  gone->await_bytes(400);
+  gone->leave();
+  EXPECT_THAT(gone->response().body, HasSubstr("nobody waits"));
+  EXPECT_THAT(server.log().back(), HasSubstr("\"status\":499"));
+  const Answer metrics = server.get("/metrics");
+  EXPECT_THAT(metrics.text, HasSubstr("heed_requests_total{route=\"/v1/completions\",status=\"499\"} 1\n"));
+  EXPECT_EQ(server.post("/v1/completions", {{"prompt", "a"}}).status, 200);
+}
+
+TEST(Application, LateRequestsEnd) {
+  Asking server(one(shakespeare()), {.keys = {}, .origins = {}, .host = {}, .request_seconds = 0.0});
+  const Answer late = server.post("/v1/completions", {{"prompt", "a"}, {"max_tokens", 250}});
+  EXPECT_EQ(late.status, 504) << late.text;
+}
+
+TEST(Application, EachRequestIsALine) {
+  Asking server(one(served("encoders/bert-mlm")));
+  server.post("/embed", {{"inputs", {"a b", "c"}}});
+  server.get("/nowhere");
+  std::vector<Json> lines;
+  for (const std::string& line : server.log()) lines.push_back(parse_json(line, "log"));
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_EQ(lines[0]["path"], "/embed");
+  EXPECT_EQ(lines[0]["status"], 200);
+  EXPECT_EQ(lines[0]["model"], "bert-mlm");
+  EXPECT_GT(lines[0]["prompt_tokens"], 4);
+  EXPECT_EQ(lines[1]["status"], 404);
+}
+
+}  // namespace
+}  // namespace heed::serve_test

@@ -1,0 +1,300 @@
+// The routes of OpenAI: shapes, texts as the library's own functions give, streams, and refusals.
+#include "serve/openai.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "core/base64.h"
+#include "heed/generate/complete.h"
+#include "serve/asking.h"
+
+namespace heed::serve_test {
+namespace {
+
+using testing::HasSubstr;
+
+std::vector<serve::ServedModel> only(serve::ServedModel model) {
+  std::vector<serve::ServedModel> models;
+  models.push_back(std::move(model));
+  return models;
+}
+
+std::string completed(const serve::ServedModel& model, const std::string& prompt, GenerationOptions options) {
+  CompleteOptions all;
+  all.generation = options;
+  return complete(*model.decoder(), *model.tokenizer, std::vector<std::string>{prompt}, all)
+      .front()
+      .front()
+      .text;
+}
+
+const std::string kPrompt = "KING: What, ";
+
+Json completion(Json more) {
+  Json body = {{"prompt", kPrompt}, {"max_tokens", 30}, {"temperature", 0}};
+  body.update(more);
+  return body;
+}
+
+// What the events of a stream tell of a choice.
+std::string text_of(const std::vector<Json>& events, int choice = 0) {
+  std::string text;
+  for (const Json& event : events) {
+    for (const Json& one : event["choices"]) {
+      if (one["index"] != choice) continue;
+      if (one.contains("text")) text += one["text"];
+      if (one.contains("delta") && one["delta"].contains("content") && !one["delta"]["content"].is_null())
+        text += one["delta"]["content"];
+    }
+  }
+  return text;
+}
+
+TEST(OpenAi, CompletionsAreThoseOfTheLibrary) {
+  const serve::ServedModel model = shakespeare();
+  Asking server(only(shakespeare()));
+  GenerationOptions options;
+  options.max_new_tokens = 30;
+  const std::string expected = completed(model, kPrompt, options);
+  const Answer answer = server.post("/v1/completions", completion(Json::object()));
+  EXPECT_EQ(answer.json["object"], "text_completion") << answer.text;
+  EXPECT_THAT(answer.json["id"].get<std::string>(), HasSubstr("cmpl-"));
+  EXPECT_EQ(answer.json["model"], "shakespeare");
+  const Json& choice = answer.json["choices"].at(0);
+  EXPECT_EQ(choice["text"], expected);
+  EXPECT_EQ(choice["index"], 0);
+  EXPECT_EQ(choice["finish_reason"], "length");
+  EXPECT_TRUE(choice["logprobs"].is_null());
+  const auto read = static_cast<int>(model.tokenizer->encode(kPrompt).size());
+  EXPECT_EQ(answer.json["usage"]["prompt_tokens"], read);
+  EXPECT_EQ(answer.json["usage"]["completion_tokens"], 30);
+  EXPECT_EQ(answer.json["usage"]["total_tokens"], read + 30);
+  EXPECT_EQ(answer.json["usage"]["prompt_tokens_details"]["cached_tokens"].is_number(), true);
+  const Answer ids = server.post(
+      "/v1/completions", completion({{"prompt", model.tokenizer->encode(kPrompt).ids}, {"echo", true}}));
+  EXPECT_EQ(ids.json["choices"][0]["text"], kPrompt + expected) << ids.text;
+  options.do_sample = true;
+  options.top_k = 0;
+  options.temperature = 0.8;
+  options.seed = 7;
+  const Answer sampled = server.post("/v1/completions", completion({{"temperature", 0.8}, {"seed", 7}}));
+  EXPECT_EQ(sampled.json["choices"][0]["text"], completed(model, kPrompt, options));
+}
+
+TEST(OpenAi, StreamsJoinToTheWholeAnswer) {
+  Asking server(only(shakespeare()));
+  const Json more = {{"n", 2}, {"temperature", 1}, {"seed", 3}};
+  const Answer whole = server.post("/v1/completions", completion(more));
+  Json streamed = completion(more);
+  streamed["stream"] = true;
+  streamed["stream_options"] = {{"include_usage", true}};
+  const Answer answer = server.post("/v1/completions", streamed);
+  const std::vector<Json> events = answer.events();
+  for (int i = 0; i < 2; ++i)
+    EXPECT_EQ(text_of(events, i), whole.json["choices"][static_cast<std::size_t>(i)]["text"]) << i;
+  EXPECT_NE(text_of(events, 0), text_of(events, 1));
+  EXPECT_TRUE(events.back()["choices"].empty());
+  EXPECT_EQ(events.back()["usage"]["completion_tokens"], 60);
+  for (const Json& event : events) {
+    EXPECT_EQ(event["id"], events.front()["id"]);
+    EXPECT_EQ(event["object"], "text_completion");
+  }
+  EXPECT_EQ(events[events.size() - 2]["choices"][0]["finish_reason"], "length");
+}
+
+TEST(OpenAi, ChatsFollowTheTemplate) {
+  const serve::ServedModel model = chatting();
+  Asking server(only(chatting()));
+  GenerationOptions options;
+  options.max_new_tokens = 20;
+  const Json messages = {{{"role", "system"}, {"content", "Be brief"}},
+                         {{"role", "user"}, {"content", {{{"type", "text"}, {"text", "Hello"}}}}}};
+  const std::string prompt = "system: Be brief\nuser: Hello\n";
+  const Json body = {{"messages", messages}, {"temperature", 0}, {"max_completion_tokens", 20}};
+  const auto ask = [&](const Json& more) {
+    Json all = body;
+    all.update(more);
+    return server.post("/v1/chat/completions", all);
+  };
+  const Answer answer = ask(Json::object());
+  EXPECT_EQ(answer.json["object"], "chat.completion") << answer.text;
+  EXPECT_THAT(answer.json["id"].get<std::string>(), testing::StartsWith("chatcmpl-"));
+  EXPECT_EQ(answer.json["choices"][0]["message"]["role"], "assistant");
+  EXPECT_EQ(answer.json["choices"][0]["message"]["content"],
+            completed(model, prompt + "assistant: ", options));
+  EXPECT_EQ(ask({{"add_generation_prompt", false}}).json["choices"][0]["message"]["content"],
+            completed(model, prompt, options));
+  EXPECT_EQ(ask({{"chat_template_kwargs", {{"reply", "KING"}}}}).json["choices"][0]["message"]["content"],
+            completed(model, prompt + "KING: ", options));
+  Json begun = messages;
+  begun.push_back({{"role", "assistant"}, {"content", "I am"}});
+  EXPECT_EQ(ask({{"messages", begun}}).json["choices"][0]["message"]["content"],
+            completed(model, prompt + "assistant: I am", options));
+  const std::vector<Json> events = ask({{"stream", true}}).events();
+  EXPECT_EQ(events.front()["choices"][0]["delta"], (Json{{"role", "assistant"}, {"content", nullptr}}));
+  EXPECT_EQ(text_of(events), answer.json["choices"][0]["message"]["content"]);
+  EXPECT_EQ(events.back()["choices"][0]["finish_reason"], "length");
+  EXPECT_EQ(events.back()["choices"][0]["delta"], Json::object());
+  for (std::size_t i = 1; i < events.size(); ++i)
+    EXPECT_FALSE(events[i]["choices"][0]["delta"].contains("role"));
+  Asking without(only(shakespeare()));
+  EXPECT_EQ(without.post("/v1/chat/completions", body).json["error"]["code"], "not_supported");
+}
+
+TEST(OpenAi, StopsAtTextsAndTokens) {
+  const serve::ServedModel model = shakespeare();
+  Asking server(only(shakespeare()));
+  const std::string whole =
+      server.post("/v1/completions", completion(Json::object())).json["choices"][0]["text"];
+  const std::string stop = whole.substr(10, 3);
+  const std::string expected = whole.substr(0, whole.find(stop));
+  for (const Json& stops : {Json(stop), Json::array({"no such text", stop})}) {
+    const Answer answer = server.post("/v1/completions", completion({{"stop", stops}}));
+    EXPECT_EQ(answer.json["choices"][0]["text"], expected);
+    EXPECT_EQ(answer.json["choices"][0]["finish_reason"], "stop");
+    const std::vector<Json> events =
+        server.post("/v1/completions", completion({{"stop", stops}, {"stream", true}})).events();
+    EXPECT_EQ(text_of(events), expected);
+    EXPECT_EQ(events.back()["choices"][0]["finish_reason"], "stop");
+  }
+  const std::int64_t id = model.tokenizer->encode(whole.substr(4, 1)).ids.front();
+  const Answer answer = server.post("/v1/completions", completion({{"stop_token_ids", {id}}}));
+  EXPECT_EQ(answer.json["choices"][0]["text"], whole.substr(0, whole.find(whole[4])));
+  EXPECT_EQ(answer.json["choices"][0]["finish_reason"], "stop");
+}
+
+TEST(OpenAi, LogProbabilitiesAreThoseOfTheModel) {
+  const serve::ServedModel model = chatting();
+  Asking server(only(chatting()));
+  const Json body = {{"messages", {{{"role", "user"}, {"content", "Hi"}}}},
+                     {"temperature", 0},
+                     {"max_tokens", 5},
+                     {"logprobs", true},
+                     {"top_logprobs", 3}};
+  const Answer answer = server.post("/v1/chat/completions", body);
+  const Json& content = answer.json["choices"][0]["logprobs"]["content"];
+  ASSERT_EQ(content.size(), 5u) << answer.text;
+  std::vector<std::int64_t> ids = model.tokenizer->encode("user: Hi\nassistant: ").ids;
+  std::string text;
+  for (const Json& token : content) {
+    const auto size = static_cast<std::int64_t>(ids.size());
+    const Tensor logits = model.model->forward({{"input_ids", Tensor::from(ids, {1, size})}}).at("logits");
+    const std::vector<float> numbers = logits.to_vector<float>();
+    const std::size_t width = numbers.size() / ids.size();
+    double sum = 0, largest = -1e9;
+    for (std::size_t i = numbers.size() - width; i < numbers.size(); ++i) {
+      sum += std::exp(static_cast<double>(numbers[i]));
+      largest = std::max(largest, static_cast<double>(numbers[i]));
+    }
+    EXPECT_NEAR(token["logprob"].get<double>(), largest - std::log(sum), 1e-4);
+    ASSERT_EQ(token["top_logprobs"].size(), 3u);
+    EXPECT_EQ(token["top_logprobs"][0]["token"], token["token"]);
+    EXPECT_GE(token["top_logprobs"][0]["logprob"], token["top_logprobs"][1]["logprob"]);
+    EXPECT_EQ(token["bytes"].size(), token["token"].get<std::string>().size());
+    text += token["token"];
+    ids.push_back(model.tokenizer->encode(token["token"].get<std::string>()).ids.front());
+  }
+  EXPECT_EQ(text, answer.json["choices"][0]["message"]["content"]);
+  const Answer columns = server.post("/v1/completions", completion({{"logprobs", 2}, {"max_tokens", 4}}));
+  EXPECT_EQ(columns.json["choices"][0]["logprobs"]["tokens"].size(), 4u) << columns.text;
+  EXPECT_EQ(columns.json["choices"][0]["logprobs"]["text_offset"], Json::array({0, 1, 2, 3}));
+}
+
+TEST(OpenAi, BiasesAndPenaltiesChangeTheTokens) {
+  const serve::ServedModel model = shakespeare();
+  Asking server(only(shakespeare()));
+  const std::int64_t id = model.tokenizer->encode("z").ids.front();
+  const Answer biased = server.post(
+      "/v1/completions", completion({{"logit_bias", {{std::to_string(id), 100}}}, {"max_tokens", 6}}));
+  EXPECT_EQ(biased.json["choices"][0]["text"], "zzzzzz");
+  const Answer penalized = server.post(
+      "/v1/completions",
+      completion(
+          {{"logit_bias", {{std::to_string(id), 30}}}, {"max_tokens", 200}, {"frequency_penalty", 2}}));
+  const std::string text = penalized.json["choices"][0]["text"];
+  const auto count = std::count(text.begin(), text.end(), 'z');
+  EXPECT_GT(count, 3);
+  EXPECT_LT(count, 100) << "each one is less likely";
+}
+
+TEST(OpenAi, EmbeddingsAreThoseOfTei) {
+  Asking server(only(served("encoders/bert-mlm")));
+  const std::vector<std::string> texts = {"a b c", "x"};
+  const Json expected = server.post("/embed", {{"inputs", texts}}).json;
+  const Answer answer = server.post("/v1/embeddings", {{"input", texts}});
+  EXPECT_EQ(answer.json["object"], "list") << answer.text;
+  EXPECT_GT(answer.json["usage"]["prompt_tokens"], 4);
+  for (std::size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(answer.json["data"][i]["embedding"], expected[i]);
+    EXPECT_EQ(answer.json["data"][i]["index"], i);
+  }
+  const Answer packed = server.post("/v1/embeddings", {{"input", texts[0]}, {"encoding_format", "base64"}});
+  const std::string bytes = decode_base64(packed.json["data"][0]["embedding"].get<std::string>()).value();
+  std::vector<float> numbers(bytes.size() / 4);
+  std::memcpy(numbers.data(), bytes.data(), bytes.size());
+  EXPECT_EQ(numbers, expected[0].get<std::vector<float>>());
+  const Answer cut = server.post("/v1/embeddings", {{"input", texts[0]}, {"dimensions", 4}});
+  double squares = 0;
+  for (const Json& x : cut.json["data"][0]["embedding"]) squares += x.get<double>() * x.get<double>();
+  EXPECT_NEAR(squares, 1, 1e-6);
+}
+
+TEST(OpenAi, WrongRequestsAreRefused) {
+  Asking server(only(chatting()));
+  const Json message = {{"role", "user"}, {"content", "a"}};
+  const std::string longest(300, 'a');
+  struct Case {
+    const char* path;
+    Json body;
+    const char* param;
+  };
+  const char *chat = "/v1/chat/completions", *complete = "/v1/completions";
+  for (const Case& one : std::vector<Case>{
+           {chat, Json::object(), "messages"},
+           {chat, {{"messages", Json::array()}}, "messages"},
+           {chat, {{"messages", "a"}}, "messages"},
+           {chat, {{"messages", {1}}}, "messages"},
+           {chat, {{"messages", {{{"content", "a"}}}}}, "messages"},
+           {chat, {{"messages", {{{"role", 5}, {"content", "a"}}}}}, "role"},
+           {chat, {{"messages", {{{"role", "user"}, {"content", 5}}}}}, "messages"},
+           {chat, {{"messages", {{{"role", "user"}, {"content", {{{"type", "image_url"}}}}}}}}, "messages"},
+           {chat,
+            {{"messages", {message}}, {"response_format", {{"type", "json_object"}}}},
+            "response_format"},
+           {chat, {{"messages", {message}}, {"top_logprobs", 2}}, "top_logprobs"},
+           {chat, {{"messages", {message}}, {"continue_final_message", true}}, "continue_final_message"},
+           {chat, {{"messages", {{{"role", "user"}, {"content", longest}}}}}, "messages"},
+           {complete, Json::object(), "prompt"},
+           {complete, {{"prompt", ""}}, "prompt"},
+           {complete, {{"prompt", Json::array()}}, "prompt"},
+           {complete, {{"prompt", {1, "a"}}}, "prompt"},
+           {complete, {{"prompt", {1, 1000}}}, "prompt"},
+           {complete, {{"prompt", {-1}}}, "prompt"},
+           {complete, {{"prompt", longest}}, "prompt"},
+           {complete, {{"prompt", "a"}, {"max_tokens", 0}}, "max_tokens"},
+           {complete, {{"prompt", "a"}, {"temperature", -1}}, "temperature"},
+           {complete, {{"prompt", "a"}, {"top_p", 2}}, "top_p"},
+           {complete, {{"prompt", "a"}, {"n", 0}}, "n"},
+           {complete, {{"prompt", "a"}, {"n", 1.5}}, "n"},
+           {complete, {{"prompt", "a"}, {"stop", {""}}}, "stop"},
+           {complete, {{"prompt", "a"}, {"logit_bias", {{"x", 1}}}}, "logit_bias"},
+           {complete, {{"prompt", "a"}, {"logit_bias", {{"1000", 1}}}}, "logit_bias"},
+           {complete, {{"prompt", "a"}, {"logit_bias", {{"5", "x"}}}}, "logit_bias"},
+           {complete, {{"prompt", "a"}, {"logit_bias", {{"5", 101}}}}, "5"},
+           {complete, {{"prompt", "a"}, {"logprobs", 21}}, "logprobs"},
+           {complete, {{"prompt", "a"}, {"suffix", "b"}}, "suffix"},
+           {complete, {{"prompt", "a"}, {"presence_penalty", 3}}, "presence_penalty"},
+           {complete, {{"prompt", "a"}, {"seed", -1}}, "seed"}}) {
+    const Answer answer = server.post(one.path, one.body);
+    EXPECT_EQ(answer.status, 400) << json_text(one.body) << answer.text;
+    EXPECT_EQ(answer.json["error"]["param"], one.param) << answer.text;
+    EXPECT_EQ(answer.json["error"]["type"], "invalid_request_error") << answer.text;
+  }
+  Json unknown = {{"prompt", "a"}, {"user", "me"}, {"nonsense", {1, 2}}, {"best_of", nullptr}};
+  EXPECT_EQ(server.post(complete, unknown).status, 200);
+}
+
+}  // namespace
+}  // namespace heed::serve_test

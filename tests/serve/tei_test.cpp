@@ -1,0 +1,222 @@
+// The routes of Text Embeddings Inference: shapes, values as the library's own functions give, and refusals.
+#include "serve/tei.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "heed/tasks/classify.h"
+#include "serve/asking.h"
+#include "serve/encoder_batch.h"
+
+namespace heed::serve_test {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+std::vector<serve::ServedModel> models_of(std::initializer_list<const char*> fixtures) {
+  std::vector<serve::ServedModel> models;
+  for (const char* fixture : fixtures) models.push_back(served(fixture));
+  return models;
+}
+
+const std::vector<std::string> kTexts = {"a b c", "x", "the black cat drinks milk", "b"};
+
+std::vector<std::vector<float>> rows(const Tensor& tensor) {
+  const std::vector<float> numbers = tensor.to_vector<float>();
+  const std::size_t width = static_cast<std::size_t>(tensor.size(1));
+  std::vector<std::vector<float>> all;
+  for (std::size_t at = 0; at < numbers.size(); at += width)
+    all.emplace_back(numbers.begin() + static_cast<std::ptrdiff_t>(at),
+                     numbers.begin() + static_cast<std::ptrdiff_t>(at + width));
+  return all;
+}
+
+TEST(Tei, VectorsAreThoseOfTheLibraryToTheBit) {
+  const serve::ServedModel model = served("encoders/bert-mlm");
+  Asking server(models_of({"encoders/bert-mlm"}));
+  const EmbeddingRecipe recipe = load_embedding_recipe(model.directory, *model.model);
+  const auto raw = rows(embed(*model.model, *model.tokenizer, kTexts, recipe));
+  const Answer answer = server.post("/embed", {{"inputs", kTexts}, {"normalize", false}});
+  EXPECT_EQ(answer.json.get<std::vector<std::vector<float>>>(), raw);
+  const Answer unit = server.post("/embed", {{"inputs", kTexts.front()}});
+  double squares = 0;
+  for (const Json& x : unit.json.at(0)) squares += x.get<double>() * x.get<double>();
+  EXPECT_NEAR(squares, 1, 1e-6);
+  const Answer ids =
+      server.post("/embed", {{"inputs", model.tokenizer->encode(kTexts.front()).ids}, {"normalize", false}});
+  EXPECT_EQ(ids.json.get<std::vector<std::vector<float>>>().at(0), raw.front());
+  const Answer cut = server.post("/embed", {{"inputs", kTexts}, {"dimensions", 3}, {"normalize", false}});
+  EXPECT_EQ(cut.json.at(2).get<std::vector<float>>(), std::vector<float>(raw[2].begin(), raw[2].begin() + 3));
+  EXPECT_EQ(server.post("/embed", {{"inputs", "a"}, {"dimensions", 1000}}).status, 400);
+}
+
+TEST(Tei, ABatchOfManyRequestsGivesWhatEachGetsAlone) {
+  serve::SchedulerLimits limits;
+  limits.batch_tokens = 40;
+  Asking server(models_of({"encoders/bert-mlm"}), {}, limits);
+  std::vector<std::string> alone;
+  for (const std::string& text : kTexts) alone.push_back(server.post("/embed", {{"inputs", text}}).text);
+  std::vector<std::shared_ptr<Received>> together;
+  for (int i = 0; i < 40; ++i) {
+    const Json body = {{"inputs", kTexts[static_cast<std::size_t>(i) % kTexts.size()]}};
+    together.push_back(server.begin(request_of("POST", "/embed", json_text(body))));
+  }
+  for (std::size_t i = 0; i < together.size(); ++i)
+    EXPECT_EQ(together[i]->response().body, alone[i % kTexts.size()]) << i;
+}
+
+TEST(Tei, VectorsOfTokens) {
+  const serve::ServedModel model = served("encoders/bert-mlm");
+  Asking server(models_of({"encoders/bert-mlm"}));
+  const Answer answer = server.post("/embed_all", {{"inputs", kTexts}});
+  const EmbeddingRecipe recipe = load_embedding_recipe(model.directory, *model.model);
+  const auto expected = embed_tokens(*model.model, *model.tokenizer, kTexts, recipe);
+  ASSERT_EQ(answer.json.size(), expected.size()) << answer.text;
+  for (std::size_t i = 0; i < expected.size(); ++i)
+    EXPECT_EQ(answer.json[i].get<std::vector<std::vector<float>>>(), rows(expected[i].vectors)) << i;
+}
+
+// max over the tokens of log(1 + relu(logit)), of the logits of the whole forward pass.
+TEST(Tei, SparseVectorsAreThoseOfSplade) {
+  const serve::ServedModel model = served("encoders/bert-mlm");
+  Asking server(models_of({"encoders/bert-mlm"}));
+  const Answer answer = server.post("/embed_sparse", {{"inputs", kTexts}});
+  for (std::size_t i = 0; i < kTexts.size(); ++i) {
+    const std::vector<std::int64_t> ids = model.tokenizer->encode(kTexts[i]).ids;
+    const auto size = static_cast<std::int64_t>(ids.size());
+    const Tensor logits = model.model->forward({{"input_ids", Tensor::from(ids, {1, size})}}).at("logits");
+    const std::vector<float> numbers = logits.to_vector<float>();
+    const std::size_t vocabulary = numbers.size() / ids.size();
+    std::vector<double> weights(vocabulary, 0.0);
+    for (std::size_t at = 0; at < numbers.size(); ++at)
+      weights[at % vocabulary] =
+          std::max(weights[at % vocabulary], std::log(1 + std::max(0.0, static_cast<double>(numbers[at]))));
+    std::vector<double> found(vocabulary, 0.0);
+    for (const Json& one : answer.json.at(i))
+      found[one["index"].get<std::size_t>()] = one["value"].get<double>();
+    for (std::size_t v = 0; v < vocabulary; ++v) EXPECT_NEAR(found[v], weights[v], 1e-5) << i << " " << v;
+  }
+}
+
+TEST(Tei, LabelsAreThoseOfClassify) {
+  const serve::ServedModel model = served("encoders/bert-classify");
+  Asking server(models_of({"encoders/bert-classify"}));
+  const std::vector<TextPair> pairs = {{"a b c"}, {"x", "a b"}};
+  const auto expected = classify(*model.encoder(), *model.tokenizer, pairs, 0);
+  const Answer batch =
+      server.post("/predict", {{"inputs", Json::array({Json::array({"a b c"}), {"x", "a b"}})}});
+  const Answer single = server.post("/predict", {{"inputs", "a b c"}});
+  const Answer pair = server.post("/predict", {{"inputs", {"x", "a b"}}});
+  for (std::size_t i = 0; i < pairs.size(); ++i) {
+    for (std::size_t k = 0; k < expected[i].size(); ++k) {
+      EXPECT_EQ(batch.json.at(i).at(k)["label"], "LABEL_" + std::to_string(expected[i][k].index));
+      EXPECT_NEAR(batch.json.at(i).at(k)["score"].get<double>(), expected[i][k].score, 1e-6);
+    }
+  }
+  EXPECT_EQ(single.json, batch.json.at(0));
+  EXPECT_EQ(pair.json, batch.json.at(1));
+  const Answer raw = server.post("/predict", {{"inputs", "a b c"}, {"raw_scores", true}});
+  double sum = 0;
+  for (const Json& one : raw.json) sum += std::exp(one["score"].get<double>());
+  EXPECT_NEAR(std::exp(raw.json.at(0)["score"].get<double>()) / sum, expected[0][0].score, 1e-6);
+}
+
+TEST(Tei, RanksInBothForms) {
+  Asking server(models_of({"encoders/xlm-roberta-cross-encoder"}));
+  const Json texts = {"a b", "c d e f", "g"};
+  const Answer tei = server.post("/rerank", {{"query", "b"}, {"texts", texts}, {"return_text", true}});
+  ASSERT_EQ(tei.json.size(), 3u) << tei.text;
+  for (std::size_t i = 0; i + 1 < 3; ++i)
+    EXPECT_GE(tei.json[i]["score"].get<double>(), tei.json[i + 1]["score"].get<double>());
+  for (const Json& one : tei.json) EXPECT_EQ(one["text"], texts[one["index"].get<std::size_t>()]);
+  const Answer raw = server.post("/rerank", {{"query", "b"}, {"texts", texts}, {"raw_scores", true}});
+  EXPECT_NEAR(1 / (1 + std::exp(-raw.json[0]["score"].get<double>())), tei.json[0]["score"].get<double>(),
+              1e-6);
+  for (const char* path : {"/rerank", "/v1/rerank", "/reranking"}) {
+    const Answer jina = server.post(path, {{"query", "b"},
+                                           {"documents", {"a b", {{"text", "c d e f"}}, "g"}},
+                                           {"top_n", 2},
+                                           {"return_documents", true}});
+    ASSERT_EQ(jina.json["results"].size(), 2u) << jina.text;
+    EXPECT_EQ(jina.json["results"][0]["relevance_score"], tei.json[0]["score"]);
+    EXPECT_EQ(jina.json["results"][0]["index"], tei.json[0]["index"]);
+    EXPECT_EQ(jina.json["results"][0]["document"]["text"], tei.json[0]["text"]);
+    EXPECT_GT(jina.json["usage"]["total_tokens"], 6);
+  }
+}
+
+TEST(Tei, SimilaritiesAreCosines) {
+  Asking server(models_of({"encoders/bert-mlm"}));
+  const Answer vectors = server.post("/embed", {{"inputs", kTexts}});
+  const Answer answer = server.post(
+      "/similarity", {{"inputs", {{"source_sentence", kTexts[0]}, {"sentences", {kTexts[1], kTexts[0]}}}}});
+  ASSERT_EQ(answer.json.size(), 2u) << answer.text;
+  double dot = 0;
+  for (std::size_t d = 0; d < vectors.json[0].size(); ++d)
+    dot += vectors.json[0][d].get<double>() * vectors.json[1][d].get<double>();
+  EXPECT_NEAR(answer.json[0].get<double>(), dot, 1e-6);
+  EXPECT_NEAR(answer.json[1].get<double>(), 1, 1e-6);
+}
+
+TEST(Tei, TokensInThreeForms) {
+  const serve::ServedModel model = served("encoders/bert-mlm");
+  Asking server(models_of({"encoders/bert-mlm"}));
+  const Encoding encoding = model.tokenizer->encode("a b");
+  const Answer tei = server.post("/tokenize", {{"inputs", "a b"}});
+  ASSERT_EQ(tei.json.at(0).size(), encoding.ids.size()) << tei.text;
+  EXPECT_EQ(tei.json[0][0],
+            (Json{{"id", 2}, {"text", "[CLS]"}, {"special", true}, {"start", nullptr}, {"stop", nullptr}}));
+  EXPECT_EQ(tei.json[0][1]["start"], 0);
+  EXPECT_EQ(tei.json[0][2]["stop"], 3);
+  EXPECT_EQ(server.post("/tokenize", {{"prompt", "a b"}}).json["tokens"], Json(encoding.ids));
+  EXPECT_EQ(server.post("/tokenize", {{"content", "a b"}}).json["tokens"].size(), encoding.ids.size() - 2);
+  EXPECT_EQ(server.post("/decode", {{"ids", encoding.ids}}).json, Json::array({"a b"}));
+  EXPECT_EQ(server.post("/decode", {{"ids", {encoding.ids, encoding.ids}}}).json.size(), 2u);
+  EXPECT_EQ(server.post("/detokenize", {{"tokens", encoding.ids}}).json["content"], "a b");
+  EXPECT_EQ(server.post("/decode", {{"ids", {100000}}}).status, 400);
+}
+
+TEST(Tei, ErrorsHaveItsForm) {
+  Asking server(models_of({"encoders/bert-mlm", "encoders/bert-classify"}));
+  std::string longest;
+  for (int i = 0; i < 100; ++i) longest += "a ";
+  struct Case {
+    const char* path;
+    Json body;
+    int status;
+    const char* type;
+  };
+  for (const Case& one :
+       std::vector<Case>{{"/embed", Json::object(), 400, "Validation"},
+                         {"/embed", {{"inputs", 5}}, 400, "Validation"},
+                         {"/embed", {{"inputs", {"a", 5}}}, 400, "Validation"},
+                         {"/embed", {{"inputs", Json::array()}}, 400, "Empty"},
+                         {"/embed", {{"inputs", ""}}, 400, "Empty"},
+                         {"/embed", {{"inputs", {5, 100000}}}, 400, "Validation"},
+                         {"/embed", {{"inputs", longest}, {"truncate", false}}, 413, "Validation"},
+                         {"/embed", {{"inputs", "a"}, {"prompt_name", "query"}}, 400, "Validation"},
+                         {"/embed", {{"inputs", std::vector<std::string>(5000, "a")}}, 413, "Validation"},
+                         {"/predict", {{"inputs", {"a", "b", "c"}}}, 400, "Validation"},
+                         {"/rerank", {{"query", "a"}, {"texts", {"b"}}}, 404, "Validation"},
+                         {"/embed_sparse", {{"model", "bert-classify"}, {"inputs", "a"}}, 424, "Backend"}}) {
+    const Answer answer = server.post(one.path, one.body);
+    EXPECT_EQ(answer.status, one.status) << answer.text;
+    EXPECT_EQ(answer.json["error_type"], one.type) << answer.text;
+    EXPECT_TRUE(answer.json["error"].is_string()) << answer.text;
+  }
+  EXPECT_EQ(server.post("/embed", {{"inputs", longest}}).status, 200) << "it is cut";
+}
+
+TEST(Tei, InfoTellsTheLimits) {
+  Asking server(models_of({"encoders/bert-classify"}));
+  const Json info = server.get("/info").json;
+  EXPECT_EQ(info["model_id"], "bert-classify");
+  EXPECT_EQ(info["model_type"]["classifier"]["id2label"]["2"], "LABEL_2");
+  EXPECT_EQ(info["max_input_length"], 40);
+}
+
+}  // namespace
+}  // namespace heed::serve_test
