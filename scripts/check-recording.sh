@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Opens pages that `heed explore --export` wrote in headless Chromium, as files, and checks that they ask for nothing, report no error,
-# show maps, heads, the flow, steps and traps, and say what was not recorded; with axe-core too. Without pages, records small models
+# show maps, heads, the flow, steps, scores and traps, and say what was not recorded; with axe-core too. Without pages, records small models
 # first. Skips where Chromium is missing.
 # usage: scripts/check-recording.sh HEED [FILE.html...]      (the built command, such as build/release/heed)
 set -euo pipefail
@@ -59,6 +59,9 @@ for page in "${pages[@]}"; do
   step "the first head again" 'viewer.show(viewer.worthSeeing(viewer.kind)); await viewer.drawn'
   step "the steps" 'await look("steps"); await until("its table", () => document.querySelectorAll(".steps-scroll tr").length > 1 && made("steps").steps)'
   accessible "the steps"
+  step "why a head looks there" 'await look("why"); await until("pairs", () => document.querySelectorAll(".why-pairs tr").length > 2); const { found } = made("why"), sum = found.pairs.reduce((all, one) => all + one[2], found.position_bias + found.others.sum); expect("they add up to the score", Math.abs(sum - found.score) < 1e-4 * Math.max(1, Math.abs(found.score)))'
+  accessible "why a head looks there"
+  step "another key was not recorded" 'const { found } = made("why"), { kind, blocked } = viewer.panels[0], count = kind.keys.length, other = kind.keys.findIndex((_, i) => i !== found.key && !(blocked && blocked[found.query * count + i])); if (other >= 0) { viewer.hold(found.query, other, true); await until("what was", () => made("why").sentence.textContent.endsWith("heed explore computes it for any.")); viewer.hold(found.query, found.key, true); await until("the recorded one", () => made("why").found && made("why").found.key === found.key); viewer.hold(-1, -1); }'
   step "the flow" 'await look("flow"); await until("its parts", () => document.querySelectorAll(".flow-scroll .node").length > 2)'
   accessible "the flow"
   step "another candidate" 'const buttons = [...document.querySelectorAll(".flow-side td button")], can = buttons.filter(one => !one.disabled); if (buttons.length > 3) { expect("those that were recorded", can.length && can.length < buttons.length); can[can.length - 1].click(); await until("its effects", () => document.querySelectorAll(".flow-scroll .node").length > 2 && made("flow").id === made("flow").flow.id); }'

@@ -22,6 +22,8 @@ page heads shakespeare all-lines --text "ROMEO: But soft"
 page positions reviews-mlm traps --text "The [MASK] was written by a child."
 page masks shakespeare traps --text "What news, my lord"
 page encoder reviews flow --text "A warm, funny and moving film."
+page fixed-vector en-fr lines --text "My brother bought a big white house near the sea because he wanted to live with his children."
+page sparse reviews-mlm matrix --text "I had waited a year for this film, and the first half hour gave me all that I had hoped for: the town is beautiful, the music is quiet, and the two sisters are played with real warmth. Then the story loses its way. By the end I did not care who had lived in the house or why. It is a [MASK] that such good actors were given such a script."
 page translation en-fr lines --text "I have never been to Paris." --target "Je n'ai jamais été à Paris."
 
 "$heed" --quiet attend --model shakespeare "But soft" --layers 0 --heads 0,1,3 --width 700 --output $images/lesson-heads.svg

@@ -178,24 +178,6 @@ AttentionKind analyzed_kind(const std::string& kind, const Model& model, const c
   return kinds[index_of_kind(!kind.empty() ? kind : decodes ? "decoder" : "encoder", names)];
 }
 
-std::string part_label(const StreamPart& part) {
-  if (part.layer < 0) return part.name == "embed_bias" ? "embed bias" : part.name;
-  const auto named = [&](const char* sublayer, const char* label) {
-    return part.name.starts_with(sublayer) ? std::optional<std::string>(label) : std::nullopt;
-  };
-  std::string sublayer =
-      named("self_attn", "attn")
-          .value_or(named("cross_attn", "cross").value_or(named("feed_forward", "ff").value_or(part.name)));
-  if (part.head >= 0)
-    return fmt::format("{} {}.{}", sublayer == "attn" ? "head" : sublayer, part.layer, part.head);
-  if (part.name.ends_with("_norm")) {
-    sublayer += " norm";
-  } else if (part.name.ends_with("_attn")) {
-    sublayer += " bias";
-  }
-  return fmt::format("{} {}", sublayer, part.layer);
-}
-
 void add_table_output(CLI::App& command, TableOutput& output, const char* description) {
   command.add_option("--output,-o", output.file, description)->type_name("FILE")->group("Output");
   auto* title =

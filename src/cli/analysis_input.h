@@ -75,9 +75,6 @@ std::size_t index_of_kind(const std::string& kind, const std::vector<std::string
 /// UsageError for a kind that the model does not have, and Error, as `where`, for a recurrent model.
 AttentionKind analyzed_kind(const std::string& kind, const Model& model, const char* where);
 
-/// A part of the stream in a table: "head 5.1", "ff 3", "attn bias 3", "token".
-std::string part_label(const StreamPart& part);
-
 /// The file that a table goes to, and how it looks there as a figure.
 struct TableOutput {
   std::filesystem::path file = {};

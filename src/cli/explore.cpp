@@ -24,6 +24,8 @@ namespace {
 struct ExploreArguments {
   std::vector<std::string> models;
   std::vector<std::string> adapters;  // of the last model
+  std::vector<std::string> steering;  // of the last model: FILE, or FILE=LARGEST
+  std::string steered_layers;
   std::string host = "127.0.0.1";
   std::int64_t port = 8717;
   std::filesystem::path page;   // a recording is written to
@@ -47,7 +49,8 @@ void check_arguments(ExploreArguments& arguments, const Globals& globals) {
 
 explore::ExploredModel open_explored(const ModelChoice& choice, const Globals& globals) {
   const std::string& name = choice.name;
-  const LocatedModel located = locate_model(choice);
+  LocatedModel located = locate_model(choice);
+  const std::vector<SteeringSource> steering = std::exchange(located.steering, {});
   auto model = load_model(located, DType::f32);
   warn_of_unknown_settings(*model, located.directory, globals);
   std::unique_ptr<Tokenizer> tokenizer;
@@ -67,6 +70,12 @@ explore::ExploredModel open_explored(const ModelChoice& choice, const Globals& g
   explore::ExploredModel explored{std::move(title), std::move(model), std::move(tokenizer),
                                   load_generation_options(located.directory), std::move(processor)};
   explored.show_examples(explore::examples_of(located.directory));
+  for (const SteeringSource& source : steering) {
+    if (source.strength <= 0)
+      throw UsageError(fmt::format("--steer: {}: expected a largest strength above 0, got {}",
+                                   source.file.string(), source.strength));
+    explored.offer_steering(source);
+  }
   return explored;
 }
 
@@ -115,7 +124,9 @@ void run(ExploreArguments arguments, const Globals& globals) {
   std::vector<explore::ExploredModel> models;
   for (const std::string& name : arguments.models) {
     const bool last = models.size() + 1 == arguments.models.size();
-    models.push_back(open_explored({name, last ? arguments.adapters : std::vector<std::string>{}}, globals));
+    ModelChoice choice{name};
+    if (last) choice = {name, arguments.adapters, arguments.steering, arguments.steered_layers};
+    models.push_back(open_explored(choice, globals));
   }
   explore::Explorer explorer(std::move(models));
   explore::Recording recording(static_cast<std::size_t>(arguments.page_limit) * 1'000'000);
@@ -166,6 +177,20 @@ void add_explore(CLI::App& app, const Globals& globals) {
           "LoRA adapter of the (last) model, as PEFT saves it, times W if that is given; several add up")
       ->allow_extra_args(false)
       ->type_name("DIR[=W]");
+  CLI::Option* steer =
+      command
+          ->add_option(
+              "--steer", a->steering,
+              "Vectors to add to the residual stream of the (last) model, as heed steer writes them: "
+              "a slider of the page, from -S to S (default: 1)")
+          ->allow_extra_args(false)
+          ->type_name("FILE[=S]");
+  command
+      ->add_option(
+          "--steer-layers", a->steered_layers,
+          "Layers that are steered, as 10:20, from 0 and without the last (default: all of the file)")
+      ->needs(steer)
+      ->type_name("RANGE");
   command->add_option("--port", a->port, "The port; 0 takes one that is free")
       ->transform(whole_number(0, 65535))
       ->capture_default_str()
@@ -206,6 +231,7 @@ void add_explore(CLI::App& app, const Globals& globals) {
       "  heed explore en-fr\n"
       "  heed explore ./vit\n"
       "  heed explore gpt2 gpt2 --adapter runs/poems\n"
+      "  heed explore gpt2 --steer mood.safetensors=2\n"
       "  heed explore runs/one runs/two --port 0\n"
       "  heed explore en-fr --export page.html --text \"The black cat drinks milk.\"");
   command->callback([a, &globals] { run(*a, globals); });

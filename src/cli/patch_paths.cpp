@@ -10,6 +10,7 @@
 #include "cli/terminal.h"
 #include "heed/inspect/path_patching.h"
 #include "heed/io/json.h"
+#include "inspect/stream_sum.h"
 
 namespace heed::cli {
 namespace {
@@ -95,7 +96,7 @@ HeatTable paths_table(const std::vector<PathResult>& results, const PathName& pa
     const StreamPart& sender = first.senders[i];
     if (sender.layer < 0) continue;
     table.cells[rows.at(sender.layer)][columns.at(column_of_sender(sender))] =
-        effects_of(results, i).cell(part_label(sender));
+        effects_of(results, i).cell(inspect::part_label(sender));
   }
   double donor = 0, base = 0;
   for (const PathResult& result : results) donor += result.donor, base += result.base;

@@ -14,6 +14,7 @@
 #include "files/input_file.h"
 #include "heed/inspect/analysis.h"
 #include "heed/io/json.h"
+#include "inspect/stream_sum.h"
 #include "inspect/token_input.h"
 #include "plot/labels.h"
 
@@ -118,10 +119,11 @@ HeatTable pairs_table(const Explained& e, const Sides& sides, std::int64_t top_k
   double rest = e.score.score - e.score.position_bias, rest_magnitude = sides.magnitude;
   for (const std::size_t i : order) {
     const StreamPart &query = e.score.query_parts[i / e.keys()], &key = e.score.key_parts[i % e.keys()];
-    table.rows.push_back(part_label(query));
+    table.rows.push_back(inspect::part_label(query));
     const auto error =
         e.prompts > 0 ? std::optional(e.errors.pairs[i / e.keys()][i % e.keys()]) : std::nullopt;
-    table.cells.push_back({{part_label(key), 0}, contribution(all[i], most, error), {share(all[i]), 0}});
+    table.cells.push_back(
+        {{inspect::part_label(key), 0}, contribution(all[i], most, error), {share(all[i]), 0}});
     rest -= all[i];
     rest_magnitude -= std::abs(all[i]);
   }
@@ -159,7 +161,7 @@ HeatTable sides_table(const Explained& e, const Sides& sides, std::int64_t top_k
                        const std::vector<std::size_t>& order) {
     std::vector<HeatCell>& row = table.cells[line];
     if (line < order.size()) {
-      row.push_back({part_label(parts[order[line]]), 0});
+      row.push_back({inspect::part_label(parts[order[line]]), 0});
       const auto error = errors.empty() ? std::nullopt : std::optional(errors[order[line]]);
       row.push_back(contribution(sums[order[line]], most(sums), error));
     } else if (line == order.size() && order.size() < sums.size()) {
@@ -197,7 +199,7 @@ FigureParts figure_parts(const std::vector<StreamPart>& parts, const std::vector
   std::vector<std::size_t> others;
   for (std::size_t i = 0; i < parts.size(); ++i) {
     if (std::binary_search(chosen.begin(), chosen.end(), i)) {
-      result.labels.push_back(part_label(parts[i]));
+      result.labels.push_back(inspect::part_label(parts[i]));
       result.groups.push_back({i});
     } else {
       others.push_back(i);

@@ -55,11 +55,9 @@ struct Question {
   std::string_view path;
   std::string (Explorer::*answer)(std::string_view, const std::atomic<bool>&);
 };
-constexpr Question kQuestions[] = {{"/api/run", &Explorer::run},
-                                   {"/api/ablation", &Explorer::ablation},
-                                   {"/api/flow", &Explorer::flow},
-                                   {"/api/steps", &Explorer::steps},
-                                   {"/api/traps", &Explorer::traps}};
+constexpr Question kQuestions[] = {{"/api/run", &Explorer::run},   {"/api/ablation", &Explorer::ablation},
+                                   {"/api/flow", &Explorer::flow}, {"/api/steps", &Explorer::steps},
+                                   {"/api/why", &Explorer::why},   {"/api/traps", &Explorer::traps}};
 
 /// Null for another path.
 const Question* question_at(std::string_view path) {

@@ -2,12 +2,17 @@
 #include "explore/explored_model.h"
 
 #include <algorithm>
+#include <set>
 
+#include "heed/autograd.h"
 #include "heed/error.h"
 #include "heed/generate/complete.h"
 #include "heed/generate/search.h"
+#include "heed/ops/elementwise.h"
 #include "heed/ops/loss.h"
+#include "inspect/analysis_common.h"
 #include "inspect/patch_grid.h"
+#include "models/steering.h"
 #include "plot/labels.h"
 
 namespace heed::explore {
@@ -203,17 +208,54 @@ ExploredText ExploredModel::decoder_text(const RequestedText& text) const {
           text.text ? *text.text : decoded(ids)};
 }
 
+void steer(Taps& taps, const TensorMap& vectors) {
+  for (const auto& [tap, vector] : vectors) taps.listen(tap, replace_by_sum(vector));
+}
+
+void ExploredModel::offer_steering(const SteeringSource& source) {
+  const double most = source.strength;
+  Steering offered{source.file.filename().string(), most, "",
+                   steering_by_taps(model(), {source.file, 1.0, source.layers})};
+  std::set<std::int64_t> layers;
+  for (const auto& [tap, vector] : offered.vectors)
+    layers.insert(inspect::layer_of_tap(tap, tap.substr(0, tap.find('.')) + ".layers.", ".out").value());
+  offered.layers = layers.size() == 1 ? "layer " + std::to_string(*layers.begin())
+                                      : "layers " + std::to_string(*layers.begin()) + " to " +
+                                            std::to_string(*layers.rbegin());
+  steering_.push_back(std::move(offered));
+}
+
+TensorMap ExploredModel::steering_of(const std::vector<double>& strengths) const {
+  if (strengths.size() > steering_.size())
+    throw Error("steering: expected at most " + std::to_string(steering_.size()) + " strengths, as many as " +
+                name_ + " has vectors, got " + std::to_string(strengths.size()));
+  const NoGradients guard;
+  TensorMap sums;
+  for (std::size_t i = 0; i < strengths.size(); ++i) {
+    if (strengths[i] == 0) continue;
+    for (const auto& [tap, vector] : steering_[i].vectors) {
+      Tensor& sum = sums[tap];
+      sum = sum.defined() ? sum + vector * strengths[i] : vector * strengths[i];
+    }
+  }
+  return sums;
+}
+
 std::vector<std::int64_t> ExploredModel::greedy_output(const ExploredText& text, std::int64_t max_new_tokens,
+                                                       const std::vector<double>& strengths,
                                                        const std::atomic<bool>& stop) const {
   const std::vector<std::int64_t> source = text.file ? std::vector{*text.file} : text.ids;
-  const std::pair key(source, max_new_tokens);
+  OutputKey key(source, max_new_tokens, strengths);
   if (const auto kept = outputs_.find(key); kept != outputs_.end()) return kept->second;
   GenerationOptions options = generation_;
   options.num_beams = options.num_return_sequences = 1;
   options.do_sample = false;
   options.early_stopping = EarlyStopping::no;
   options.max_new_tokens = max_new_tokens;
+  Taps taps;
+  steer(taps, steering_of(strengths));
   SearchHooks hooks;
+  if (!strengths.empty()) hooks.taps = &taps;
   hooks.stop = &stop;
   const std::vector<std::vector<std::int64_t>> sources{source};
   const auto& both = dynamic_cast<const EncoderDecoderModel&>(*model_);
@@ -226,6 +268,7 @@ std::vector<std::int64_t> ExploredModel::greedy_output(const ExploredText& text,
 
 ExploredText ExploredModel::encoder_decoder_text(const EncoderDecoderModel& both, const RequestedText& text,
                                                  std::int64_t max_new_tokens,
+                                                 const std::vector<double>& strengths,
                                                  const std::atomic<bool>& stop) const {
   ExploredText result;
   std::vector<std::string> source;  // the names of its positions
@@ -242,7 +285,7 @@ ExploredText ExploredModel::encoder_decoder_text(const EncoderDecoderModel& both
   }
   std::vector<std::int64_t> target = text.target_ids ? *text.target_ids
                                      : text.target   ? tokenizer_->encode_target(*text.target).ids
-                                                     : greedy_output(result, max_new_tokens, stop);
+                                                     : greedy_output(result, max_new_tokens, strengths, stop);
   check_ids(target, text.target_ids ? "target_ids" : "target");
   // The decoder reads what is shifted right. The last position of a finished output predicts its end.
   std::vector<std::int64_t> labels = target;
@@ -293,6 +336,7 @@ ExploredText ExploredModel::file_text(std::int64_t number) const {
 }
 
 ExploredText ExploredModel::text_of(const RequestedText& text, std::int64_t max_new_tokens,
+                                    const std::vector<double>& strengths,
                                     const std::atomic<bool>& stop) const {
   const char* reads = name_of(model().input().kind);
   if (text.file.has_value() != reads_files()) {
@@ -306,7 +350,7 @@ ExploredText ExploredModel::text_of(const RequestedText& text, std::int64_t max_
   if (text.pair && architecture() != "encoder")
     throw Error("pair: expected an encoder, got the " + architecture() + " " + name_);
   if (text.file && both == nullptr) return file_text(*text.file);
-  ExploredText result = both != nullptr ? encoder_decoder_text(*both, text, max_new_tokens, stop)
+  ExploredText result = both != nullptr ? encoder_decoder_text(*both, text, max_new_tokens, strengths, stop)
                         : architecture() == "encoder" ? encoder_text(text)
                                                       : decoder_text(text);
   if (result.read.empty()) throw Error("text: expected at least one token");

@@ -5,8 +5,8 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <unordered_map>
-#include <utility>
 #include <vector>
 
 #include "explore/files.h"
@@ -15,6 +15,7 @@
 #include "heed/generate/options.h"
 #include "heed/inspect/record.h"
 #include "heed/models/model.h"
+#include "heed/models/steering.h"
 #include "heed/text/tokenizer.h"
 #include "inspect/token_input.h"
 #include "tasks/file_input.h"
@@ -48,6 +49,21 @@ class ExploredModel {
   void show_examples(std::vector<std::string> texts) { examples_ = std::move(texts); }
   /// Of a model of texts and images, the tower for images.
   const Model& model() const { return *shown_model_; }
+
+  /// Vectors that a run may add to the stream, each times a strength of its own.
+  struct Steering {
+    std::string name;
+    double most = 1;     ///< the largest strength that the page offers
+    std::string layers;  ///< in words: `layers 4 to 8`
+    TensorMap vectors;   ///< by the taps that they are added to
+  };
+  const std::vector<Steering>& steering() const { return steering_; }
+  /// Offers the vectors of a file, its strength as the largest. Throws Error naming file and tensor for a
+  /// layer or a width that the model does not have.
+  void offer_steering(const SteeringSource& source);
+  /// The sum of the vectors, each times its strength (those without one times 0), by the taps that they are
+  /// added to. Throws Error for more strengths than vectors.
+  TensorMap steering_of(const std::vector<double>& strengths) const;
   /// The whole of a model of texts and images that has a tokenizer, which compares an image with labels; null
   /// for others.
   const DualEncoderModel* dual() const { return tokenizer_ == nullptr ? nullptr : dual_; }
@@ -78,10 +94,11 @@ class ExploredModel {
   /// Error for a model that reads files.
   std::vector<std::int64_t> ids_of(const RequestedText& text) const;
   /// Encodes a text, takes its ids, or preprocesses its file. An encoder-decoder reads the target, or its own
-  /// greedy output of at most `max_new_tokens`, without a final end token. Throws Error for what the model
-  /// does not take, empty and too long texts, and ids outside the vocabulary; Canceled once `stop` is true.
+  /// greedy output of at most `max_new_tokens`, steered by `strengths`, without a final end token. Throws
+  /// Error for what the model does not take, empty and too long texts, and ids outside the vocabulary;
+  /// Canceled once `stop` is true.
   ExploredText text_of(const RequestedText& text, std::int64_t max_new_tokens,
-                       const std::atomic<bool>& stop) const;
+                       const std::vector<double>& strengths, const std::atomic<bool>& stop) const;
 
   /// The token for readers; the number where it has none.
   const std::string& token(std::int64_t id) const;
@@ -91,17 +108,20 @@ class ExploredModel {
   void find_heads();
   ExploredText file_text(std::int64_t number) const;
   std::vector<std::int64_t> greedy_output(const ExploredText& text, std::int64_t max_new_tokens,
+                                          const std::vector<double>& strengths,
                                           const std::atomic<bool>& stop) const;
   ExploredText encoder_text(const RequestedText& text) const;
   ExploredText decoder_text(const RequestedText& text) const;
   ExploredText encoder_decoder_text(const EncoderDecoderModel& both, const RequestedText& text,
-                                    std::int64_t max_new_tokens, const std::atomic<bool>& stop) const;
+                                    std::int64_t max_new_tokens, const std::vector<double>& strengths,
+                                    const std::atomic<bool>& stop) const;
   void check_ids(const std::vector<std::int64_t>& ids, const char* where) const;
   /// Encoding of a text or its ids.
   Encoding encoding_of(const RequestedText& text) const;
 
   std::string name_;
   std::vector<std::string> examples_;
+  std::vector<Steering> steering_;
   std::unique_ptr<Model> model_;
   const Model* shown_model_;
   const DualEncoderModel* dual_;
@@ -114,8 +134,13 @@ class ExploredModel {
   ValueMaps value_maps_;
   mutable std::unordered_map<std::int64_t, std::string> shown_;  // tokens that were asked for
   mutable std::map<std::int64_t, ExploredText> file_texts_;      // the newest ones
-  /// Greedy outputs, by their source (or the number of their file) and the most tokens they may have.
-  mutable std::map<std::pair<std::vector<std::int64_t>, std::int64_t>, std::vector<std::int64_t>> outputs_;
+  /// Greedy outputs, by their source (or the number of their file), the most tokens they may have, and the
+  /// strengths of steering.
+  using OutputKey = std::tuple<std::vector<std::int64_t>, std::int64_t, std::vector<double>>;
+  mutable std::map<OutputKey, std::vector<std::int64_t>> outputs_;
 };
+
+/// Has listeners add vectors to the values of taps.
+void steer(Taps& taps, const TensorMap& vectors);
 
 }  // namespace heed::explore

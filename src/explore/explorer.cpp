@@ -11,6 +11,7 @@
 #include "explore/labels.h"
 #include "explore/predictions.h"
 #include "explore/traps.h"
+#include "explore/why.h"
 #include "heed/autograd.h"
 #include "heed/error.h"
 #include "heed/inspect/ablation.h"
@@ -38,6 +39,7 @@ json model_json(const ExploredModel& model, std::size_t index) {
              {"head", nullptr},
              {"labels", json::array()},
              {"examples", model.examples()},
+             {"steering", json::array()},
              {"layers", {{"decoder", 0}, {"encoder", 0}}},
              {"heads", {{"decoder", 0}, {"encoder", 0}, {"cross", 0}}},
              {"max_positions", nullptr},
@@ -45,6 +47,8 @@ json model_json(const ExploredModel& model, std::size_t index) {
              {"takes_target", model.architecture() == "encoder-decoder"},
              {"takes_labels", model.dual() != nullptr},
              {"mask_token", nullptr}};
+  for (const ExploredModel::Steering& one : model.steering())
+    value["steering"].push_back({{"name", one.name}, {"most", one.most}, {"layers", one.layers}});
   if (encoder != nullptr) {
     value["head"] = inspect::name_of(encoder->head());
     value["labels"] = encoder->labels();
@@ -125,6 +129,22 @@ AttentionPicture picture_of_run(const ExploredModel& model, const ExploredText& 
   return picture;
 }
 
+/// The packs of maps that the page draws first, by their numbers; of maps that are not there, none.
+json shown_packs(const json& description, const std::vector<plot::PagePack>& packs, const ShownMaps& show) {
+  json shown = json::object();
+  for (const json& kind : description["kinds"]) {
+    if (kind["kind"] != show.kind) continue;
+    for (const json& map : kind["maps"]) {
+      if (map["layer"] != show.layer || map["measure"] != "weights" ||
+          (show.head && map["head"] != *show.head))
+        continue;
+      const auto index = map["pack"].get<std::size_t>();
+      shown[std::to_string(index)] = plot::pack_numbers(packs[index].numbers, packs[index].bits);
+    }
+  }
+  return shown;
+}
+
 }  // namespace
 
 /// A run whose packs can still be asked for.
@@ -168,7 +188,7 @@ const ExploredModel& Explorer::model_at(std::size_t index) const {
 
 ExploredText Explorer::text_of(const RunRequest& run, const std::atomic<bool>& stop) const {
   const ExploredModel& model = model_at(run.model);
-  ExploredText text = model.text_of(run.text, run.max_new_tokens, stop);
+  ExploredText text = model.text_of(run.text, run.max_new_tokens, run.steering, stop);
   check_labels(model, run.labels);
   text.labels = run.labels;
   check_map_numbers(model, text);
@@ -180,7 +200,7 @@ std::string Explorer::add_file(std::size_t model, std::string bytes, const std::
   RequestedText text;
   text.file = files_->add(std::move(bytes));
   try {
-    check_map_numbers(reader, reader.text_of(text, 1, stop));
+    check_map_numbers(reader, reader.text_of(text, 1, {}, stop));
   } catch (const Error&) {
     files_->drop_last();
     throw;
@@ -220,12 +240,12 @@ std::string Explorer::run(std::string_view request, const std::atomic<bool>& sto
   const auto start = std::chrono::steady_clock::now();
   const RunRequest wanted = parse_run_request(request);
   const ExploredModel& model = model_at(wanted.model);
-  ExploredText text = model.text_of(wanted.text, wanted.max_new_tokens, stop);
+  ExploredText text = model.text_of(wanted.text, wanted.max_new_tokens, wanted.steering, stop);
   check_labels(model, wanted.labels);
   text.labels = wanted.labels;
   const std::int64_t numbers = check_map_numbers(model, text);
   Taps taps;
-  add_changes(taps, model, text, wanted.changes, stop);
+  add_changes(taps, model, text, wanted, stop);
   RecordOptions options{model.kinds()};
   options.value_norms = model.value_maps().empty();
   options.values = !options.value_norms;
@@ -247,7 +267,7 @@ std::string Explorer::run(std::string_view request, const std::atomic<bool>& sto
   }
   taps.require_all_fired();
   Tensor before;
-  if (wanted.changes.empty()) {
+  if (is_unchanged(wanted)) {
     remember(wanted.model, text, rows.logits);
   } else if (rows.logits.defined()) {
     before = unchanged_logits(wanted.model, text, stop);
@@ -255,6 +275,7 @@ std::string Explorer::run(std::string_view request, const std::atomic<bool>& sto
   auto held = std::make_shared<HeldRun>(HeldRun{picture_of_run(model, text, record, rows, best)});
   plot::PageData data = plot::page_data(held->picture, numbers <= kFineNumbers ? 16 : 8);
   held->packs = std::move(data.packs);
+  json shown = wanted.show ? shown_packs(data.description, held->packs, *wanted.show) : json(nullptr);
   json answer{{"ids", text.ids},
               {"text", wanted.text.ids ? model.decoded(text.ids) : wanted.text.text.value_or("")},
               {"target_ids", nullptr},
@@ -264,6 +285,7 @@ std::string Explorer::run(std::string_view request, const std::atomic<bool>& sto
               {"label", nullptr},
               {"predictions", predictions_json(model, text, rows, best, before)},
               {"changes", changes_json(wanted.changes)}};
+  if (wanted.show) answer["shown"] = std::move(shown);
   if (label) answer["label"] = *label;
   if (text.target_ids) {
     answer["target_ids"] = *text.target_ids;
@@ -347,7 +369,7 @@ std::string Explorer::flow(std::string_view request, const std::atomic<bool>& st
   const ExploredModel& model = model_at(wanted.run.model);
   const ExploredText text = text_of(wanted.run, stop);
   Taps changes;
-  add_changes(changes, model, text, wanted.run.changes, stop);
+  add_changes(changes, model, text, wanted.run, stop);
   return json_text(flow_json(model, text, wanted, changes, stop));
 }
 
@@ -356,8 +378,17 @@ std::string Explorer::steps(std::string_view request, const std::atomic<bool>& s
   const ExploredModel& model = model_at(wanted.run.model);
   const ExploredText text = text_of(wanted.run, stop);
   Taps changes;
-  add_changes(changes, model, text, wanted.run.changes, stop);
+  add_changes(changes, model, text, wanted.run, stop);
   return json_text(head_steps_json(model, text, wanted, changes, stop));
+}
+
+std::string Explorer::why(std::string_view request, const std::atomic<bool>& stop) {
+  const WhyRequest wanted = parse_why_request(request);
+  const ExploredModel& model = model_at(wanted.run.model);
+  const ExploredText text = text_of(wanted.run, stop);
+  Taps changes;
+  add_changes(changes, model, text, wanted.run, stop);
+  return json_text(why_json(model, text, wanted, changes, stop));
 }
 
 std::string Explorer::traps(std::string_view request, const std::atomic<bool>& stop) {

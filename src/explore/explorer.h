@@ -36,9 +36,11 @@ class Explorer {
   std::optional<std::string> pack(std::int64_t run, std::int64_t pack) const;
   /// What a logit loses without each head.
   std::string ablation(std::string_view request, const std::atomic<bool>& stop);
-  /// What each part adds for one token; the steps of one head; a run beside one with mistakes.
+  /// What each part adds for one token; the steps of one head; what makes it attend to a key; a run beside
+  /// one with mistakes.
   std::string flow(std::string_view request, const std::atomic<bool>& stop);
   std::string steps(std::string_view request, const std::atomic<bool>& stop);
+  std::string why(std::string_view request, const std::atomic<bool>& stop);
   std::string traps(std::string_view request, const std::atomic<bool>& stop);
 
  private:

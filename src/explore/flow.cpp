@@ -43,9 +43,9 @@ struct RecordedFlow {
 };
 
 RecordedFlow record_flow(const ExploredModel& model, const ExploredText& text, const Stack& stack,
-                         std::int64_t position, Taps& changes, Context& context) {
+                         std::int64_t position, const TensorMap& added, Taps& changes, Context& context) {
   RecordedFlow flow;
-  inspect::StreamRecorder recorder(stack, {{"position", position}}, inspect::end_of(stack));
+  inspect::StreamRecorder recorder(stack, {{"position", position}}, inspect::end_of(stack), added);
   Taps taps(&changes);
   recorder.listen(taps);
   const std::string last =
@@ -199,7 +199,8 @@ json flow_json(const ExploredModel& model, const ExploredText& text, const FlowR
   const std::vector<std::string>& tokens = text.input.tokens.at(kind->name).queries;
   inspect::check_position("position", request.position, std::ssize(tokens));
   Context context{.stop = &stop};
-  const RecordedFlow flow = record_flow(model, text, *stack, request.position, changes, context);
+  const RecordedFlow flow = record_flow(model, text, *stack, request.position,
+                                        model.steering_of(request.run.steering), changes, context);
   json answer{{"stack", request.stack},
               {"layers", stack->layers.size()},
               {"position", request.position},

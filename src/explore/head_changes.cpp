@@ -64,7 +64,7 @@ std::map<std::size_t, Tensor> values_of(const ExploredModel& model, const Explor
                                         const std::atomic<bool>& stop) {
   RequestedText requested = run.text;
   if (text.target_ids && !requested.target && !requested.target_ids) requested.target_ids = text.target_ids;
-  const ExploredText other = model.text_of(requested, 1, stop);
+  const ExploredText other = model.text_of(requested, 1, {}, stop);
   std::map<std::size_t, Tensor> values;
   Taps taps;
   for (const std::size_t i : run.changes) {
@@ -109,13 +109,21 @@ void check_head(const ExploredModel& model, const HeadChoice& head, const std::s
                 std::to_string(head.head));
 }
 
-void add_changes(Taps& taps, const ExploredModel& model, const ExploredText& text,
-                 const std::vector<HeadChange>& changes, const std::atomic<bool>& stop) {
+bool is_unchanged(const RunRequest& run) {
+  return run.changes.empty() &&
+         std::all_of(run.steering.begin(), run.steering.end(), [](double strength) { return strength == 0; });
+}
+
+void add_changes(Taps& taps, const ExploredModel& model, const ExploredText& text, const RunRequest& run,
+                 const std::atomic<bool>& stop) {
   const NoGradients guard;
+  const std::vector<HeadChange>& changes = run.changes;
+  steer(taps, model.steering_of(run.steering));
   for (std::size_t i = 0; i < changes.size(); ++i)
     check_change(model, text, changes[i], "changes." + std::to_string(i));
   std::map<std::size_t, Tensor> values;
-  for (const PatchRun& run : patch_runs(changes)) values.merge(values_of(model, text, run, changes, stop));
+  for (const PatchRun& patch : patch_runs(changes))
+    values.merge(values_of(model, text, patch, changes, stop));
   for (std::size_t i = 0; i < changes.size(); ++i) {
     const HeadChange& change = changes[i];
     taps.listen(heads_tap(model.kind_named(change.kind), change.layer), {.heads = {change.head}},

@@ -1,4 +1,4 @@
-// Changes of heads as listeners of a model's taps.
+// Changes of heads, and steering, as listeners of a model's taps.
 #pragma once
 
 #include <atomic>
@@ -16,11 +16,15 @@ std::string heads_tap(const AttentionKind& kind, std::int64_t layer);
 /// Throws Error that begins with `where` for a head that the model lacks.
 void check_head(const ExploredModel& model, const HeadChoice& head, const std::string& where);
 
-/// Registers the changes, in their order. For a patch, runs the model on its text; in an encoder-decoder, a
-/// text without a target goes with the target of `text`. Throws Error for kinds, layers and heads that the
-/// model lacks, and for a text of another number of tokens; Canceled once `stop` is true.
-void add_changes(Taps& taps, const ExploredModel& model, const ExploredText& text,
-                 const std::vector<HeadChange>& changes, const std::atomic<bool>& stop);
+/// Whether a run is that of the model as it is.
+bool is_unchanged(const RunRequest& run);
+
+/// Registers what a run changes: steering, and the changes of heads in their order. For a patch, runs the
+/// model, not steered, on its text; in an encoder-decoder, a text without a target goes with the target of
+/// `text`. Throws Error for kinds, layers, heads and vectors that the model lacks, and for a text of another
+/// number of tokens; Canceled once `stop` is true.
+void add_changes(Taps& taps, const ExploredModel& model, const ExploredText& text, const RunRequest& run,
+                 const std::atomic<bool>& stop);
 
 /// The changes as the request spells them.
 nlohmann::json changes_json(const std::vector<HeadChange>& changes);

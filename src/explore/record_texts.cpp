@@ -72,8 +72,11 @@ class TextRecorder {
       for (const Json& kind : text.answer["data"]["kinds"]) {
         const Json head = first_head(kind);
         traps(text, head);
-        for (std::size_t query = 0; query < kind["queries"].size(); ++query)
-          ask("/api/steps", &Explorer::steps, with(with(text.request, head), {{"query", query}}));
+        for (std::size_t query = 0; query < kind["queries"].size(); ++query) {
+          const Json request = with(with(text.request, head), {{"query", query}});
+          ask("/api/steps", &Explorer::steps, request);
+          ask("/api/why", &Explorer::why, request);
+        }
       }
     }
   }
@@ -84,7 +87,7 @@ class TextRecorder {
       std::vector<std::pair<Json, Json>> asked;
       for (const Json& kind : text.answer["data"]["kinds"]) {
         if (kind["kind"] != "encoder" && kind["kind"] != "decoder") continue;
-        for (const std::int64_t position : positions(kind)) {
+        for (const std::int64_t position : positions(kind, !text.answer["target_ids"].is_null())) {
           Json request = with(text.request, {{"stack", kind["kind"]}, {"position", position}});
           Json answer = ask("/api/flow", &Explorer::flow, request);
           asked.emplace_back(std::move(request), std::move(answer));
@@ -94,6 +97,20 @@ class TextRecorder {
         const Json candidates = answer.value("candidates", Json::array());
         for (std::size_t i = 0; i < std::min(kFollowedCandidates, candidates.size()); ++i)
           ask("/api/flow", &Explorer::flow, with(request, {{"id", candidates[i]["id"]}}));
+      }
+    }
+  }
+
+  /// The runs with each steering vector alone, at half and at the whole of its largest strength.
+  void steered(const Json& models) {
+    for (const RecordedText& text : texts_) {
+      const Json& vectors = models[text.run["model"].get<std::size_t>()]["steering"];
+      for (std::size_t i = 0; i < vectors.size(); ++i) {
+        for (const int step : {-2, -1, 1, 2}) {
+          std::vector<double> strengths(vectors.size());
+          strengths[i] = vectors[i]["most"].get<double>() / 2 * step;
+          ask("/api/run", &Explorer::run, with(text.run, {{"candidates", 10}, {"steering", strengths}}));
+        }
       }
     }
   }
@@ -146,10 +163,10 @@ class TextRecorder {
   }
 
   /// All tokens; first those that the page is likely to open on.
-  static std::vector<std::int64_t> positions(const Json& kind) {
+  static std::vector<std::int64_t> positions(const Json& kind, bool translates) {
     std::vector<std::int64_t> all(kind["queries"].size());
     std::iota(all.begin(), all.end(), 0);
-    if (kind["kind"] == "decoder") std::reverse(all.begin(), all.end());
+    if (kind["kind"] == "decoder" && !translates) std::reverse(all.begin(), all.end());
     if (kind.contains("own"))
       std::rotate(all.begin(), all.begin() + kind["own"].get<std::int64_t>(), all.end());
     return all;
@@ -175,6 +192,7 @@ void record_texts(Explorer& explorer, Recording& recording, const std::vector<st
       recorder.run(model, texts[i], i < targets.size() ? &targets[i] : nullptr);
   }
   recorder.heads();
+  recorder.steered(models);
   recorder.flows();
   recorder.ablations();
 }

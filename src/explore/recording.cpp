@@ -75,7 +75,8 @@ void Recording::drop_last() {
 
 void Recording::add(std::string_view path, std::string_view request, std::string_view answer,
                     const Explorer& explorer) {
-  const Json asked = nlohmann::json(parse_json(request, "request"));  // sorts the keys
+  Json asked = nlohmann::json(parse_json(request, "request"));  // sorts the keys
+  asked.erase("show");                                          // the page has all packs
   const auto same = [&](const Entry& one) { return one.path == path && one.request == asked; };
   if (std::any_of(entries_.begin(), entries_.end(), same)) return;
   const bool is_run = path == "/api/run";
@@ -83,6 +84,7 @@ void Recording::add(std::string_view path, std::string_view request, std::string
       is_typed_on(entries_.back().request, asked))
     drop_last();
   Json said = parse_json(answer, "answer");
+  said.erase("shown");
   shorten_numbers(said);
   Json packs = is_run && said.contains("run") ? packs_of(explorer, said["run"].get<std::int64_t>()) : Json{};
   Entry& entry = entries_.emplace_back(Entry{std::string(path), asked, {}, bytes_, values_.size()});

@@ -13,8 +13,8 @@
 namespace heed::explore {
 
 /// Views of the page, by their names in its addresses.
-inline constexpr const char* kExportedViews[] = {"matrix", "lines", "neurons",  "flow",
-                                                 "steps",  "traps", "all-lines"};
+inline constexpr const char* kExportedViews[] = {"matrix", "lines", "neurons", "flow",
+                                                 "steps",  "why",   "traps",   "all-lines"};
 
 /// Answers of limited size. Texts and values that several answers have are held once.
 /// Threads: one at a time.

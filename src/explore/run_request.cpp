@@ -11,6 +11,7 @@ namespace heed::explore {
 namespace {
 
 constexpr std::int64_t kMostNewTokens = 1024, kMostCandidates = 1000;
+constexpr double kMostStrength = 1e6;
 constexpr std::size_t kMostChanges = 4096, kMostLabels = 64;
 
 [[noreturn]] void refuse(const std::string& where, const std::string& expected) {
@@ -91,6 +92,10 @@ void refuse_unknown_keys(const Config& request) {
 }
 
 void read_changes(const Config& request, RunRequest& run) {
+  run.steering = request.numbers("steering");
+  for (const double strength : run.steering) {
+    if (!(std::abs(strength) <= kMostStrength)) request.fail("steering", "a list of numbers up to 1e6");
+  }
   if (const auto changes = request.optional_sub("changes")) {
     const std::vector<std::string> places = changes->names();
     if (places.size() > kMostChanges)
@@ -113,6 +118,10 @@ RunRequest parse_run_request(std::string_view text) {
   run.candidates =
       check_range(request, "candidates", request.integer("candidates", run.candidates), 1, kMostCandidates);
   run.vectors = request.boolean("vectors", run.vectors);
+  if (const auto show = request.optional_sub("show")) {
+    run.show = {show->required_string("kind"), required_number(*show, "layer"),
+                optional_number(*show, "head")};
+  }
   read_changes(request, run);
   refuse_unknown_keys(request);
   return run;
@@ -147,6 +156,16 @@ StepsRequest parse_steps_request(std::string_view text) {
   steps.query = required_number(request, "query");
   refuse_unknown_keys(request);
   return steps;
+}
+
+WhyRequest parse_why_request(std::string_view text) {
+  const Config request = Config::parse(text, "request");
+  WhyRequest why{.run = run_in(request), .head = head_in(request)};
+  read_changes(request, why.run);
+  why.query = required_number(request, "query");
+  why.key = optional_number(request, "key");
+  refuse_unknown_keys(request);
+  return why;
 }
 
 TrapsRequest parse_traps_request(std::string_view text) {

@@ -28,6 +28,14 @@ struct HeadChange {
   bool operator==(const HeadChange&) const = default;
 };
 
+/// Maps of one kind and layer: of all heads, or one.
+struct ShownMaps {
+  std::string kind;
+  std::int64_t layer = 0;
+  std::optional<std::int64_t> head = std::nullopt;
+  bool operator==(const ShownMaps&) const = default;
+};
+
 struct RunRequest {
   std::size_t model = 0;
   RequestedText text;
@@ -35,8 +43,10 @@ struct RunRequest {
   std::vector<std::string> labels = {};              ///< texts to compare an image with
   std::optional<std::int64_t> label = std::nullopt;  ///< whose attention is shown; the likeliest one's
   std::vector<HeadChange> changes = {};
+  std::vector<double> steering = {};  ///< strengths of the model's steering vectors, in their order; else 0
   std::int64_t candidates = 10;
   bool vectors = false;
+  std::optional<ShownMaps> show = std::nullopt;  ///< whose packs come with the answer
   bool operator==(const RunRequest&) const = default;
 };
 
@@ -67,6 +77,14 @@ struct StepsRequest {
   std::int64_t query = 0;
 };
 
+/// What makes a head attend from a query to a key.
+struct WhyRequest {
+  RunRequest run;
+  HeadChoice head;
+  std::int64_t query = 0;
+  std::optional<std::int64_t> key = {};  ///< by default, that with the largest weight
+};
+
 /// Mistakes to make in a run.
 struct TrapsRequest {
   RunRequest run;
@@ -80,6 +98,7 @@ RunRequest parse_run_request(std::string_view json);
 AblationRequest parse_ablation_request(std::string_view json);
 FlowRequest parse_flow_request(std::string_view json);
 StepsRequest parse_steps_request(std::string_view json);
+WhyRequest parse_why_request(std::string_view json);
 TrapsRequest parse_traps_request(std::string_view json);
 
 }  // namespace heed::explore

@@ -220,9 +220,9 @@ double total(const std::vector<std::vector<double>>& rows) {
 std::int64_t strongest_key(const Model& model, const TensorMap& inputs, const ScoredHead& head,
                            const ScoreOptions& options) {
   ScoreValues values;
-  Taps taps;
+  Taps taps(options.taps);
   listen_to_row(taps, head, options, values);
-  Context context{.taps = &taps};
+  Context context{.taps = &taps, .stop = options.stop};
   model.forward(inputs, {}, context);
   return std::max_element(values.weights.begin(), values.weights.end()) - values.weights.begin();
 }
@@ -237,15 +237,15 @@ ScoredStreams record(const Model& model, const TensorMap& inputs, const ScoredHe
   const inspect::NamedPosition from{"why: query", options.query}, to{"why: key", key};
   std::vector<inspect::NamedPosition> positions{from};
   if (!head.crosses) positions.push_back(to);
-  StreamRecorder own(*head.stack, positions, head.point);
-  StreamRecorder memory(*head.source, {to}, inspect::end_of(*head.source));
+  StreamRecorder own(*head.stack, positions, head.point, options.added);
+  StreamRecorder memory(*head.source, {to}, inspect::end_of(*head.source), options.added);
   ProductListener product(head, options.head, options.query, key);
-  Taps taps;
+  Taps taps(options.taps);
   own.listen(taps);
   if (head.crosses) memory.listen(taps);
   listen_to_row(taps, head, options, values);
   product.listen(taps, values);
-  Context context{.taps = &taps};
+  Context context{.taps = &taps, .stop = options.stop};
   model.forward(inputs, {}, context);
   product.finish(values);
   const StreamSum streams = own.sum();

@@ -38,6 +38,25 @@ std::string layer_name(const Stack& stack, std::int64_t layer) {
 
 }  // namespace
 
+std::string part_label(const StreamPart& part) {
+  if (part.layer < 0) return part.name == "embed_bias" ? "embed bias" : part.name;
+  const auto named = [&](const char* sublayer, const char* label) {
+    return part.name.starts_with(sublayer) ? std::optional<std::string>(label) : std::nullopt;
+  };
+  std::string sublayer =
+      named("self_attn", "attn")
+          .value_or(named("cross_attn", "cross").value_or(named("feed_forward", "ff").value_or(part.name)));
+  if (part.head >= 0)
+    return (sublayer == "attn" ? "head" : sublayer) + " " + std::to_string(part.layer) + "." +
+           std::to_string(part.head);
+  if (part.name.ends_with("_norm")) {
+    sublayer += " norm";
+  } else if (part.name.ends_with("_attn")) {
+    sublayer += " bias";
+  }
+  return sublayer + " " + std::to_string(part.layer);
+}
+
 Tensor StreamSum::whole() const { return heed::sum(values, 0); }
 
 void StreamSum::add(const std::vector<StreamPart>& names, const Tensor& added) {
@@ -140,6 +159,15 @@ void StreamRecorder::add_sublayer(StreamSum& sum, std::int64_t layer, const std:
   sum.add({{.name = name, .layer = layer}}, one_part(added - heed::sum(heads, 0)));
 }
 
+void StreamRecorder::add_steering(StreamSum& sum, std::int64_t layer) const {
+  Tensor added = stack_.layers[static_cast<std::size_t>(layer)].steering;
+  if (const auto found = steering_.find(layer_name(stack_, layer) + ".out"); found != steering_.end())
+    added = added.defined() ? added + found->second : found->second;
+  if (!added.defined()) return;
+  const Tensor everywhere = broadcast_to(added.to(DType::f64), streams_.at(tap_of(stack_, point_)).shape());
+  sum.add({{.name = "steering", .layer = layer}}, one_part(everywhere));
+}
+
 StreamSum StreamRecorder::sum() const {
   StreamSum sum;
   add_embeddings(sum);
@@ -150,11 +178,8 @@ StreamSum StreamRecorder::sum() const {
     apply(step.norm_input, step.sublayers.front(), point.layer);
     for (const Sublayer& sublayer : step.sublayers) add_sublayer(sum, point.layer, sublayer.name);
     apply(step.norm_sum, step.sublayers.back(), point.layer);
-    const Layer& whole = stack_.layers[static_cast<std::size_t>(point.layer)];
-    if (whole.steering.defined() && &step == &whole.steps.back())
-      sum.add(
-          {{.name = "steering", .layer = point.layer}},
-          one_part(broadcast_to(whole.steering.to(DType::f64), streams_.at(tap_of(stack_, point_)).shape())));
+    if (&step == &stack_.layers[static_cast<std::size_t>(point.layer)].steps.back())
+      add_steering(sum, point.layer);
   });
   const Tensor stream = streams_.at(tap_of(stack_, point_)).to(DType::f64);
   HEED_ASSERT(!(largest_magnitude(stream - sum.whole()) > 1e-3 * largest_magnitude(stream)),

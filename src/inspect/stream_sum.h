@@ -13,6 +13,9 @@
 
 namespace heed::inspect {
 
+/// A part in a table: "head 5.1", "ff 3", "attn bias 3", "token".
+std::string part_label(const StreamPart& part);
+
 /// A sum over parts at P positions.
 struct StreamSum {
   std::vector<StreamPart> parts;
@@ -50,11 +53,13 @@ struct NamedPosition {
   std::int64_t position;
 };
 
-/// Records what a stack adds up before `point`, at `positions`.
+/// Records what a stack adds up before `point`, at `positions`. Other listeners of the pass may change heads,
+/// and add the vectors `added` to the stream after layers, by the names of their taps.
 class StreamRecorder {
  public:
-  StreamRecorder(const Stack& stack, std::vector<NamedPosition> positions, StreamPoint point)
-      : stack_(stack), positions_(std::move(positions)), point_(point) {}
+  StreamRecorder(const Stack& stack, std::vector<NamedPosition> positions, StreamPoint point,
+                 TensorMap added = {})
+      : stack_(stack), positions_(std::move(positions)), point_(point), steering_(std::move(added)) {}
   /// For one forward pass, in which a position that does not exist throws Error.
   void listen(Taps& taps);
   /// After the pass.
@@ -73,10 +78,12 @@ class StreamRecorder {
   Tensor at_positions(const Tensor& value, int axis, std::int64_t first = 0) const;
   void add_embeddings(StreamSum& sum) const;
   void add_sublayer(StreamSum& sum, std::int64_t layer, const std::string& name) const;
+  void add_steering(StreamSum& sum, std::int64_t layer) const;
 
   const Stack& stack_;
   std::vector<NamedPosition> positions_;
   StreamPoint point_;
+  TensorMap steering_;
   std::map<std::string, Tensor> embeddings_;  // `` is the whole; [P, D]
   std::map<std::string, Added> added_;        // by the name of the sublayer's taps
   std::map<std::string, Tensor> streams_;     // by their taps: before each step, and at the point, [P, D]

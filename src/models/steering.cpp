@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <set>
 #include <tuple>
 
@@ -146,7 +147,46 @@ std::string predicting_stack(const Model& model) {
   return encoder != nullptr ? encoder->stack_name() : "decoder";
 }
 
-void steer_by(Model& model, const SteeringSource& source) {
+[[noreturn]] void refuse_to_steer(const Model& model) {
+  throw Error("expected a model whose layers are sublayers, got " + model.family() +
+              ", which cannot be steered");
+}
+
+// Those that the model adds vectors to.
+std::vector<const Stack*> stacks_of(const Model& model) {
+  std::vector<const Stack*> stacks;
+  for (const std::string& name : std::set<std::string>{"encoder", "decoder", predicting_stack(model)}) {
+    if (const Stack* stack = model.stack_named(name)) stacks.push_back(stack);
+  }
+  if (stacks.empty()) refuse_to_steer(model);
+  return stacks;
+}
+
+// The index of the stack of that name. Throws Error for a stack, a layer or a width that is not there.
+std::size_t check_steering(const std::vector<const Stack*>& stacks, const std::string& name,
+                           std::int64_t layer, const Tensor& vector) {
+  const auto found =
+      std::find_if(stacks.begin(), stacks.end(), [&](const Stack* stack) { return stack->name == name; });
+  if (found == stacks.end()) {
+    std::string names;
+    for (const Stack* stack : stacks) names += (names.empty() ? "" : " or ") + stack->name;
+    throw Error("expected a layer of the stack " + names + ", got one of " + name);
+  }
+  const std::vector<Layer>& layers = (*found)->layers;
+  if (layer < 0 || layer >= std::ssize(layers))
+    throw Error("expected a layer below " + std::to_string(layers.size()) + ", which the model has, got " +
+                std::to_string(layer));
+  const std::optional<std::int64_t> width = width_of(layers[static_cast<std::size_t>(layer)]);
+  if (vector.rank() != 1 || vector.size(0) != width.value_or(vector.size(0)))
+    throw Error("expected a vector of " + std::to_string(width.value_or(1)) +
+                " numbers, as many as the model's stream has, got " + vector.str());
+  return static_cast<std::size_t>(found - stacks.begin());
+}
+
+// Calls add(stack, layer, vector) with the vectors of a source, times its strength; what that throws gets the
+// names of the file and the tensor.
+void each_vector(const Model& model, const SteeringSource& source,
+                 const std::function<void(const std::string&, std::int64_t, const Tensor&)>& add) {
   std::int64_t taken = 0;
   const std::vector<SteeringVector> vectors = load_steering(source.file);
   for (const SteeringVector& vector : vectors) {
@@ -154,8 +194,8 @@ void steer_by(Model& model, const SteeringSource& source) {
       continue;
     ++taken;
     try {
-      model.steer(vector.stack.empty() ? predicting_stack(model) : vector.stack, vector.layer,
-                  vector.vector * source.strength);
+      add(vector.stack.empty() ? predicting_stack(model) : vector.stack, vector.layer,
+          vector.vector * source.strength);
     } catch (const Error& error) {
       throw Error(source.file.string() + ": " + vector.tensor + ": " + error.what());
     }
@@ -189,31 +229,29 @@ void save_steering(const fs::path& file, const std::vector<SteeringVector>& vect
 }
 
 void steer_model(Model& model, const std::vector<SteeringSource>& sources) {
-  for (const SteeringSource& source : sources) steer_by(model, source);
+  for (const SteeringSource& source : sources) {
+    each_vector(model, source, [&](const std::string& stack, std::int64_t layer, const Tensor& vector) {
+      model.steer(stack, layer, vector);
+    });
+  }
 }
 
-void Model::steer(const std::string&, std::int64_t, const Tensor&) {
-  throw Error("expected a model whose layers are sublayers, got " + family() + ", which cannot be steered");
+TensorMap steering_by_taps(const Model& model, const SteeringSource& source) {
+  TensorMap vectors;
+  each_vector(model, source, [&](const std::string& stack, std::int64_t layer, const Tensor& vector) {
+    check_steering(stacks_of(model), stack, layer, vector);
+    Tensor& sum = vectors[stack + ".layers." + std::to_string(layer) + ".out"];
+    sum = sum.defined() ? sum + vector : vector;
+  });
+  return vectors;
 }
+
+void Model::steer(const std::string&, std::int64_t, const Tensor&) { refuse_to_steer(*this); }
 
 void steer_stack(const std::vector<Stack*>& stacks, const std::string& name, std::int64_t layer,
                  const Tensor& vector) {
-  const auto found =
-      std::find_if(stacks.begin(), stacks.end(), [&](const Stack* stack) { return stack->name == name; });
-  if (found == stacks.end()) {
-    std::string names;
-    for (const Stack* stack : stacks) names += (names.empty() ? "" : " or ") + stack->name;
-    throw Error("expected a layer of the stack " + names + ", got one of " + name);
-  }
-  std::vector<Layer>& layers = (*found)->layers;
-  if (layer < 0 || layer >= std::ssize(layers))
-    throw Error("expected a layer below " + std::to_string(layers.size()) + ", which the model has, got " +
-                std::to_string(layer));
-  Layer& steered = layers[static_cast<std::size_t>(layer)];
-  const std::optional<std::int64_t> width = width_of(steered);
-  if (vector.rank() != 1 || vector.size(0) != width.value_or(vector.size(0)))
-    throw Error("expected a vector of " + std::to_string(width.value_or(1)) +
-                " numbers, as many as the model's stream has, got " + vector.str());
+  const std::size_t at = check_steering({stacks.begin(), stacks.end()}, name, layer, vector);
+  Layer& steered = stacks[at]->layers[static_cast<std::size_t>(layer)];
   steered.steering = steered.steering.defined() ? steered.steering + vector : vector;
 }
 

@@ -87,6 +87,35 @@ TEST(ExploreCommand, PutsTheAdapterIntoTheLastModel) {
   EXPECT_EQ(command.finish(), 128 + SIGINT);
 }
 
+TEST(ExploreCommand, OffersSteeringOfTheLastModel) {
+  const Folder folder;
+  const std::string file = folder / "v.safetensors", model = encoder("bert-mlm");
+  spill(folder / "a.txt", "a b\n");
+  spill(folder / "b.txt", "b a b\n");
+  const Result made = run({"steer", "--model", model, "--positive", folder / "a.txt", "--negative",
+                           folder / "b.txt", "--output", file});
+  ASSERT_EQ(made.status, 0) << made.err;
+  Dialogue command({"explore", model, model, "--steer", file + "=2", "--port", "0", "--quiet"});
+  const Address address = parsed(command.read_line());
+  const Client client(static_cast<std::uint16_t>(std::stoi(address.port)));
+  EXPECT_THAT(client.ask("GET /api/models HTTP/1.1\r\nHost: " + address.host +
+                         "\r\nX-Heed-Token: " + address.token + "\r\n\r\n"),
+              HasSubstr(R"("most":2.0,"name":"v.safetensors"}])"));
+  EXPECT_EQ(status_of(post_run(client, address, R"({"model": 1, "text": "a [MASK]", "steering": [-1]})")),
+            200);
+  EXPECT_THAT(post_run(client, address, R"({"model": 0, "text": "a [MASK]", "steering": [-1]})"),
+              HasSubstr("steering: expected at most 0 strengths"));
+  command.signal(SIGINT);
+  EXPECT_EQ(command.finish(), 128 + SIGINT);
+  expect_error(
+      1, {"explore", HEED_SOURCE "/models/reviews", "--steer", file},
+      file + ": encoder.layers.0.out: expected a vector of 256 numbers, as many as the model's stream has");
+  expect_error(1, {"explore", HEED_SOURCE "/models/shakespeare", "--steer", file},
+               file + ": encoder.layers.0.out: expected a layer of the stack decoder, got one of encoder");
+  expect_error(2, {"explore", model, "--steer", file + "=-1"}, "expected a largest strength above 0, got -1");
+  expect_error(1, {"explore", model, "--steer", folder / "none.safetensors"}, "none.safetensors");
+}
+
 TEST(ExploreCommand, WritesAPageOfTextsWithoutServing) {
   const Folder folder;
   const std::string page = folder / "page.html";

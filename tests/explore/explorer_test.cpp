@@ -316,7 +316,7 @@ TEST(Explorer, ModelsAreDescribed) {
   EXPECT_EQ(
       models[0],
       Json::parse(
-          R"({"index": 0, "name": "decoders/gpt2", "family": "gpt2", "kind": "decoder", "input": "text", "head": null, "labels": [], "examples": [],
+          R"({"index": 0, "name": "decoders/gpt2", "family": "gpt2", "kind": "decoder", "input": "text", "head": null, "labels": [], "examples": [], "steering": [],
     "layers": {"decoder": 2, "encoder": 0}, "heads": {"decoder": 4, "encoder": 0, "cross": 0}, "max_positions": 64,
     "takes_pair": false, "takes_target": false, "takes_labels": false, "mask_token": null})"));
   EXPECT_EQ(models[1]["heads"], Json({{"decoder", 4}, {"encoder", 4}, {"cross", 4}}));
@@ -332,6 +332,22 @@ TEST(Explorer, PacksAreForgottenWithTheirRuns) {
   EXPECT_TRUE(explorer.pack(answer["run"], 0).has_value());
   EXPECT_FALSE(explorer.pack(answer["run"], 1000).has_value());
   EXPECT_FALSE(explorer.pack(answer["run"].get<int>() + 1, 0).has_value());
+}
+
+TEST(Explorer, MapsThatAreShownComeWithTheAnswer) {
+  explore::Explorer explorer = explorer_of(sample_decoder());
+  Json request{{"model", 0}, {"text", "5 6 7"}};
+  EXPECT_FALSE(run(explorer, request).contains("shown"));
+  const auto shown = [&](const Json& show) {
+    request["show"] = show;
+    const Json answer = run(explorer, request);
+    for (const auto& [index, pack] : answer["shown"].items())
+      EXPECT_EQ(pack, explorer.pack(answer["run"], std::stoi(index)).value());
+    return answer["shown"].size();
+  };
+  EXPECT_EQ(shown({{"kind", "decoder"}, {"layer", 1}, {"head", 3}}), 1u);
+  EXPECT_EQ(shown({{"kind", "decoder"}, {"layer", 0}}), 4u);
+  EXPECT_EQ(shown({{"kind", "cross"}, {"layer", 0}}), 0u);
 }
 
 TEST(Explorer, StopsWhenAsked) {

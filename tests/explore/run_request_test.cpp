@@ -20,7 +20,7 @@ std::string ablation_error(const std::string& json) {
 TEST(RunRequest, ReadsEveryKey) {
   const RunRequest request =
       parse_run_request(R"({"model": 1, "text": "a", "pair": "b", "target": null, "max_new_tokens": 5,
-    "candidates": 3, "vectors": true, "changes": [{"kind": "cross", "layer": 2, "head": 3, "factor": 0.5},
+    "candidates": 3, "vectors": true, "steering": [0.5, -2], "show": {"kind": "cross", "layer": 1, "head": 2}, "changes": [{"kind": "cross", "layer": 2, "head": 3, "factor": 0.5},
     {"kind": "encoder", "layer": 0, "head": 1, "patch": {"ids": [1, 2], "target_ids": [3]}}]})");
   RunRequest expected;
   expected.model = 1;
@@ -29,6 +29,8 @@ TEST(RunRequest, ReadsEveryKey) {
   expected.max_new_tokens = 5;
   expected.candidates = 3;
   expected.vectors = true;
+  expected.steering = {0.5, -2};
+  expected.show = {"cross", 1, 2};
   expected.changes.push_back({"cross", 2, 3, 0.5});
   RequestedText patch;
   patch.ids = {1, 2};

@@ -4,6 +4,7 @@
 // run at once within NoGradients.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -74,6 +75,11 @@ struct ScoreOptions {
   std::int64_t layer = 0, head = 0;
   std::int64_t query = 0;
   std::optional<std::int64_t> key = {};  ///< by default, that with the largest weight
+  /// Listeners that are called first. They may change what heads put out, and add vectors [D] to the stream
+  /// after layers: those of `added`, by the names of the layers' taps (`decoder.layers.3.out`).
+  Taps* taps = nullptr;
+  TensorMap added = {};
+  const std::atomic<bool>* stop = nullptr;  ///< cancels the pass once true: it throws Canceled
 };
 
 /// The score of a query and a key, before the softmax, as a sum over pairs of what adds to the two streams

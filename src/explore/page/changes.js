@@ -78,7 +78,7 @@ const effects = {
   request() {
     const { answer } = results[0], token = watched(answer), prediction = token && predictionsNow(answer).find(one => one.candidates.includes(token));
     if (!token) return null;
-    const { changes, candidates, vectors, ...plain } = requestOf(0);
+    const { changes, steering, candidates, vectors, ...plain } = requestOf(0);
     const asked = { ...plain, id: token.id };
     if (answer.target_ids) {  // what it says is known by now
       delete asked.target;

@@ -1,6 +1,6 @@
 // The page of heed explore: what is asked, with undo and in the address; the server's answers; comparison.
 const token = new URLSearchParams(location.search).get("token") || "";
-const nothing = { model: 0, text: "", pair: "", target: "", ids: null, target_ids: null, labels: "", file: null, file_name: "", changes: [], versus: "", other: "", other_file: null, other_file_name: "", other_model: 0 };
+const nothing = { model: 0, text: "", pair: "", target: "", ids: null, target_ids: null, labels: "", file: null, file_name: "", changes: [], steering: [], versus: "", other: "", other_file: null, other_file_name: "", other_model: 0 };
 let ask = { ...nothing }, models = [], results = [], running = null, timer = 0, forgotten = 0, wantsAddress = null, plainTitle = document.title;
 let watchedId = null;  // of the candidate whose logit is watched, if one is chosen
 const past = [], future = [];
@@ -56,6 +56,7 @@ function requestOf(second) {
     if (watchedId !== null && watchedId < asked.labels.length) asked.label = watchedId;
   }
   if (!second && ask.changes.length) asked.changes = ask.changes;
+  if (!second && strengthsNow()) asked.steering = strengthsNow();
   if (viewer.panels.length && viewer.state.view === "neurons") asked.vectors = true;
   return asked;
 }
@@ -68,7 +69,7 @@ function missing() {
 }
 const versusNames = () => [["", "nothing"], ["text", "a second " + inputOf(modelNow())]].concat(models.map((one, i) => ["model" + i, one.name]).filter((_, i) => models.length > 1 && i !== +ask.model && inputOf(models[i]) === inputOf(modelNow())), [["plain", "the same without changes"]]).filter(([value]) => !recording || value !== "text");
 function captions() {
-  const count = ask.changes.length;
+  const count = ask.changes.length + (strengthsNow() || []).filter(strength => strength).length;
   if (ask.versus === "text") return ["First " + inputOf(modelNow()), "Second " + inputOf(modelNow())];
   if (ask.versus === "model") return [modelNow().name, models[ask.other_model].name];
   return [count ? "With " + count + (count > 1 ? " changes" : " change") : "No change yet", "Unchanged"];
@@ -104,6 +105,12 @@ function drawHistory() {
 }
 
 // ---- running
+/// The map that is drawn first, which comes with the answer and not by a request of its own.
+function shownNow() {
+  if (recording || !viewer.panels.length || going || viewer.state.head === "rollout") return {};
+  const { kind, state } = viewer;
+  return { show: { kind: kind.kind, layer: state.layer, ...(typeof state.head === "number" ? { head: state.head } : {}) } };
+}
 function runSoon(milliseconds) {
   clearTimeout(timer);
   timer = setTimeout(run, milliseconds);
@@ -116,8 +123,9 @@ async function answersNow() {
   if (missing()) { $("status").textContent = missing(); return null; }
   $("status").textContent = "computing …";
   try {
-    const answers = [await post("/api/run", requestOf(0), own.signal)];
-    if (ask.versus && !going) answers.push(await post("/api/run", requestOf(1), own.signal));
+    const asked = second => ({ ...requestOf(second), ...shownNow() });
+    const answers = [await post("/api/run", asked(0), own.signal)];
+    if (ask.versus && !going) answers.push(await post("/api/run", asked(1), own.signal));
     if (own !== running) return null;
     complain("");
     return answers;
@@ -140,11 +148,16 @@ async function run() {
   writeAddress();
   const answers = await answersNow(), own = running;
   if (!answers) return false;
-  const entries = answers.map(answer => new AttentionData(answer.data, id => packOf(answer.run, id)));
-  await Promise.all(entries.map(data => data.loadPicture()));
+  const entries = answers.map(answer => new AttentionData(answer.data, async id => answer.shown && answer.shown[id] || packOf(answer.run, id)));
+  await Promise.all(entries.map(data => Promise.all([data.loadPicture(), unpackShown(data)])));
   if (own !== running) return false;
   showAnswers(answers, entries);
   return true;
+}
+/// Decodes the map that is drawn first, so that it is there in the first frame.
+async function unpackShown(data) {
+  const { measure, layer, head } = viewer.state, kind = viewer.panels.length && data.kinds.find(one => one.kind === viewer.kind.kind);
+  if (kind && data.has(kind, measure, layer, head)) await data.values(kind, measure, layer, head).catch(() => {});  // the map says what is wrong
 }
 function showAnswers(answers, data) {
   const names = captions(), before = results.length && results[0].answer.data.image;
@@ -175,8 +188,13 @@ function showAnswers(answers, data) {
   pause = Math.max(30, Math.min(400, answers.reduce((sum, one) => sum + one.milliseconds, 0) / 4));
   document.documentElement.dataset.run = answers[0].run;
 }
-/// Milliseconds from a keystroke to its run: few where a run is quick; a newer keystroke ends it.
-let pause = 60;
+/// Milliseconds from a keystroke to its run: few where a run is quick. A newer keystroke ends it; the first one after a rest does not wait.
+let pause = 60, lastTyped = -Infinity;
+function typed() {
+  const rested = performance.now() - lastTyped > 500;
+  lastTyped = performance.now();
+  runSoon(rested ? 0 : pause);
+}
 function drawAnswers() {
   if (!results.length) return;
   effects.settle();
@@ -193,6 +211,7 @@ function drawChosen() {
     following = 0;
     const now = JSON.stringify(results.map(({ answer }) => positionOf(answer)));
     markTokens();
+    markWhy();
     if (now === drawChosen.last) return;
     drawChosen.last = now;
     if (viewer.state.pin || !viewer.state.hover) watchedId = watchedId !== null && predictionsNow(results[0].answer).some(one => one.candidates.some(({ id }) => id === watchedId)) ? watchedId : null;
@@ -263,10 +282,12 @@ function readAddress() {
   const parts = new URLSearchParams(location.hash.slice(1)), found = { ...nothing }, list = text => text === "" ? [] : text.split(",").map(Number);
   for (const name of Object.keys(nothing)) if (parts.has(name)) found[name] = parts.get(name);
   for (const name of ["ids", "target_ids"]) if (found[name] !== null) found[name] = list(found[name]);
+  if (parts.has("steering")) found.steering = list(found.steering).map(strength => strength || 0);
   try { if (parts.has("changes")) found.changes = JSON.parse(found.changes); } catch { found.changes = []; }
   if (!Array.isArray(found.changes)) found.changes = [];
   for (const name of ["file", "other_file"]) if (found[name] !== null) found[name] = Math.max(0, +found[name] || 0);
   for (const name of ["model", "other_model"]) found[name] = models[+found[name]] ? +found[name] : 0;
+  if (found.steering.length) found.steering = (models[found.model].steering || []).map(({ most }, i) => Math.max(-most, Math.min(most, found.steering[i] || 0)));
   if (!found.text && !found.ids) Object.assign(found, examplesOf(models[found.model])[0]);
   if (!parts.has("versus") && models.length > 1 && found.model === 0 && inputOf(models[0]) === inputOf(models[1])) Object.assign(found, { versus: "model", other_model: 1 });
   ask = found;
@@ -293,7 +314,7 @@ function drawExamples() {
   const about = modelNow(), examples = about.input === "text" || recording ? examplesOf(about) : [];
   $("examples").replaceChildren(...(examples.length ? [recording ? "Recorded: " : "Try: "] : []), ...examples.map(example => {
     const chip = element("button", nameOfInput(example).replace(/\s+/g, " "), { type: "button", class: "plain", title: nameOfInput(example) });
-    chip.onclick = () => { letGo(); watchedId = null; change({ ...nothing, model: ask.model, versus: ask.versus, other: ask.other, other_model: ask.other_model, changes: ask.changes, ...example }); syncForm(); run(); };
+    chip.onclick = () => { letGo(); watchedId = null; change({ ...nothing, model: ask.model, versus: ask.versus, other: ask.other, other_model: ask.other_model, changes: ask.changes, steering: ask.steering, ...example }); syncForm(); run(); };
     return chip;
   }));
 }
@@ -309,6 +330,7 @@ function syncForm() {
   $("target-box").hidden = !about.takes_target;
   $("labels-box").hidden = !about.takes_labels;
   $("other-box").hidden = about.input !== "text" || ask.versus !== "text" && !ask.other;
+  drawSteering();
   syncFiles();
   if (drawExamples.of !== ask.model) { drawExamples.of = ask.model; drawExamples(); }
   if (recording) for (const chip of $("examples").querySelectorAll("button")) chip.setAttribute("aria-pressed", chip.title === nameOfInput(ask));
@@ -323,11 +345,11 @@ function listen() {
       if (name === "other") { clearTimeout(noteCounts.timer); noteCounts.timer = setTimeout(noteCounts, 250); }
       const fresh = name === "text" || name === "pair" ? { ids: null, target_ids: null } : name === "target" ? { target_ids: null } : {};
       change({ [name]: $(name).value, ...fresh }, "type " + name);
-      if (name !== "other" || ask.versus === "text") runSoon(pause);
+      if (name !== "other" || ask.versus === "text") typed();
     };
     $(name).onkeydown = event => { if (event.key === "Enter" && event.ctrlKey) run(); };
   }
-  $("model").onchange = () => { change({ model: +$("model").value, ids: null, target_ids: null, changes: [], versus: ask.versus === "model" ? "" : ask.versus }); letGo(); watchedId = null; syncForm(); run(); };
+  $("model").onchange = () => { change({ model: +$("model").value, ids: null, target_ids: null, changes: [], steering: [], versus: ask.versus === "model" ? "" : ask.versus }); letGo(); watchedId = null; syncForm(); run(); };
   $("versus").onchange = () => {
     const [, kind, model] = /^(model|)(.*)$/.exec($("versus").value);
     change(kind ? { versus: "model", other_model: +model } : { versus: model });
@@ -363,7 +385,8 @@ const viewer = new Viewer({
     if (!results.length) return;
     writeAddress();
     drawHead();
-      if (viewer.state.view === "neurons" && !viewer.kind.vectors && !running.vectors) { run(); running.vectors = true; }
+    markWhy();
+    if (viewer.state.view === "neurons" && !viewer.kind.vectors && !running.vectors) { run(); running.vectors = true; }
   },
   chosen: drawChosen,
 });

@@ -4,8 +4,8 @@ set(folder ${CMAKE_CURRENT_LIST_DIR})
 heed_page_text(side ${folder}/side.html)
 heed_page_html(EXPLORE_PAGE ${folder}/explore.html "${side}")
 heed_page_text(css ${HEED_PAGE}/page.css ${folder}/explore.css ${folder}/looks.css)
-heed_page_text(script ${HEED_PAGE_SCRIPTS} ${folder}/predictions.js ${folder}/changes.js ${folder}/files.js ${folder}/recording.js ${folder}/looks.js
-               ${folder}/sampling.js ${folder}/flow.js ${folder}/steps.js ${folder}/traps.js ${folder}/model_lines.js ${folder}/explore.js)
+heed_page_text(script ${HEED_PAGE_SCRIPTS} ${folder}/predictions.js ${folder}/changes.js ${folder}/steering.js ${folder}/files.js ${folder}/recording.js ${folder}/looks.js
+               ${folder}/sampling.js ${folder}/flow.js ${folder}/steps.js ${folder}/why.js ${folder}/traps.js ${folder}/model_lines.js ${folder}/explore.js)
 # A page in a file has a policy with these hashes; each begins with the line feed behind its tag.
 heed_base64_sha256(EXPLORE_SCRIPT_HASH "\n${script}")
 heed_base64_sha256(EXPLORE_STYLE_HASH "\n${css}")

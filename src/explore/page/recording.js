@@ -38,10 +38,11 @@ class Recording {
   pack(run, pack) { return this.packs.get(run)[pack]; }
 
   /// What was recorded in place of something that was not, in words.
-  missing(path, { kind, layer, head, traps }) {
+  missing(path, { kind, layer, head, traps, key }) {
     const said = "This is not part of the recording", others = this.requests.filter(one => one.path === path).map(one => one.request);
     const heads = [...new Set(others.filter(one => one.layer !== undefined && (!kind || one.kind === kind)).map(one => "layer " + one.layer + ", head " + one.head))];
     if (layer !== undefined && heads.length && !heads.includes("layer " + layer + ", head " + head)) return said + (heads.length < 4 ? ", which has this of " + heads.join("; ") + "." : ".");
+    if (path === "/api/why" && key !== undefined && others.length) return said + ", which has this of each query and its strongest key; heed explore computes it for any.";
     return said + (traps && traps.length > 1 ? ": one mistake at a time is." : ".");
   }
   /// The two tokens that change places in what was recorded of a text, or null.
@@ -53,8 +54,8 @@ class Recording {
   inputs(model) {
     const found = new Map();
     for (const { path, request } of this.requests) {
-      const { model: of, candidates, vectors, label, changes, labels, ...about } = request;
-      if (path !== "/api/run" || of !== model || changes) continue;
+      const { model: of, candidates, vectors, label, changes, steering, labels, ...about } = request;
+      if (path !== "/api/run" || of !== model || changes || steering) continue;
       const answer = this.whole(this.find(path, request).answer);
       if (answer.error) continue;
       if (about.ids) about.text = answer.text;

@@ -65,7 +65,7 @@ class TrapsView extends Look {
       this.places = [words[0] || 0, words.find(i => tokens[i] !== tokens[words[0]]) ?? Math.min(1, tokens.length - 1)];
     }
     if (recording) {
-      const { changes, ...plain } = now.request;
+      const { changes, steering, ...plain } = now.request;
       this.places = recording.exchange(plain) || this.places;
     }
     this.pickers.forEach((picker, at) => { picker.disabled = !!recording; option(picker, tokens.map((token, i) => [i, token + " (" + i + ")"]), this.places[at]); });
@@ -76,18 +76,18 @@ class TrapsView extends Look {
     const names = Object.keys(trapTexts).filter(name => this.on.has(name));
     this.said.replaceChildren(...names.map(name => element("li", trapTexts[name][1])));
     if (!names.length) { this.status.textContent = "Switch one on."; this.result.replaceChildren(); return; }
-    const { changes, ...plain } = now.request;
+    const { changes, steering, ...plain } = now.request;
     const asked = { ...plain, kind: now.head.kind, layer: now.head.layer, head: now.head.head, traps: names, candidates: 30 };
     if (this.on.has("exchange")) asked.exchange = this.places;
     const answer = await this.ask("/api/traps", asked);
     if (!current()) return;
-    this.drawResult(answer, now, changes);
+    this.drawResult(answer, now, changes || steering);
   }
 
   drawResult(answer, now, changes) {
     const { sound, wrong } = answer, checks = [...new Set(Object.values(answer.checks))].map(check => "“" + check + "”");
     const same = answer.difference < 1e-4 && answer.map_difference < 1e-4;
-    this.status.replaceChildren(element("span", (same ? "Here it changes nothing. " : "") + "heed doctor sees such a mistake by its check" + (checks.length > 1 ? "s " : " ") + checks.join(" and ") + "." + (changes ? " Changed heads are left as they are in the model." : "")));
+    this.status.replaceChildren(element("span", (same ? "Here it changes nothing. " : "") + "heed doctor sees such a mistake by its check" + (checks.length > 1 ? "s " : " ") + checks.join(" and ") + "." + (changes ? " Changed heads and steering are left out." : "")));
     const maps = element("div", null, { class: "trap-maps" }), values = [sound, wrong].map(run => floatsOf(run.map)), full = Math.max(...values.map(StepsView.most));
     const room = Math.max(200, Math.min(440, now.room > 900 ? (now.room - 420) / 2 : now.room > 560 ? now.room / 2 - 16 : now.room));
     [["Sound", sound], ["With " + (this.on.size > 1 ? "the mistakes" : "the mistake"), wrong]].forEach(([title, run], i) => maps.append(this.map(title, run, values[i], full, room)));

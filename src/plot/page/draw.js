@@ -6,7 +6,11 @@ const dark = window.matchMedia("(prefers-color-scheme: dark)");
 const isDark = () => dark.matches && !document.documentElement.classList.contains("light");
 const bytesOf = text => Uint8Array.from(atob(text), c => c.charCodeAt(0));
 /// The bytes of a zlib stream in base64.
-const inflated = async text => new Uint8Array(await new Response(new Blob([bytesOf(text)]).stream().pipeThrough(new DecompressionStream("deflate"))).arrayBuffer());
+async function inflated(text) {
+  const stream = new DecompressionStream("deflate"), writer = stream.writable.getWriter(), bytes = new Response(stream.readable).arrayBuffer();
+  await Promise.all([writer.write(bytesOf(text)), writer.close(), bytes]);
+  return new Uint8Array(await bytes);
+}
 const styles = new Map();
 function style(name) {
   if (!styles.has(name)) styles.set(name, getComputedStyle(document.documentElement).getPropertyValue(name).trim());

@@ -3,15 +3,17 @@ const escapeMarkup = text => String(text).replace(/[&<>"]/g, c => ({ "&": "&amp;
 const figureText = (x, y, text, attributes) => `<text x="${x.toFixed(1)}" y="${y.toFixed(1)}" ${attributes || ""}>${escapeMarkup(text)}</text>`;
 
 /// Returns an SVG document. `what`: draw (one of the functions below, which returns {markup, legend, width, height}), kind, values, full,
-/// format, shades, title; of a matrix also blocked; of lines layers (as chosenLines takes them), strongest, range, query and key; of a picture,
+/// format, shades, title and subtitle; of a matrix also blocked; of lines layers (as chosenLines takes them), strongest, range, query and key; of a picture,
 /// picture: the canvas.
 function mapFigure(what) {
-  const body = what.draw(what), room = 10, width = Math.max(body.width, 240, 1.25 * widest([what.title], 12, 4000)) + 2 * room, height = body.height + 64;
+  const body = what.draw(what), room = 10, width = Math.max(body.width, 240, 1.25 * widest([what.title], 12, 4000)) + 2 * room, top = what.subtitle ? 44 : 28, height = body.height + top + 36;
+  measuring.font = font(11);
+  const below = what.subtitle ? figureText(room, 33, fit(measuring, what.subtitle, 0.9 * width), 'fill="#59606b"') + "\n" : "";
   const svg = `<svg width="${width.toFixed(0)}" height="${height.toFixed(0)}" viewBox="0 0 ${width.toFixed(0)} ${height.toFixed(0)}" font-family="DejaVu Sans, Helvetica, Arial, sans-serif" font-size="11">
 <title>${escapeMarkup(what.title)}</title>
 <rect width="100%" height="100%" fill="#fff"/>
 ${figureText(room, 18, what.title, 'font-size="12" font-weight="bold"')}
-<g transform="translate(${room} 28)">${body.markup}</g>
+${below}<g transform="translate(${room} ${top})">${body.markup}</g>
 <g transform="translate(${room + 4} ${height - 15})">${body.legend || rampLegend(what)}</g>
 </svg>`;
   return new XMLSerializer().serializeToString(new DOMParser().parseFromString(svg, "text/html").querySelector("svg")) + "\n";

@@ -33,7 +33,7 @@ function describe(root) {
 }
 function listenForHelp() {
   const of = event => event.target.closest ? event.target.closest("[data-help]") : null;
-  document.body.append(helpBox);
+  document.querySelector("main").append(helpBox);  // all content stands in a landmark
   document.addEventListener("pointerover", event => { const about = of(event); if (about !== helpFor) { hideHelp(); if (about && event.pointerType !== "touch") showHelp(about, 500); } });
   document.addEventListener("pointerdown", () => hideHelp());
   document.addEventListener("focusin", event => { const about = of(event); hideHelp(); if (about && event.target.matches(":focus-visible, select")) showHelp(about, 250); });

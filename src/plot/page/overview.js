@@ -79,14 +79,34 @@ class Overview {
     return { ...best, height: Math.max(8, Math.round(best.width * tall)) };
   }
 
+  /// The same grid for other numbers: what is drawn stays until it is drawn anew.
+  refill(data, kind) {
+    const { viewer } = this;
+    for (const { firstChild: canvas, classList } of this.buttons.values()) {
+      const { layer, head } = canvas.of;
+      canvas.of = { layer, head, kind, data };
+      classList.toggle("changed", !!viewer.options.changed && viewer.options.changed(kind.kind, layer, head));
+      this.seen.unobserve(canvas);
+      this.seen.observe(canvas);
+    }
+    this.mark();
+    this.follow();
+  }
   build() {
     const before = this.buttons, { viewer, data } = this, { measure, pattern } = viewer.state, kind = data.kinds.find(one => one.kind === viewer.kind.kind);
     this.waiting.clear();
-    this.buttons = new Map();
     this.box.hidden = !kind || kind.maps.length === 1;
     document.querySelector("main").classList.toggle("alone", this.box.hidden);
-    if (this.box.hidden) return;
+    if (this.box.hidden) {
+      this.shape = "";
+      this.buttons = new Map();
+      return;
+    }
     const pictures = viewer.state.view === "picture" && !!data.image, size = this.sizes(kind, pictures), wrapped = size.across < kind.columns.length;
+    const there = kind.layers.map(layer => kind.columns.map(head => data.has(kind, measure, layer, head))), shape = JSON.stringify([kind.kind, kind.layers, kind.columns, there, size, pictures, pattern]);
+    if (shape === this.shape && !pattern) { this.refill(data, kind); return; }
+    this.shape = shape;
+    this.buttons = new Map();
     const strongest = pattern ? Math.max(...kind.maps.map(m => m.scores && m.scores[pattern] || 0)) : 0, grid = element("div", null, { class: "grid" + (wrapped ? " wrapped" : "") });
     grid.style.setProperty("--thumb", size.width + "px");
     const short = head => head === "rollout" && size.width < 44 ? "roll" : head, line = (name, heads) => {

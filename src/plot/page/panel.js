@@ -118,11 +118,17 @@ class MapPanel {
     note.textContent = "Of each query the three largest. Numbers have " + data.bits + " bits: steps of 1/" + (2 ** data.bits - 1) + " of the map's largest.";
   }
 
+  /// Of which model and text the map is.
+  get about() {
+    const { data } = this, sides = data.one ? [data.one, data.other] : [data], of = read => [...new Set(sides.map(read).filter(Boolean))].join(" less ");
+    return [of(side => side.model && side.model.name), of(side => side.title)].filter(Boolean).join(" · ").replace(/\s+/g, " ");
+  }
+
   /// Downloads what is shown as a figure on light paper, SVG or PNG.
   async save(format) {
     const { viewer, kind } = this, { state, lineHeads } = viewer, own = await this.view(state.view).made.figure();
     const figure = mapFigure({ values: this.values, full: this.full, format: this.format, shades: new Shades(viewer.data, true), ...own,
-      title: (this.caption ? this.caption + ": " : "") + viewer.title + (own.about ? ", " + own.about : "") });
+      title: (this.caption ? this.caption + ": " : "") + viewer.title + (own.about ? ", " + own.about : ""), subtitle: this.about });
     const heads = lineHeads.length ? ["heads", ...lineHeads] : ["head", state.head], name = [kind.kind, "layer", state.layer, ...heads, ...(own.name ? [own.name] : [])].join("-") + "." + format;
     download(format === "svg" ? new Blob([figure], { type: "image/svg+xml" }) : await rasterOf(figure), name);
   }
