@@ -131,13 +131,14 @@ serve::ServedModel served(const std::string& fixture) {
 
 serve::ServedModel shakespeare() { return served("../../models/shakespeare"); }
 
-serve::ServedModel chatting() {
+serve::ServedModel chatting(const std::string& more) {
   const TemporaryFolder folder;
   std::filesystem::copy(std::filesystem::path(HEED_FIXTURES) / "../../models/shakespeare", folder.path(),
                         std::filesystem::copy_options::recursive);
   std::ofstream(folder.path() / "chat_template.jinja")
       << "{% for message in messages %}{{ message.role }}: {{ message.content }}\n{% endfor %}"
-         "{% if add_generation_prompt %}{{ reply or 'assistant' }}: {% endif %}";
+         "{% if add_generation_prompt %}{{ reply or 'assistant' }}: {% endif %}"
+      << more;
   return serve::load_served("chatting", {folder.path()});
 }
 
