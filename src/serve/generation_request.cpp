@@ -100,10 +100,13 @@ void read_constraint(const Fields& fields, TextRequest& request) {
     grammar("guided_choice", [&] { return Grammar::choices(texts); });
 }
 
+// The field that asked for the grammar, for errors.
+std::string constraint_of(const Grammar& grammar) {
+  return grammar.where() == "tools" ? "tool_choice" : grammar.where();
+}
+
 // Which calls the answer may have: `auto` by default, or none, or one that it must have.
 void read_tools(const ServedModel& model, const Fields& fields, TextRequest& request) {
-  const Json* tools = fields.array("tools");
-  if (tools == nullptr || tools->empty() || !model.chat) return;
   const Json* choice = fields.find("tool_choice");
   std::string only, how = "auto";
   if (choice != nullptr && choice->is_string()) {
@@ -117,7 +120,8 @@ void read_tools(const ServedModel& model, const Fields& fields, TextRequest& req
   }
   if (how != "auto" && how != "none" && how != "required")
     fields.fail("tool_choice", "auto, none, required or the name of a function");
-  if (how == "none") return;
+  const Json* tools = fields.array("tools");
+  if (tools == nullptr || tools->empty() || !model.chat || how == "none") return;
   request.calls = model.chat->tool_calls();
   if (how == "auto") return;
   ToolCallMarks marks;
@@ -284,11 +288,17 @@ std::vector<GenerationRequest> generation_requests(const ServedModel& model, con
       one.top = request.top_logprobs.value_or(0);
       const bool penalizes = request.presence_penalty != 0 || request.frequency_penalty != 0;
       if (penalizes || constrain) {
-        one.hooks.process = [constrain, penalizes, presence = request.presence_penalty,
+        one.hooks.process = [constrain, param = request.grammar ? constraint_of(*request.grammar) : "",
+                             penalizes, presence = request.presence_penalty,
                              frequency = request.frequency_penalty, begin = prompt.size()](
                                 std::size_t row, std::span<const std::int64_t> ids, std::span<float> scores) {
           if (penalizes) penalize(presence, frequency, ids.subspan(begin), scores);
-          if (constrain) constrain(row, ids, scores);
+          if (!constrain) return;
+          try {
+            constrain(row, ids, scores);
+          } catch (const Error& error) {
+            throw ApiError(Problem::invalid, std::string("request: ") + error.what(), param);
+          }
         };
       }
       all.push_back(std::move(one));

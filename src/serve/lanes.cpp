@@ -186,6 +186,10 @@ void GenerationLane::finish(std::uint64_t request) {
   std::vector<Hypothesis> results;
   try {
     results = generation_.remove(request);
+  } catch (const ApiError& error) {  // of a constraint that no token meets
+    if (part.job == nullptr) return;
+    part.job->call->fail(error);
+    return drop(*part.job);
   } catch (const std::exception& error) {
     if (part.job == nullptr) return;
     part.job->call->fail(computation_error(error));

@@ -135,7 +135,7 @@ TEST(Generate, WithoutASeedEveryRunIsAnotherAndCanBeRepeated) {
 
 TEST(Generate, KeepsToAForm) {
   const Folder folder;
-  spill(folder / "schema.json", R"({"enum": ["king", "queen"]})");
+  spill(folder / "schema.json", R"({"enum": [true, null]})");
   const Words begin{"generate", "--model", HEED_SOURCE "/models/shakespeare",
                     "--prompt", "KING: ",  "--do-sample",
                     "--seed",   "3"};
@@ -146,9 +146,9 @@ TEST(Generate, KeepsToAForm) {
   };
   EXPECT_THAT(run(with({"--regex", "[a-f]{3}-[0-9]"})).out, testing::MatchesRegex("[a-f][a-f][a-f]-[0-9]\n"));
   EXPECT_THAT(run(with({"--json-schema", folder / "schema.json"})).out,
-              testing::AnyOf("\"king\"\n", "\"queen\"\n"));
+              testing::MatchesRegex(" ?(true|null)\n"));
   EXPECT_THAT(run(with({"--json-schema", folder / "schema.json", "--num-beams", "3"})).out,
-              testing::AnyOf("\"king\"\n", "\"queen\"\n"));
+              testing::MatchesRegex(" ?(true|null)\n"));
   expect_error(1, with({"--regex", "("}), "--regex: ");
   expect_error(2, with({"--regex", "a", "--json-schema", folder / "schema.json"}),
                "--regex: expected no --json-schema");

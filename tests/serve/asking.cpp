@@ -139,6 +139,15 @@ serve::ServedModel chatting(const std::string& more) {
       << "{% for message in messages %}{{ message.role }}: {{ message.content }}\n{% endfor %}"
          "{% if add_generation_prompt %}{{ reply or 'assistant' }}: {% endif %}"
       << more;
+  // Characters of JSON and of marks in the place of rare ones.
+  std::ifstream in(folder.path() / "tokenizer.json");
+  std::string tokenizer{std::istreambuf_iterator<char>(in), {}};
+  for (const auto& [rare, other] :
+       {std::pair("$", "{"), {"&", "}"}, {"3", "\\\""}, {"!", "_"}, {"Z", "<"}, {"X", ">"}, {"Q", "/"}}) {
+    const std::string key = std::string("\"") + rare + "\": ";
+    tokenizer.replace(tokenizer.find(key), key.size(), std::string("\"") + other + "\": ");
+  }
+  std::ofstream(folder.path() / "tokenizer.json") << tokenizer;
   return serve::load_served("chatting", {folder.path()});
 }
 
