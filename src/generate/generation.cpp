@@ -109,8 +109,8 @@ class Generation::Requests {
   generate::PrefixCache cache_;
   std::uint64_t next_ = 1;
   std::map<std::uint64_t, std::unique_ptr<Request>> requests_;
-  std::deque<Request*> unread_;          // prompts not read to their ends, in the order in which they came
-  std::vector<Group> batches_;           // none empty between steps
+  std::deque<Request*> unread_;  // prompts not read to their ends, in the order in which they came
+  std::vector<Group> batches_;   // none empty between steps
   std::vector<std::uint64_t> begun_, finished_;  // not told yet
 };
 
