@@ -46,11 +46,18 @@ TaskChoices choices_of(const Recipe& recipe) {
   return {{"tsv", "csv", "lines", "jsonl"}, {"unigram", "bpe"}, "marian"};
 }
 
+// "a, b or c"
+std::string alternatives(const std::vector<std::string>& names) {
+  std::string text;
+  for (std::size_t i = 0; i < names.size(); ++i)
+    text += (i == 0 ? "" : i + 1 < names.size() ? ", " : " or ") + names[i];
+  return text;
+}
+
 void require_choice(const char* key, const std::string& value, const std::vector<std::string>& choices,
                     const std::string& kind) {
-  require(
-      std::find(choices.begin(), choices.end(), value) != choices.end(),
-      fmt::format("{}: expected {} for the task {}, got {}", key, fmt::join(choices, " or "), kind, value));
+  require(std::find(choices.begin(), choices.end(), value) != choices.end(),
+          fmt::format("{}: expected {} for the task {}, got {}", key, alternatives(choices), kind, value));
 }
 
 void validate_columns(const DataOptions& d) {

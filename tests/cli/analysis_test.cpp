@@ -187,7 +187,7 @@ TEST(Lens, ShowsEveryLayerAndPosition) {
                     title = std::filesystem::canonical(tiny_model()).filename();
   EXPECT_THAT(figure, testing::StartsWith("<svg"));
   EXPECT_THAT(figure, HasSubstr(">" + title + ": a b c → c b a</text>"));
-  EXPECT_THAT(figure, HasSubstr("probability of the most probable token"));
+  EXPECT_THAT(figure, HasSubstr("probability of the most probable"));
   words = lens;
   words.insert(words.end(), {"--output", folder / "lens.png", "--width", "120mm", "--title", "Mine"});
   ASSERT_EQ(run(words).status, 0);

@@ -360,7 +360,7 @@ TEST_F(TasksTest, RefusesWhatDoesNotFit) {
   r = causal(4);
   r.data.format = "squad";
   EXPECT_THAT(refusal_of(r),
-              HasSubstr("data.format: expected text or jsonl for the task causal-lm, got squad"));
+              HasSubstr("data.format: expected text, jsonl or chat for the task causal-lm, got squad"));
   r = classification(4);
   r.eval.metric = "bleu";
   EXPECT_THAT(refusal_of(r), HasSubstr("eval.metric: expected one of loss, accuracy, f1, got bleu"));
