@@ -176,7 +176,7 @@ TEST_F(RecipeTest, EveryTaskHasItsFormatsAndDefaults) {
     EXPECT_EQ(recipe_error(start + "\"" + kind + "\"\n"), "no error") << kind;
   EXPECT_THAT(recipe_error(start + "\"masked-lm\"\n"), HasSubstr("got data.dev_size"));
   EXPECT_THAT(recipe_error(start + "\"tagging\"\n[tokenizer]\ntype = \"character\"\n"),
-              HasSubstr("tokenizer.type: expected wordpiece or word or byte_bpe for the task tagging, got "
+              HasSubstr("tokenizer.type: expected wordpiece, word or byte_bpe for the task tagging, got "
                         "character"));
   EXPECT_THAT(recipe_error(start + "\"translate\"\n"),
               HasSubstr("task.kind: expected one of translation, reverse"));
