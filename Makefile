@@ -4,6 +4,7 @@
 #   make test      build and run the tests
 #   make build     the command, build/release/heed
 #   make install   the library, the command and the model, under PREFIX (default /usr/local)
+#   make deb       Debian packages of library, headers and command, in build/deb
 #   make asan      the tests under the address and undefined-behavior sanitizers
 #   make tsan      the tests of threads, kernels, shared models and the server under the thread sanitizer
 #   make fuzz      malformed files through every file reader, FUZZ_SECONDS (30) each; needs clang
@@ -30,7 +31,7 @@ step = @if [ -t 1 ]; then printf '\n\033[1m== %s\033[0m\n' $(1); else printf '\n
 # Prints a command as a user would type it, then runs it.
 show = @printf '$$ %s\n' '$(1)'; $(1)
 
-.PHONY: demo test build install asan tsan fuzz arm64 check format deps
+.PHONY: demo test build install deb asan tsan fuzz arm64 check format deps
 
 deps:
 	$(call step,"Packages")
@@ -88,6 +89,13 @@ arm64:
 install: build
 	$(call step,"Install under $(PREFIX)")
 	@cmake --install build/release --prefix "$(PREFIX)"
+
+deb: deps
+	$(call step,"Build Debian packages ($(JOBS) jobs)")
+	@cmake --preset deb $(CMAKE_ARGS) --log-level=WARNING
+	@cmake --build --preset deb --parallel $(JOBS)
+	@cd build/deb && cpack >cpack.log || { cat cpack.log; exit 1; }
+	@ls build/deb/*.deb
 
 check:
 	@scripts/check-includes.sh

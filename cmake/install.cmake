@@ -9,12 +9,16 @@ set_target_properties(heed PROPERTIES
 target_compile_features(heed PUBLIC cxx_std_20)
 add_library(heed::heed ALIAS heed)
 
-install(TARGETS heed EXPORT heedTargets)
-install(DIRECTORY include/heed DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
+# Components, which become packages (cmake/packages.cmake): library, development and command.
+install(TARGETS heed EXPORT heedTargets
+        LIBRARY COMPONENT library NAMELINK_COMPONENT development
+        ARCHIVE COMPONENT development)
+install(DIRECTORY include/heed DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development
+        FILES_MATCHING PATTERN "*.h")
 
 # CMake package
 set(HEED_CMAKE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/heed)
-install(EXPORT heedTargets NAMESPACE heed:: DESTINATION ${HEED_CMAKE_DIR})
+install(EXPORT heedTargets NAMESPACE heed:: DESTINATION ${HEED_CMAKE_DIR} COMPONENT development)
 if(BUILD_SHARED_LIBS)
   set(HEED_IS_SHARED TRUE)
 else()
@@ -24,7 +28,7 @@ configure_package_config_file(cmake/heedConfig.cmake.in ${PROJECT_BINARY_DIR}/he
                               INSTALL_DESTINATION ${HEED_CMAKE_DIR})
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/heedConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/heedConfig.cmake ${PROJECT_BINARY_DIR}/heedConfigVersion.cmake
-        DESTINATION ${HEED_CMAKE_DIR})
+        DESTINATION ${HEED_CMAKE_DIR} COMPONENT development)
 
 # pkg-config: a static libheed needs its dependencies named, a shared one carries them. The prefix is
 # found from the place of the file, so that `cmake --install --prefix` and moved trees work.
@@ -38,20 +42,20 @@ else()
   set(HEED_PC_LIBS "-pthread -lgif")
 endif()
 configure_file(cmake/heed.pc.in ${PROJECT_BINARY_DIR}/heed.pc @ONLY)
-install(FILES ${PROJECT_BINARY_DIR}/heed.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+install(FILES ${PROJECT_BINARY_DIR}/heed.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT development)
 
 # The command
 if(TARGET heed_command)
-  install(TARGETS heed_command)
+  install(TARGETS heed_command COMPONENT command)
   install(FILES ${PROJECT_BINARY_DIR}/heed.bash
-          DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME heed)
-  install(FILES ${PROJECT_BINARY_DIR}/_heed DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
-  install(FILES docs/man/heed.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
-  install(DIRECTORY models/ DESTINATION ${CMAKE_INSTALL_DATADIR}/heed/models OPTIONAL)
-  install(DIRECTORY recipes/ DESTINATION ${CMAKE_INSTALL_DATADIR}/heed/recipes)
+          DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME heed COMPONENT command)
+  install(FILES ${PROJECT_BINARY_DIR}/_heed DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions COMPONENT command)
+  install(FILES docs/man/heed.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT command)
+  install(DIRECTORY models/ DESTINATION ${CMAKE_INSTALL_DATADIR}/heed/models COMPONENT command OPTIONAL)
+  install(DIRECTORY recipes/ DESTINATION ${CMAKE_INSTALL_DATADIR}/heed/recipes COMPONENT command)
 endif()
 # The pages, with all that they link to.
-install(FILES LICENSE README.md CONTRIBUTING.md DESTINATION ${CMAKE_INSTALL_DOCDIR} OPTIONAL)
-install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs PATTERN man EXCLUDE)
-install(DIRECTORY examples DESTINATION ${CMAKE_INSTALL_DOCDIR})
-install(DIRECTORY models DESTINATION ${CMAKE_INSTALL_DOCDIR} OPTIONAL FILES_MATCHING PATTERN README.md)
+install(FILES LICENSE README.md CONTRIBUTING.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT command OPTIONAL)
+install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs COMPONENT command PATTERN man EXCLUDE)
+install(DIRECTORY examples DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT command)
+install(DIRECTORY models DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT command OPTIONAL FILES_MATCHING PATTERN README.md)
