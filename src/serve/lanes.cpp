@@ -115,7 +115,11 @@ bool PassLane::turn() {
   jobs_.pop_front();
   if (has_ended(*job)) return true;
   begin(*job);
-  told(*job, job->pass);
+  bool goes_on = false;
+  told(*job, [&] { goes_on = job->pass(); });
+  if (!goes_on) return true;
+  const std::size_t others = std::min(jobs_.size(), kMostOpen - 1);
+  jobs_.insert(jobs_.begin() + static_cast<std::ptrdiff_t>(others), job);
   return true;
 }
 

@@ -57,9 +57,10 @@ struct GenerationJob : Job {
   virtual void have_all() = 0;
 };
 
-/// One forward pass, which answers the call itself.
+/// Forward passes, which answer the call themselves.
 struct PassJob : Job {
-  std::function<void()> pass;
+  /// One of them; false: it was the last.
+  std::function<bool()> pass;
 };
 
 /// What one model has to do. All but the constructor is called by the computing thread.

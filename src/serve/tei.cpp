@@ -275,7 +275,7 @@ void similarity(const Asked& asked) {
 }
 
 void tokenize(const Asked& asked) {
-  const ServedModel& model = chosen_model(asked, is_any, "reads texts");
+  const ServedModel& model = chosen_model(asked, makes_vectors, "reads texts");
   const Fields& fields = asked.fields;
   if (fields.find("inputs") == nullptr) {
     const bool llama = fields.find("content") != nullptr;
@@ -300,7 +300,7 @@ void tokenize(const Asked& asked) {
 }
 
 void decode(const Asked& asked) {
-  const ServedModel& model = chosen_model(asked, is_any, "reads texts");
+  const ServedModel& model = chosen_model(asked, makes_vectors, "reads texts");
   const bool llama = asked.fields.find("tokens") != nullptr;
   const char* key = llama ? "tokens" : "ids";
   const Json& given = required_array(asked.fields, key);
@@ -321,7 +321,7 @@ void decode(const Asked& asked) {
 }
 
 void info(const Asked& asked) {
-  const ServedModel& model = chosen_model(asked, is_any, "reads texts");
+  const ServedModel& model = chosen_model(asked, makes_vectors, "reads texts");
   Json type = {{"embedding", {{"pooling", pooling_name(model.recipes.at("").unit)}}}};
   if (has_labels(model)) {
     Json names = Json::object(), ids = Json::object();
