@@ -69,6 +69,7 @@ CompleteOptions complete_options(const GenerationOptions& generation, const Gene
   CompleteOptions all;
   all.generation = generation;
   all.stop_strings = options.stop_strings;
+  all.grammar = options.grammar;
   all.task.stop = options.stop;
   if (options.on_text) {
     all.on_text = [&](std::size_t, std::size_t, const std::string& part) { return options.on_text(part); };

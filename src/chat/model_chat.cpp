@@ -149,6 +149,7 @@ struct ModelChat::Templates {
     ChatTemplate parsed;
     std::string where;
     bool reads_lists;  // contents that are lists of parts
+    ToolCallFormat calls;
   };
   std::map<std::string, One, std::less<>> by_name;
   RenderOptions options;
@@ -194,9 +195,15 @@ ModelChat ModelChat::load(const std::string& model, const Tokenizer& tokenizer) 
     if (one.name != kDefaultTemplate && one.name != kToolUse) continue;
     ChatTemplate parsed = ChatTemplate::parse(one.text, one.where);
     const bool lists = reads_lists(parsed, templates->options);
-    templates->by_name.emplace(one.name, Templates::One{std::move(parsed), one.where, lists});
+    templates->by_name.emplace(
+        one.name, Templates::One{std::move(parsed), one.where, lists, tool_call_format(one.text)});
   }
   return {std::move(templates), tokenizer};
+}
+
+ToolCallFormat ModelChat::tool_calls() const {
+  const auto own = templates_->by_name.find(kToolUse);
+  return (own != templates_->by_name.end() ? own : templates_->by_name.find(kDefaultTemplate))->second.calls;
 }
 
 EncodedChat ModelChat::encode(std::string_view conversation, const std::string& where) const {

@@ -255,4 +255,41 @@ ParsedToolCalls parse_tool_calls(std::string_view answer, ToolCallFormat format)
   return result;
 }
 
+std::string ToolCallStream::push(std::string_view text) {
+  answer_ += text;
+  if (holds_) return {};
+  const std::size_t first = answer_.find_first_not_of(kWhiteSpace);
+  if (first == answer_.npos) return {};
+  const bool bare = format_ == ToolCallFormat::llama || format_ == ToolCallFormat::mistral ||
+                    format_ == ToolCallFormat::pythonic;
+  if (bare && (answer_[first] == '{' || answer_[first] == '[')) {
+    holds_ = true;
+    return {};
+  }
+  // What may be the beginning of a mark, and white space before it, is not given out yet.
+  std::size_t end = answer_.size();
+  for (const std::string_view mark : marks_of(format_)) {
+    const std::size_t found = answer_.find(mark, given_);
+    if (found != answer_.npos) {
+      holds_ = true;
+      end = std::min(end, found);
+    }
+    for (std::size_t length = std::min(mark.size() - 1, answer_.size() - given_); length > 0; --length) {
+      if (!answer_.ends_with(mark.substr(0, length))) continue;
+      end = std::min(end, answer_.size() - length);
+      break;
+    }
+  }
+  const std::string_view rest = std::string_view(answer_).substr(given_, end - given_);
+  const std::string content(format_ == ToolCallFormat::none ? rest : without_space_after(rest));
+  given_ += content.size();
+  return content;
+}
+
+ParsedToolCalls ToolCallStream::finish() const {
+  ParsedToolCalls parsed = parse_tool_calls(answer_, format_);
+  parsed.content.erase(0, given_);
+  return parsed;
+}
+
 }  // namespace heed

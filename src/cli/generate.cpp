@@ -16,9 +16,11 @@
 #include "cli/option_values.h"
 #include "cli/task_arguments.h"
 #include "cli/terminal.h"
+#include "files/input_file.h"
 #include "generate/whole_length.h"
 #include "heed/canceled.h"
 #include "heed/chat/model_chat.h"
+#include "heed/files/file.h"
 #include "heed/generate/complete.h"
 #include "heed/io/safetensors.h"
 #include "heed/text/tokenizer.h"
@@ -31,6 +33,8 @@ struct GenerateArguments : TaskArguments {
   std::vector<std::string> prompt_ids;
   ChatArguments chat;
   std::vector<std::string> stop;
+  std::filesystem::path json_schema;
+  std::optional<std::string> regex;
   bool full_text = false;
   GenerationArguments generation;
   std::vector<std::string> taps;
@@ -208,6 +212,13 @@ void open_chat(GenerateSession& session, const std::filesystem::path& directory,
   generate::allow_whole_length(*session.model, session.options.generation);
 }
 
+std::optional<Grammar> grammar_of(const GenerateArguments& a) {
+  if (!a.json_schema.empty() && a.regex) throw UsageError("--regex: expected no --json-schema with it");
+  if (a.regex) return Grammar::regex(*a.regex, "--regex");
+  if (a.json_schema.empty()) return std::nullopt;
+  return Grammar::json_schema(read_file(a.json_schema), shown_name(a.json_schema.string()));
+}
+
 void run(const GenerateArguments& arguments, const Globals& globals) {
   check_input(arguments);
   const std::vector<TapRequest> requests = parse_taps(arguments.taps, "--taps");
@@ -221,6 +232,7 @@ void run(const GenerateArguments& arguments, const Globals& globals) {
   for (const GivenChat& chat : chats) session.given.push_back(chat.json);
   session.options.generation = arguments.generation.load(directory, globals);
   session.options.stop_strings = arguments.stop;
+  session.options.grammar = grammar_of(arguments);
   check_taps(arguments, session.given.size() + arguments.prompt_ids.size(), session.options.generation);
   for (const std::string& stop : arguments.stop) {
     if (stop.empty()) throw UsageError("--stop: expected a text, got an empty one");
@@ -233,7 +245,8 @@ void run(const GenerateArguments& arguments, const Globals& globals) {
     session.tokenizer = load_tokenizer(directory);
   } catch (const Error&) {
     // If neither input nor output is text, no tokenizer is needed.
-    if (arguments.prompt_ids.empty() || !globals.json || !arguments.stop.empty() || arguments.full_text)
+    if (arguments.prompt_ids.empty() || !globals.json || !arguments.stop.empty() || arguments.full_text ||
+        session.options.grammar)
       throw;
   }
   if (arguments.chat.any()) open_chat(session, directory, chats);
@@ -262,6 +275,15 @@ void add_generate(CLI::App& app, const Globals& globals) {
       ->allow_extra_args(false)
       ->type_name("TEXT")
       ->group("Generation: lengths");
+  command
+      ->add_option("--json-schema", a->json_schema,
+                   "JSON Schema of the continuation, which is JSON of that kind, unless its length ends it")
+      ->type_name("FILE")
+      ->group("Generation: constraints");
+  command
+      ->add_option("--regex", a->regex, "Regular expression that the continuation matches, in the same way")
+      ->type_name("PATTERN")
+      ->group("Generation: constraints");
   a->generation.add_to(*command);
   command->add_flag("--full-text", a->full_text, "Print the prompt before its continuation")->group("Output");
   command
@@ -287,6 +309,7 @@ void add_generate(CLI::App& app, const Globals& globals) {
       std::string(kGenerationNote) +
       "Examples:\n"
       "  heed generate --model gpt2 --prompt \"Once upon a time\" --max-new-tokens 50\n"
+      "  heed generate --model ./smollm2 --chat \"Name a fruit.\" --json-schema fruit.json\n"
       "  heed generate --model gpt2 --do-sample --temperature 0.8 --top-p 0.9 --seed 7 \"The sea was\"\n"
       "  heed generate --model gpt2 --num-beams 4 --json < prompts.txt > continuations.jsonl\n"
       "  heed generate --model gpt2 --prompt-ids 15496,995 --json\n"

@@ -1,4 +1,4 @@
-// Ablating, scaling and patching heads.
+// Ablating, averaging, scaling and patching heads.
 #include "explore/head_changes.h"
 
 #include <algorithm>
@@ -7,6 +7,8 @@
 
 #include "heed/autograd.h"
 #include "heed/error.h"
+#include "heed/ops/reduce.h"
+#include "heed/ops/shape.h"
 
 namespace heed::explore {
 namespace {
@@ -78,6 +80,25 @@ std::map<std::size_t, Tensor> values_of(const ExploredModel& model, const Explor
   return values;
 }
 
+// The means over positions of the heads that these replace, by the index of the change.
+std::map<std::size_t, Tensor> means_of(const ExploredModel& model, const ExploredText& text,
+                                       const std::vector<HeadChange>& changes,
+                                       const std::atomic<bool>& stop) {
+  std::map<std::size_t, Tensor> means;
+  Taps taps;
+  for (std::size_t i = 0; i < changes.size(); ++i) {
+    if (!changes[i].mean) continue;
+    taps.listen(heads_tap(model.kind_named(changes[i].kind), changes[i].layer), {.heads = {changes[i].head}},
+                [&means, i](const std::string&, Tensor& value) { means[i] = mean(value, 2, true); });
+  }
+  if (std::none_of(changes.begin(), changes.end(), [](const HeadChange& one) { return one.mean; }))
+    return means;
+  Context context{.taps = &taps, .stop = &stop};
+  model.model().forward(text.input.tensors, {}, context);
+  taps.require_all_fired();
+  return means;
+}
+
 json text_json(const RequestedText& text) {
   json value = json::object();
   if (text.text) value["text"] = *text.text;
@@ -124,10 +145,15 @@ void add_changes(Taps& taps, const ExploredModel& model, const ExploredText& tex
   std::map<std::size_t, Tensor> values;
   for (const PatchRun& patch : patch_runs(changes))
     values.merge(values_of(model, text, patch, changes, stop));
+  std::map<std::size_t, Tensor> means = means_of(model, text, changes, stop);
+  const auto replace_by_mean = [](const Tensor& by) -> Listener {
+    return [by](const std::string&, Tensor& value) { value = broadcast_to(by, value.shape()).contiguous(); };
+  };
   for (std::size_t i = 0; i < changes.size(); ++i) {
     const HeadChange& change = changes[i];
     taps.listen(heads_tap(model.kind_named(change.kind), change.layer), {.heads = {change.head}},
                 change.patch         ? replace_by(values.at(i))
+                : change.mean        ? replace_by_mean(means.at(i))
                 : change.factor == 0 ? replace_by_zeros()
                                      : replace_by_scaled(change.factor));
   }
@@ -139,6 +165,8 @@ json changes_json(const std::vector<HeadChange>& changes) {
     json one{{"kind", change.kind}, {"layer", change.layer}, {"head", change.head}};
     if (change.patch) {
       one["patch"] = text_json(*change.patch);
+    } else if (change.mean) {
+      one["mean"] = true;
     } else {
       one["factor"] = change.factor;
     }

@@ -66,8 +66,10 @@ HeadChange change_in(const Config& object, const std::string& where) {
   if (factor && !(std::abs(*factor) <= 1000)) object.fail("factor", "a number from -1000 to 1000");
   change.factor = factor.value_or(0);
   if (const auto patch = object.optional_sub("patch")) change.patch = text_in(*patch, where + ".patch.");
-  if (factor.has_value() == change.patch.has_value())
-    refuse(where, std::string("either factor or patch, got ") + (factor ? "both" : "neither"));
+  change.mean = object.boolean("mean", false);
+  const int given = (factor ? 1 : 0) + (change.mean ? 1 : 0) + (change.patch ? 1 : 0);
+  if (given != 1)
+    refuse(where, std::string("one of factor, mean and patch, got ") + (given > 1 ? "several" : "none"));
   return change;
 }
 

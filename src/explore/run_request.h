@@ -18,12 +18,13 @@ struct RequestedText {
   bool operator==(const RequestedText&) const = default;
 };
 
-/// One head's output (before the output projection) is multiplied, or replaced by what it is for another
-/// text.
+/// One head's output (before the output projection) is multiplied, or replaced by its mean over all
+/// positions, or by what it is for another text.
 struct HeadChange {
   std::string kind;  ///< of attention
   std::int64_t layer = 0, head = 0;
   double factor = 0;
+  bool mean = false;
   std::optional<RequestedText> patch = std::nullopt;
   bool operator==(const HeadChange&) const = default;
 };

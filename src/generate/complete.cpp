@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "heed/error.h"
+#include "heed/grammar/token_constraint.h"
 #include "heed/models/model.h"
 #include "heed/text/tokenizer.h"
 
@@ -44,6 +45,12 @@ std::vector<std::vector<Completion>> complete_some(const DecoderModel& model, co
     hooks.is_finished = [&](std::size_t, std::span<const std::int64_t> ids) {
       return holds_any(tokenizer, ids, options.stop_strings);
     };
+  }
+  if (options.grammar) {
+    std::vector<std::size_t> lengths;
+    for (const Ids& prompt : prompts) lengths.push_back(prompt.size());
+    hooks.process = constrain_tokens(*options.grammar, TokenVocabulary(tokenizer), lengths,
+                                     options.generation.eos_token_id);
   }
   std::map<std::pair<std::size_t, std::size_t>, StreamingDecoder> streams;  // by prompt and sequence
   if (options.on_text) {

@@ -111,7 +111,7 @@ class Generation::Requests {
   std::map<std::uint64_t, std::unique_ptr<Request>> requests_;
   std::deque<Request*> unread_;          // prompts not read to their ends, in the order in which they came
   std::vector<Group> batches_;           // none empty between steps
-  std::vector<std::uint64_t> finished_;  // not told yet
+  std::vector<std::uint64_t> begun_, finished_;  // not told yet
 };
 
 GenerationLimits Generation::Requests::checked(const GenerationLimits& limits) {
@@ -157,6 +157,7 @@ Generation::Step Generation::Requests::step() {
   for (Group& group : batches_) decode(group, step);
   read_prompts(step);
   std::erase_if(batches_, [](const Group& group) { return group.batch->empty(); });
+  step.begun = std::exchange(begun_, {});
   step.finished = std::exchange(finished_, {});
   return step;
 }
@@ -285,6 +286,7 @@ bool Generation::Requests::begin(Request& request) {
   std::int64_t used = 0;
   for (const auto& [number, other] : requests_) used += other->begun && !other->finished ? other->rows : 0;
   request.begun = used == 0 || used + request.rows <= limits_.rows;
+  if (request.begun) begun_.push_back(request.number);
   return request.begun;
 }
 

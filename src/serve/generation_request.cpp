@@ -68,14 +68,75 @@ void read_biases(const ServedModel& model, const Fields& fields, TextRequest& re
   }
 }
 
-// A constraint on the tokens, such as a grammar, has its place here (SearchHooks::process).
-void read_constraint(const Fields& fields) {
-  const Json* format = fields.object("response_format");
-  if (format == nullptr) return;
-  const std::string type = Fields(*format).string("type").value_or("text");
-  if (type != "text")
-    throw ApiError(Problem::not_supported, "request: response_format: expected text, got " + json_shown(type),
-                   "response_format");
+// What the answer may be, as OpenAI, llama.cpp and vLLM name it.
+void read_constraint(const Fields& fields, TextRequest& request) {
+  const auto grammar = [&](const char* param, const auto& make) {
+    try {
+      request.grammar = make();
+    } catch (const Error& error) {
+      throw ApiError(Problem::invalid, std::string("request: ") + error.what(), param);
+    }
+  };
+  if (const Json* format = fields.object("response_format")) {
+    const Fields members(*format);
+    const std::string type = members.string("type").value_or("text");
+    const Json* wrapped = members.object("json_schema");
+    const Json* schema = wrapped != nullptr ? Fields(*wrapped).object("schema") : members.object("schema");
+    if (type == "json_schema" && schema == nullptr)
+      fields.fail("response_format", "json_schema with a schema");
+    if (type == "json_schema" || (type == "json_object" && schema != nullptr)) {
+      grammar("response_format", [&] { return Grammar::json_schema(json_text(*schema)); });
+    } else if (type == "json_object") {
+      grammar("response_format", [] { return Grammar::json_object(); });
+    } else if (type != "text") {
+      fields.fail("response_format", "text, json_object or json_schema");
+    }
+  }
+  if (const Json* schema = fields.object("guided_json"))
+    grammar("guided_json", [&] { return Grammar::json_schema(json_text(*schema), "guided_json"); });
+  if (const auto pattern = fields.string("guided_regex"))
+    grammar("guided_regex", [&] { return Grammar::regex(*pattern); });
+  if (const std::vector<std::string> texts = fields.strings("guided_choice"); !texts.empty())
+    grammar("guided_choice", [&] { return Grammar::choices(texts); });
+}
+
+// The field that asked for the grammar, for errors.
+std::string constraint_of(const Grammar& grammar) {
+  return grammar.where() == "tools" ? "tool_choice" : grammar.where();
+}
+
+// Which calls the answer may have: `auto` by default, or none, or one that it must have.
+void read_tools(const ServedModel& model, const Fields& fields, TextRequest& request) {
+  const Json* choice = fields.find("tool_choice");
+  std::string only, how = "auto";
+  if (choice != nullptr && choice->is_string()) {
+    how = choice->get<std::string>();
+  } else if (choice != nullptr) {
+    const Json* function = choice->is_object() ? Fields(*choice).object("function") : nullptr;
+    const auto name = function != nullptr ? Fields(*function).string("name") : std::nullopt;
+    if (!name || name->empty()) fields.fail("tool_choice", "auto, none, required or the name of a function");
+    only = *name;
+    how = "required";
+  }
+  if (how != "auto" && how != "none" && how != "required")
+    fields.fail("tool_choice", "auto, none, required or the name of a function");
+  const Json* tools = fields.array("tools");
+  if (tools == nullptr || tools->empty() || !model.chat || how == "none") return;
+  request.calls = model.chat->tool_calls();
+  if (how == "auto") return;
+  ToolCallMarks marks;
+  if (request.calls == ToolCallFormat::llama) marks = {"", "", "parameters"};
+  if (request.calls != ToolCallFormat::hermes && request.calls != ToolCallFormat::llama)
+    throw ApiError(
+        Problem::not_supported,
+        "request: tool_choice: expected auto or none, as a call cannot be forced on the format of this "
+        "model's template",
+        "tool_choice");
+  try {
+    request.grammar = Grammar::tool_calls(json_text(*tools), marks, only);
+  } catch (const Error& error) {
+    throw ApiError(Problem::invalid, std::string("request: ") + error.what(), "tools");
+  }
 }
 
 void read_form(const Fields& fields, TextRequest& request) {
@@ -90,7 +151,7 @@ void read_common(const ServedModel& model, const Fields& fields, TextRequest& re
   read_sampling(model, fields, request.options);
   read_ends(model, fields, request);
   read_biases(model, fields, request);
-  read_constraint(fields);
+  read_constraint(fields, request);
   read_form(fields, request);
 }
 
@@ -148,58 +209,18 @@ void read_prompts(const ServedModel& model, const Fields& fields, TextRequest& r
   for (const Json& one : *prompt) add(one);
 }
 
-// A list of parts as one text.
-std::string text_of_parts(const Fields& message, const Json& parts) {
-  std::string text;
-  for (const Json& part : parts) {
-    if (!part.is_object()) message.fail("content", "a text, or an array of objects");
-    const Fields fields(part);
-    const std::string type = fields.string("type").value_or("text");
-    if (type != "text")
-      throw ApiError(Problem::not_supported,
-                     "request: messages: expected parts of text, got " + json_shown(type), "messages");
-    text += (text.empty() ? "" : "\n") + fields.string("text").value_or("");
-  }
-  return text;
-}
-
-Json read_messages(const Fields& fields) {
-  const Json* given = fields.array("messages");
-  if (given == nullptr || given->empty()) fields.fail("messages", "at least one message");
-  Json messages = Json::array();
-  for (const Json& one : *given) {
-    if (!one.is_object()) fields.fail("messages", "objects alone");
-    const Fields message(one);
-    if (!message.string("role"))
-      throw ApiError(Problem::invalid, "request: messages: expected a role in each message", "messages");
-    const Json* content = message.find("content");
-    if (content != nullptr && !content->is_string() && !content->is_array())
-      throw ApiError(Problem::invalid,
-                     "request: messages: content: expected a text or an array, got " + json_shown(*content),
-                     "messages");
-    messages.push_back(one);
-    if (content != nullptr && content->is_array())
-      messages.back()["content"] = text_of_parts(message, *content);
-  }
-  return messages;
-}
-
 Json conversation_of(const Fields& fields) {
-  Json conversation = {{"messages", read_messages(fields)}};
-  const Json& last = conversation["messages"].back();
-  // A last message of the assistant is the beginning of its answer.
-  const bool prefilled =
-      last["role"] == "assistant" && last.contains("content") && last["content"].is_string();
-  const bool continues = fields.boolean("continue_final_message").value_or(prefilled);
-  if (continues && !prefilled)
-    throw ApiError(Problem::invalid,
-                   "request: continue_final_message: expected a last message of the assistant with a text",
-                   "continue_final_message");
-  conversation["add_generation_prompt"] =
-      fields.boolean("add_generation_prompt").value_or(!continues) && !continues;
-  if (continues) conversation["continue_final_message"] = true;
+  const Json* messages = fields.array("messages");
+  if (messages == nullptr || messages->empty()) fields.fail("messages", "at least one message");
+  Json conversation = {{"messages", *messages}};
+  for (const char* name : {"add_generation_prompt", "continue_final_message"}) {
+    if (const auto value = fields.boolean(name)) conversation[name] = *value;
+  }
+  const Json* choice = fields.find("tool_choice");
+  const bool uses_tools = choice == nullptr || *choice != "none";
   for (const char* list : {"tools", "documents"}) {
-    if (const Json* values = fields.array(list)) conversation[list] = *values;
+    const Json* values = fields.array(list);
+    if (values != nullptr && (uses_tools || *list != 't')) conversation[list] = *values;
   }
   if (const Json* more = fields.object("chat_template_kwargs")) conversation["chat_template_kwargs"] = *more;
   return conversation;
@@ -244,6 +265,7 @@ TextRequest read_chat(const ServedModel& model, const Fields& fields) {
     fields.fail("top_logprobs", "logprobs to be true");
   }
   request.prompts = {chat_prompt(model, conversation_of(fields))};
+  read_tools(model, fields, request);
   if (request.prompts.front().empty()) fields.fail("messages", "a conversation that the template shows");
   auto most = fields.integer("max_completion_tokens", 1, kMostTokens);
   if (const auto other = fields.integer("max_tokens", 1, kMostTokens); !most) most = other;
@@ -251,20 +273,32 @@ TextRequest read_chat(const ServedModel& model, const Fields& fields) {
   return request;
 }
 
-std::vector<GenerationRequest> generation_requests(const TextRequest& request) {
+std::vector<GenerationRequest> generation_requests(const ServedModel& model, const TextRequest& request) {
   std::vector<GenerationRequest> all;
   for (const auto& prompt : request.prompts) {
+    std::function<void(std::size_t, std::span<const std::int64_t>, std::span<float>)> constrain;
+    if (request.grammar)
+      constrain = constrain_tokens(*request.grammar, *model.vocabulary, {prompt.size()},
+                                   request.options.eos_token_id);
     for (std::int64_t choice = 0; choice < request.choices; ++choice) {
       GenerationRequest one;
       one.prompt = prompt;
       one.options = request.options;
       one.sample_id = static_cast<std::uint64_t>(choice);
       one.top = request.top_logprobs.value_or(0);
-      if (request.presence_penalty != 0 || request.frequency_penalty != 0) {
-        one.hooks.process = [presence = request.presence_penalty, frequency = request.frequency_penalty,
-                             begin = prompt.size()](std::size_t, std::span<const std::int64_t> ids,
-                                                    std::span<float> scores) {
-          penalize(presence, frequency, ids.subspan(begin), scores);
+      const bool penalizes = request.presence_penalty != 0 || request.frequency_penalty != 0;
+      if (penalizes || constrain) {
+        one.hooks.process = [constrain, param = request.grammar ? constraint_of(*request.grammar) : "",
+                             penalizes, presence = request.presence_penalty,
+                             frequency = request.frequency_penalty, begin = prompt.size()](
+                                std::size_t row, std::span<const std::int64_t> ids, std::span<float> scores) {
+          if (penalizes) penalize(presence, frequency, ids.subspan(begin), scores);
+          if (!constrain) return;
+          try {
+            constrain(row, ids, scores);
+          } catch (const Error& error) {
+            throw ApiError(Problem::invalid, std::string("request: ") + error.what(), param);
+          }
         };
       }
       all.push_back(std::move(one));

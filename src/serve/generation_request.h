@@ -6,7 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "heed/chat/tool_calls.h"
 #include "heed/generate/generation.h"
+#include "heed/grammar/grammar.h"
 #include "serve/fields.h"
 #include "serve/served_model.h"
 
@@ -23,7 +25,9 @@ struct TextRequest {
   std::vector<std::string> stops;
   std::optional<std::int64_t> top_logprobs;  ///< nothing: no log-probabilities are shown
   bool stream = false, stream_usage = false;
-  bool token_ids = false;  ///< the ids are shown, too
+  bool token_ids = false;                       ///< the ids are shown, too
+  std::optional<Grammar> grammar;               ///< of what the answer may be
+  ToolCallFormat calls = ToolCallFormat::none;  ///< that are taken out of the answer
 };
 
 /// Throws ApiError for what is wrong, and for a prompt that leaves no room.
@@ -31,6 +35,6 @@ TextRequest read_completion(const ServedModel& model, const Fields& fields);
 TextRequest read_chat(const ServedModel& model, const Fields& fields);
 
 /// The requests for the model, choice by choice of each prompt.
-std::vector<GenerationRequest> generation_requests(const TextRequest& request);
+std::vector<GenerationRequest> generation_requests(const ServedModel& model, const TextRequest& request);
 
 }  // namespace heed::serve

@@ -9,13 +9,13 @@ namespace {
 
 ApiError computation_error(const std::exception& error) { return {Problem::computation, error.what()}; }
 
-// The first time that a job is computed.
-void begin(Job& job) {
+// The first time that a job is computed, from `now` on.
+void begin(Job& job, Clock::time_point now = Clock::now()) {
   if (std::exchange(job.has_begun, true)) return;
   Metrics& metrics = job.call->metrics();
   metrics.change(Level::waiting, -1);
   metrics.change(Level::running, 1);
-  job.call->facts.queue_seconds = seconds_since(job.queued);
+  job.call->facts.queue_seconds = std::chrono::duration<double>(now - job.queued).count();
   metrics.observe(Spread::queue_seconds, job.call->facts.queue_seconds);
 }
 
@@ -158,7 +158,14 @@ void GenerationLane::drop(const GenerationJob& job) {
 bool GenerationLane::turn() {
   cancel_stopped();
   if (generation_.idle()) return false;
+  const Clock::time_point now = Clock::now();
   const Generation::Step step = generation_.step();
+  for (const std::uint64_t request : step.begun) {
+    const auto found = parts_.find(request);
+    if (found == parts_.end()) continue;
+    found->second.last = now;
+    begin(*found->second.job, now);
+  }
   for (const GeneratedToken& token : step.tokens) have_token(token);
   for (const std::uint64_t request : step.finished) finish(request);
   return true;
@@ -169,7 +176,6 @@ void GenerationLane::have_token(const GeneratedToken& token) {
   if (found == parts_.end()) return;  // of a canceled request
   Part& part = found->second;
   Metrics& metrics = part.job->call->metrics();
-  begin(*part.job);
   metrics.observe(part.has_tokens ? Spread::token_seconds : Spread::prefill_seconds,
                   seconds_since(part.last));
   metrics.add(Count::generated_tokens, 1);
@@ -190,6 +196,10 @@ void GenerationLane::finish(std::uint64_t request) {
   std::vector<Hypothesis> results;
   try {
     results = generation_.remove(request);
+  } catch (const ApiError& error) {  // of a constraint that no token meets
+    if (part.job == nullptr) return;
+    part.job->call->fail(error);
+    return drop(*part.job);
   } catch (const std::exception& error) {
     if (part.job == nullptr) return;
     part.job->call->fail(computation_error(error));

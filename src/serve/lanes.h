@@ -56,7 +56,7 @@ class GenerationLane : public Lane {
   struct Part {
     std::shared_ptr<GenerationJob> job;
     std::size_t index = 0;
-    Clock::time_point last;  // token, or the start
+    Clock::time_point last;  // token, or when its prompt began to be read
     bool has_tokens = false;
   };
   void cancel_stopped();

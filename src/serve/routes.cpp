@@ -42,7 +42,10 @@ const Notes kGenerate = {
     {"frequency_penalty", "number", "From -2 to 2: the same, each time"},
     {"repetition_penalty", "number", "Divides the scores of tokens that were there, prompt included"},
     {"logit_bias", "object", "From ids of tokens to what is added to their scores, from -100 to 100"},
-    {"response_format", "object", "text"},
+    {"response_format", "object", "Of type text, json_object, or json_schema with {json_schema: {schema}}"},
+    {"guided_json", "object", "A JSON Schema of the answer"},
+    {"guided_regex", "string", "A regular expression of the answer"},
+    {"guided_choice", "any", "Texts, one of which is the answer"},
     {"return_token_ids", "boolean", "Tell the ids of the answer's tokens"}};
 
 const Notes kSpeech =
@@ -76,7 +79,8 @@ std::vector<Route> made_routes() {
                       {"max_completion_tokens", "integer", "As max_tokens"},
                       {"logprobs", "boolean", "Tell the log-probabilities of the answer's tokens"},
                       {"top_logprobs", "integer", "And those of this many others, at most 20"},
-                      {"tools", "array", "For the chat template"},
+                      {"tools", "array", "Functions that the model may call, if its template knows tools"},
+                      {"tool_choice", "any", "auto, none, required, or {function: {name}}"},
                       {"documents", "array", "For the chat template"},
                       {"chat_template_kwargs", "object", "Further variables of the chat template"},
                       {"add_generation_prompt", "boolean", "End the prompt with the beginning of an answer"},

@@ -9,8 +9,9 @@
 #include <vector>
 
 #include "core/json.h"
-#include "heed/chat/chat_template.h"
+#include "heed/chat/model_chat.h"
 #include "heed/generate/options.h"
+#include "heed/grammar/token_constraint.h"
 #include "heed/models/model.h"
 #include "heed/models/registry.h"
 #include "heed/tasks/embed.h"
@@ -30,11 +31,10 @@ struct ServedModel {
   std::unique_ptr<const Model> model;
   std::unique_ptr<const Tokenizer> tokenizer;
   GenerationOptions generation;
-  std::optional<Transcriber> transcriber;  ///< of a model of speech, which has no recipes
-  std::map<std::string, Recipes> recipes;  ///< by the name of the prompt; "": the model's default
-  std::optional<ChatTemplate> chat;        ///< of a model for chats
-  std::string chat_constants = "{}";       ///< RenderOptions::constants
-
+  std::optional<Transcriber> transcriber;     ///< of a model of speech, which has no recipes
+  std::map<std::string, Recipes> recipes;     ///< by the name of the prompt; "": the model's default
+  std::optional<ModelChat> chat;              ///< of a model for chats
+  std::optional<TokenVocabulary> vocabulary;  ///< of a decoder, for answers of a given form
   std::shared_ptr<Tokenizer> translating;  ///< of a model of several languages: the computing thread's own
 
   const DecoderModel* decoder() const { return dynamic_cast<const DecoderModel*>(model.get()); }
@@ -52,9 +52,8 @@ struct ServedModel {
 ServedModel load_served(const std::string& name, const LocatedModel& located,
                         const WeightOptions& weights = {});
 
-/// The ids of a conversation: a JSON object of messages and what else the template reads, such as
-/// add_generation_prompt, continue_final_message (ends within the last message, which the model goes on with)
-/// and chat_template_kwargs. Throws ApiError where the template refuses, and for a model without one.
+/// The ids of a conversation, a JSON object as ModelChat::prompt() takes it. Throws ApiError where the
+/// template refuses, and for a model without one.
 std::vector<std::int64_t> chat_prompt(const ServedModel& model, const Json& conversation);
 
 }  // namespace heed::serve

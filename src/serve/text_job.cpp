@@ -12,6 +12,13 @@ namespace {
 
 std::string fingerprint() { return std::string("heed-") + version(); }
 
+Json call_json(const ToolCall& call, std::size_t index) {
+  return {{"index", index},
+          {"id", "call_" + server::random_token()},
+          {"type", "function"},
+          {"function", {{"name", call.name}, {"arguments", call.arguments}}}};
+}
+
 }  // namespace
 
 TextJob::TextJob(std::shared_ptr<Call> given_call, const ServedModel& given_model, TextRequest request)
@@ -20,9 +27,9 @@ TextJob::TextJob(std::shared_ptr<Call> given_call, const ServedModel& given_mode
       created_(std::time(nullptr)) {
   call = std::move(given_call);
   model = &given_model;
-  requests = generation_requests(request_);
+  requests = generation_requests(given_model, request_);
   for (const GenerationRequest& one : requests) {
-    choices_.emplace_back(*given_model.tokenizer, request_.stops);
+    choices_.emplace_back(*given_model.tokenizer, request_);
     choices_.back().decoder.begin_after(one.prompt);
     choices_.back().last = one.prompt.back();
   }
@@ -59,7 +66,7 @@ bool TextJob::have_token(std::size_t index, const GeneratedToken& token) {
   if (request_.top_logprobs && !ends_text) choice.logprobs.push_back(logprob_of(choice, token));
   choice.last = token.id;
   if (ends_text) return true;
-  const std::string text = choice.stop.push(choice.decoder.push(token.id));
+  const std::string text = choice.calls.push(choice.stop.push(choice.decoder.push(token.id)));
   if (request_.stream) {
     if (!text.empty()) send(index, text);
   } else {
@@ -71,15 +78,27 @@ bool TextJob::have_token(std::size_t index, const GeneratedToken& token) {
 void TextJob::have_finished(std::size_t index, const Hypothesis& result, std::int64_t cached_tokens) {
   Choice& choice = choices_[index];
   cached_tokens_ += cached_tokens;
-  std::string text = choice.stop.push(choice.decoder.finish());
-  text += choice.stop.finish();
+  std::string text = choice.calls.push(choice.stop.push(choice.decoder.finish()));
+  text += choice.calls.push(choice.stop.finish());
+  const ParsedToolCalls parsed = choice.calls.finish();
+  text += parsed.content;
+  for (const ToolCall& one : parsed.calls)
+    choice.tool_calls.push_back(call_json(one, choice.tool_calls.size()));
   const bool stopped = choice.stop.is_stopped() || result.finish_reason == FinishReason::stop;
-  choice.reason = stopped ? "stop" : "length";
+  choice.reason = !stopped ? "length" : parsed.calls.empty() ? "stop" : "tool_calls";
   if (!request_.stream) {
     choice.text += text;
     return;
   }
   if (!text.empty() || !choice.logprobs.empty()) send(index, text);
+  if (!choice.tool_calls.empty()) {
+    Json chunk = envelope(true);
+    chunk["choices"] = Json::array({{{"index", index},
+                                     {"delta", {{"tool_calls", choice.tool_calls}}},
+                                     {"logprobs", nullptr},
+                                     {"finish_reason", nullptr}}});
+    call->event(chunk);
+  }
   Json chunk = envelope(true);
   chunk["choices"] = Json::array({choice_of(index, "", true)});
   call->event(chunk);
@@ -121,6 +140,11 @@ Json TextJob::choice_of(std::size_t index, const std::string& text, bool last) {
     one["delta"] = last ? Json::object() : Json{{"content", text}};
   } else {
     one["message"] = {{"role", "assistant"}, {"content", text}};
+    if (!choice.tool_calls.empty()) {
+      if (text.empty()) one["message"]["content"] = nullptr;
+      one["message"]["tool_calls"] = choice.tool_calls;
+      for (Json& tool_call : one["message"]["tool_calls"]) tool_call.erase("index");
+    }
   }
   one["logprobs"] = request_.top_logprobs && !(event && last) ? logprobs_of(choice) : Json();
   one["finish_reason"] = last ? Json(choice.reason) : Json();

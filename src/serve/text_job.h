@@ -25,12 +25,16 @@ class TextJob : public GenerationJob {
 
  private:
   struct Choice {
-    Choice(const Tokenizer& tokenizer, const std::vector<std::string>& stops)
-        : decoder(tokenizer), stop(stops) {}
+    Choice(const Tokenizer& tokenizer, const TextRequest& request)
+        : decoder(tokenizer, request.calls == ToolCallFormat::none),
+          stop(request.stops),
+          calls(request.calls) {}
     StreamingDecoder decoder;
     StopText stop;
+    ToolCallStream calls;
     std::int64_t last = 0;  // token
     std::string text;       // of a whole answer
+    Json tool_calls = Json::array();
     std::vector<std::int64_t> ids;
     Json logprobs = Json::array();  // of tokens that are not sent
     std::string reason;

@@ -8,12 +8,31 @@
 namespace heed {
 namespace {
 
-/// Content and calls as one text: `content|name arguments|...`.
-std::string parsed(const std::string& answer, ToolCallFormat format) {
-  const ParsedToolCalls result = parse_tool_calls(answer, format);
+std::string text_of(const ParsedToolCalls& result) {
   std::string text = result.content;
   for (const ToolCall& call : result.calls) text += "|" + call.name + " " + call.arguments;
   return text;
+}
+
+/// Content and calls as one text: `content|name arguments|...`, the same of an answer in pieces.
+std::string parsed(const std::string& answer, ToolCallFormat format) {
+  const std::string text = text_of(parse_tool_calls(answer, format));
+  for (const std::size_t piece : {1, 3, 10}) {
+    ToolCallStream stream(format);
+    std::string given;
+    for (std::size_t at = 0; at < answer.size(); at += piece) given += stream.push(answer.substr(at, piece));
+    EXPECT_EQ(given + text_of(stream.finish()), text) << "in pieces of " << piece;
+  }
+  return text;
+}
+
+TEST(ToolCalls, ContentIsGivenOutAtOnce) {
+  ToolCallStream stream(ToolCallFormat::hermes);
+  EXPECT_EQ(stream.push("I look "), "I look");
+  EXPECT_EQ(stream.push("it up <"), " it up");
+  EXPECT_EQ(stream.push("b> now <tool_"), " <b> now");
+  EXPECT_EQ(stream.push("call>{\"name\": \"f\"}"), "");
+  EXPECT_EQ(text_of(stream.finish()), "|f {}");
 }
 
 TEST(ToolCalls, Hermes) {

@@ -133,6 +133,30 @@ TEST(Generate, WithoutASeedEveryRunIsAnotherAndCanBeRepeated) {
   EXPECT_FALSE(json_lines(run(generate({"--prompt-ids", "5"})).out).at(0).contains("seed"));
 }
 
+TEST(Generate, KeepsToAForm) {
+  const Folder folder;
+  spill(folder / "schema.json", R"({"enum": [true, null]})");
+  const Words begin{"generate", "--model", HEED_SOURCE "/models/shakespeare",
+                    "--prompt", "KING: ",  "--do-sample",
+                    "--seed",   "3"};
+  const auto with = [&](const Words& more) {
+    Words words = begin;
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  };
+  EXPECT_THAT(run(with({"--regex", "[a-f]{3}-[0-9]"})).out, testing::MatchesRegex("[a-f][a-f][a-f]-[0-9]\n"));
+  EXPECT_THAT(run(with({"--json-schema", folder / "schema.json"})).out,
+              testing::MatchesRegex(" ?(true|null)\n"));
+  EXPECT_THAT(run(with({"--json-schema", folder / "schema.json", "--num-beams", "3"})).out,
+              testing::MatchesRegex(" ?(true|null)\n"));
+  expect_error(1, with({"--regex", "("}), "--regex: ");
+  expect_error(2, with({"--regex", "a", "--json-schema", folder / "schema.json"}),
+               "--regex: expected no --json-schema");
+  expect_error(1, with({"--json-schema", folder / "none.json"}), "none.json");
+  spill(folder / "wrong.json", R"({"type": "tuple"})");
+  expect_error(1, with({"--json-schema", folder / "wrong.json"}), "wrong.json: #/type: ");
+}
+
 TEST(Generate, WarnsOfOptionsWithoutEffect) {
   const auto warnings = [&](const Words& more) {
     Words words = generate({"--prompt-ids", "5,6,7", "--max-new-tokens", "2"});

@@ -14,6 +14,8 @@
 #include "heed/image/image.h"
 #include "heed/inspect/measures.h"
 #include "heed/nn/tap.h"
+#include "heed/ops/reduce.h"
+#include "heed/ops/shape.h"
 #include "reference/error.h"
 #include "reference/pack.h"
 
@@ -155,6 +157,11 @@ TEST(Files, HeadsAreChangedLive) {
   };
   expect_logits_of(replace_by_zeros(), {{"factor", 0}});
   expect_logits_of(replace_by_scaled(0.5), {{"factor", 0.5}});
+  expect_logits_of(
+      [](const std::string&, Tensor& value) {
+        value = broadcast_to(mean(value, 2, true), value.shape()).contiguous();
+      },
+      {{"mean", true}});
   expect_logits_of(replace_by(of_other), {{"patch", {{"file", other}}}});
 
   Taps taps;

@@ -31,11 +31,11 @@ TEST(RunRequest, ReadsEveryKey) {
   expected.vectors = true;
   expected.steering = {0.5, -2};
   expected.show = {"cross", 1, 2};
-  expected.changes.push_back({"cross", 2, 3, 0.5});
+  expected.changes.push_back({"cross", 2, 3, 0.5, false});
   RequestedText patch;
   patch.ids = {1, 2};
   patch.target_ids = {3};
-  expected.changes.push_back({"encoder", 0, 1, 0, patch});
+  expected.changes.push_back({"encoder", 0, 1, 0, false, patch});
   EXPECT_EQ(request, expected);
   const AblationRequest ablation = parse_ablation_request(
       R"({"model": 0, "ids": [4], "position": 7, "id": 8, "kind": "decoder", "layer": 1, "candidates": 3})");
@@ -135,10 +135,10 @@ TEST(RunRequest, NamesWrongChanges) {
   EXPECT_EQ(change_error(R"({"kind": "decoder", "layer": 0, "factor": 1})"),
             "request: changes.1.head: expected an integer, got nothing");
   EXPECT_EQ(change_error(R"({"kind": "decoder", "layer": 0, "head": 0})"),
-            "request: changes.1: expected either factor or patch, got neither");
+            "request: changes.1: expected one of factor, mean and patch, got none");
   EXPECT_EQ(
       change_error(R"({"kind": "decoder", "layer": 0, "head": 0, "factor": 1, "patch": {"text": "b"}})"),
-      "request: changes.1: expected either factor or patch, got both");
+      "request: changes.1: expected one of factor, mean and patch, got several");
   EXPECT_EQ(change_error(R"({"kind": "decoder", "layer": 0, "head": 0, "factor": 1e9})"),
             "request: changes.1.factor: expected a number from -1000 to 1000, got 1000000000.0");
   EXPECT_EQ(change_error(R"({"kind": "decoder", "layer": 0, "head": 0, "patch": {"model": 1, "text": "b"}})"),

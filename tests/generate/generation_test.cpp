@@ -10,6 +10,7 @@
 #include <cmath>
 #include <map>
 #include <random>
+#include <set>
 
 #include "generate/prefix_cache.h"
 #include "heed/autograd.h"
@@ -244,6 +245,7 @@ TEST_P(GenerationOf, RandomSchedulesGiveEachRequestWhatItGetsAlone) {
     std::map<std::uint64_t, GenerationRequest> asked;
     std::map<std::uint64_t, bool> canceled;
     std::map<std::uint64_t, std::map<std::int64_t, Ids>> told;
+    std::set<std::uint64_t> begun;
     int added = 0;
     while (added < kRequests || !generation.idle()) {
       while (added < kRequests && !random.one_in(3)) {
@@ -258,8 +260,10 @@ TEST_P(GenerationOf, RandomSchedulesGiveEachRequestWhatItGetsAlone) {
         canceled[number] = true;
       }
       const Generation::Step step = generation.step();
+      for (const std::uint64_t number : step.begun) EXPECT_TRUE(begun.insert(number).second);
       std::map<std::pair<std::uint64_t, std::int64_t>, int> each;
       for (const GeneratedToken& token : step.tokens) {
+        EXPECT_TRUE(begun.contains(token.request));
         told[token.request][token.sequence].push_back(token.id);
         EXPECT_LE((++each[{token.request, token.sequence}]),
                   1 + (told[token.request][token.sequence].size() == 2));

@@ -131,13 +131,23 @@ serve::ServedModel served(const std::string& fixture) {
 
 serve::ServedModel shakespeare() { return served("../../models/shakespeare"); }
 
-serve::ServedModel chatting() {
+serve::ServedModel chatting(const std::string& more) {
   const TemporaryFolder folder;
   std::filesystem::copy(std::filesystem::path(HEED_FIXTURES) / "../../models/shakespeare", folder.path(),
                         std::filesystem::copy_options::recursive);
   std::ofstream(folder.path() / "chat_template.jinja")
       << "{% for message in messages %}{{ message.role }}: {{ message.content }}\n{% endfor %}"
-         "{% if add_generation_prompt %}{{ reply or 'assistant' }}: {% endif %}";
+         "{% if add_generation_prompt %}{{ reply or 'assistant' }}: {% endif %}"
+      << more;
+  // Characters of JSON and of marks in the place of rare ones.
+  std::ifstream in(folder.path() / "tokenizer.json");
+  std::string tokenizer{std::istreambuf_iterator<char>(in), {}};
+  for (const auto& [rare, other] :
+       {std::pair("$", "{"), {"&", "}"}, {"3", "\\\""}, {"!", "_"}, {"Z", "<"}, {"X", ">"}, {"Q", "/"}}) {
+    const std::string key = std::string("\"") + rare + "\": ";
+    tokenizer.replace(tokenizer.find(key), key.size(), std::string("\"") + other + "\": ");
+  }
+  std::ofstream(folder.path() / "tokenizer.json") << tokenizer;
   return serve::load_served("chatting", {folder.path()});
 }
 

@@ -77,6 +77,7 @@ serve::ServedModel served(const std::string& fixture);
 /// A decoder of characters.
 serve::ServedModel shakespeare();
 /// The same with a template: each message on a line of its own, `role: content`.
-serve::ServedModel chatting();
+/// A model for chats; its template goes on with `more`.
+serve::ServedModel chatting(const std::string& more = "");
 
 }  // namespace heed::serve_test

@@ -241,6 +241,85 @@ TEST(OpenAi, EmbeddingsAreThoseOfTei) {
   EXPECT_NEAR(squares, 1, 1e-6);
 }
 
+TEST(OpenAi, AnswersHaveTheFormAskedFor) {
+  Asking server(only(chatting()));
+  const Json body = {{"messages", {{{"role", "user"}, {"content", "Where is he?"}}}},
+                     {"temperature", 1},
+                     {"seed", 3},
+                     {"presence_penalty", 0.5}};
+  const auto content = [&](const Json& more) {
+    Json all = body;
+    all.update(more);
+    const Json whole = server.post("/v1/chat/completions", all).json["choices"][0];
+    all["stream"] = true;
+    EXPECT_EQ(text_of(server.post("/v1/chat/completions", all).events()), whole["message"]["content"]);
+    EXPECT_EQ(whole["finish_reason"], "stop");
+    return whole["message"]["content"].get<std::string>();
+  };
+  const Json schema = Json::parse(
+      R"({"type": "object", "properties": {"place": {"enum": ["here", "there"]}, "sure": {"type": "boolean"}},
+          "required": ["place", "sure"], "additionalProperties": false})");
+  for (const Json& form :
+       {Json{{"response_format", {{"type", "json_schema"}, {"json_schema", {{"schema", schema}}}}}},
+        Json{{"response_format", {{"type", "json_object"}, {"schema", schema}}}},
+        Json{{"guided_json", schema}}}) {
+    const Json value = Json::parse(content(form));
+    EXPECT_THAT(value["place"].get<std::string>(), testing::AnyOf("here", "there"));
+    EXPECT_EQ(value.size(), 2u);
+    EXPECT_TRUE(value["sure"].is_boolean());
+  }
+  EXPECT_THAT(content({{"guided_choice", {"yes", "no"}}}), testing::AnyOf("yes", "no"));
+  EXPECT_THAT(content({{"guided_regex", "[a-f]{3}-[xyz]"}}), testing::MatchesRegex("[a-f][a-f][a-f]-[xyz]"));
+}
+
+TEST(OpenAi, CallsOfToolsAreTakenOutOfTheAnswer) {
+  Asking server(only(chatting("{# <tool_call> #}")));
+  const Json body = {
+      {"messages", {{{"role", "user"}, {"content", "Where is he?"}}}},
+      {"temperature", 0},
+      {"tools",
+       {{{"type", "function"},
+         {"function",
+          {{"name", "find"},
+           {"parameters",
+            {{"type", "object"},
+             {"properties", {{"who", {{"enum", {"king", "queen"}}}}}},
+             {"required", {"who"}}}}}}},
+        {{"type", "function"},
+         {"function",
+          {{"name", "ask"}, {"parameters", {{"type", "object"}, {"properties", Json::object()}}}}}}}}};
+  const auto ask = [&](const Json& more) {
+    Json all = body;
+    all.update(more);
+    return server.post("/v1/chat/completions", all);
+  };
+  const Json named = {{"tool_choice", {{"type", "function"}, {"function", {{"name", "find"}}}}}};
+  const Json choice = ask(named).json["choices"][0];
+  EXPECT_EQ(choice["finish_reason"], "tool_calls") << choice;
+  EXPECT_TRUE(choice["message"]["content"].is_null());
+  ASSERT_EQ(choice["message"]["tool_calls"].size(), 1u);
+  const Json call = choice["message"]["tool_calls"][0];
+  EXPECT_EQ(call["type"], "function");
+  EXPECT_THAT(call["id"].get<std::string>(), testing::StartsWith("call_"));
+  EXPECT_EQ(call["function"]["name"], "find");
+  EXPECT_THAT(Json::parse(call["function"]["arguments"].get<std::string>())["who"].get<std::string>(),
+              testing::AnyOf("king", "queen"));
+  Json streamed = named;
+  streamed["stream"] = true;
+  const std::vector<Json> events = ask(streamed).events();
+  EXPECT_EQ(text_of(events), "");
+  const Json delta = events[events.size() - 2]["choices"][0]["delta"];
+  EXPECT_EQ(delta["tool_calls"][0]["function"], call["function"]);
+  EXPECT_EQ(delta["tool_calls"][0]["index"], 0);
+  EXPECT_EQ(events.back()["choices"][0]["finish_reason"], "tool_calls");
+  EXPECT_EQ(ask({{"tool_choice", "required"}}).json["choices"][0]["finish_reason"], "tool_calls");
+  // Without a call, an answer is text, the same whether tools are known or not.
+  const Json none = ask({{"tool_choice", "none"}, {"max_tokens", 20}}).json["choices"][0];
+  EXPECT_FALSE(none["message"].contains("tool_calls"));
+  EXPECT_EQ(ask({{"max_tokens", 20}}).json["choices"][0]["message"], none["message"]);
+  EXPECT_EQ(ask({{"tool_choice", {{"function", {{"name", "lose"}}}}}}).status, 400);
+}
+
 TEST(OpenAi, WrongRequestsAreRefused) {
   Asking server(only(chatting()));
   const Json message = {{"role", "user"}, {"content", "a"}};
@@ -257,14 +336,27 @@ TEST(OpenAi, WrongRequestsAreRefused) {
            {chat, {{"messages", "a"}}, "messages"},
            {chat, {{"messages", {1}}}, "messages"},
            {chat, {{"messages", {{{"content", "a"}}}}}, "messages"},
-           {chat, {{"messages", {{{"role", 5}, {"content", "a"}}}}}, "role"},
+           {chat, {{"messages", {{{"role", 5}, {"content", "a"}}}}}, "messages"},
            {chat, {{"messages", {{{"role", "user"}, {"content", 5}}}}}, "messages"},
            {chat, {{"messages", {{{"role", "user"}, {"content", {{{"type", "image_url"}}}}}}}}, "messages"},
+           {chat, {{"messages", {message}}, {"response_format", {{"type", "yaml"}}}}, "response_format"},
            {chat,
-            {{"messages", {message}}, {"response_format", {{"type", "json_object"}}}},
+            {{"messages", {message}}, {"response_format", {{"type", "json_schema"}}}},
             "response_format"},
+           {chat,
+            {{"messages", {message}},
+             {"response_format",
+              {{"type", "json_schema"}, {"json_schema", {{"schema", {{"type", "tuple"}}}}}}}},
+            "response_format"},
+           {complete, {{"prompt", "a"}, {"guided_regex", "("}}, "guided_regex"},
+           {chat,
+            {{"messages", {message}}, {"tools", {{{"type", "function"}}}}, {"tool_choice", "some"}},
+            "tool_choice"},
            {chat, {{"messages", {message}}, {"top_logprobs", 2}}, "top_logprobs"},
-           {chat, {{"messages", {message}}, {"continue_final_message", true}}, "continue_final_message"},
+           {chat,
+            {{"messages", {message}}, {"continue_final_message", true}, {"add_generation_prompt", true}},
+            "messages"},
+           {chat, {{"messages", {message}}, {"guided_regex", "é"}}, "guided_regex"},
            {chat, {{"messages", {{{"role", "user"}, {"content", longest}}}}}, "messages"},
            {complete, Json::object(), "prompt"},
            {complete, {{"prompt", ""}}, "prompt"},

@@ -88,6 +88,7 @@ struct GenerateOptions {
   /// available with beam search, whose text is known only at the end.
   std::function<bool(const std::string& part)> on_text = {};
   std::vector<std::string> stop_strings = {};  ///< texts that end the continuation; they are kept in it
+  std::optional<Grammar> grammar = {};         ///< what the text may be (heed/grammar/grammar.h)
   const std::atomic<bool>* stop = nullptr;     ///< cancels the call once true: it throws Canceled
 };
 

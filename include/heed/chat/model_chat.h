@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "heed/chat/chat_template.h"
+#include "heed/chat/tool_calls.h"
 #include "heed/export.h"
 #include "heed/text/tokenizer.h"
 
@@ -58,6 +59,8 @@ class ModelChat {
   /// The same of a conversation up to where the model has to speak: if it has neither add_generation_prompt
   /// nor continue_final_message, the latter is set if the last message is the assistant's, else the former.
   EncodedChat prompt(std::string_view conversation, const std::string& where = "chat") const;
+  /// How the model writes calls of the tools that a conversation gives it.
+  ToolCallFormat tool_calls() const;
   /// The whole conversation, for training: `generated` are the assistant's answers with what ends them. If
   /// the template marks none, an answer is what its conversation has more than the prompt before it (by the
   /// rule of TRL for prompts with completions). Throws Error for a conversation without an answer, one that

@@ -41,4 +41,21 @@ struct ParsedToolCalls {
 /// object, or missing (an empty object); both names of them are accepted.
 ParsedToolCalls parse_tool_calls(std::string_view answer, ToolCallFormat format);
 
+/// The same of an answer that comes piece by piece: content is given out as soon as it cannot be part of a
+/// call. Threads: one at a time.
+class ToolCallStream {
+ public:
+  explicit ToolCallStream(ToolCallFormat format) : format_(format) {}
+  /// Takes more of the answer, and returns content. From the first mark of a call on, none.
+  std::string push(std::string_view text);
+  /// What parse_tool_calls() finds in the whole answer, without the content that was given out.
+  ParsedToolCalls finish() const;
+
+ private:
+  ToolCallFormat format_;
+  std::string answer_;
+  std::size_t given_ = 0;  // bytes
+  bool holds_ = false;
+};
+
 }  // namespace heed

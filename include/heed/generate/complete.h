@@ -3,12 +3,14 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "heed/export.h"
 #include "heed/generate/search.h"
+#include "heed/grammar/grammar.h"
 #include "heed/text/task_options.h"
 
 namespace HEED_API heed {
@@ -20,6 +22,8 @@ struct CompleteOptions {
   GenerationOptions generation = {};
   /// Texts that end a continuation. They are kept in the result.
   std::vector<std::string> stop_strings = {};
+  /// What the continuations may be (docs/structured.md): one that an end token ends is a text of it.
+  std::optional<Grammar> grammar = {};
   /// Called after every token with the text of prompt `index`, sequence `sequence_index` of those of the
   /// prompt, that has become final (possibly empty), and at the end with the rest. The parts join to
   /// Completion::text. Returning false ends that sequence; the others continue. Not available with beam

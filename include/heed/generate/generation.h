@@ -66,6 +66,7 @@ class Generation {
   std::uint64_t add(GenerationRequest request);
 
   struct Step {
+    std::vector<std::uint64_t> begun;     ///< requests that waited until now
     std::vector<GeneratedToken> tokens;   ///< in the order in which each sequence got them
     std::vector<std::uint64_t> finished;  ///< requests, for remove()
   };

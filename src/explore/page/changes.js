@@ -21,18 +21,19 @@ function setChange(head, what, key) {
 function drawHead() {
   const head = headNow(), now = changeOf(head), token = watched(results[0].answer);
   $("head-title").textContent = head ? nameOf(head).replace(/^./, c => c.toUpperCase()) : "Choose a single head to change it";
-  for (const id of ["ablate", "patch", "factor", "without"]) $(id).disabled = !head;
+  for (const id of ["ablate", "mean", "patch", "factor", "without"]) $(id).disabled = !head;
   $("without").disabled = !head || !token || !canAsk("/api/ablation", { ...effects.request(), kind: head.kind, layer: head.layer });
   if (recording && head) {
     const others = ask.changes.filter(one => !sameHead(one, head));
     $("ablate").disabled = !canRun({ changes: now && now.factor === 0 ? others : [...others, { ...head, factor: 0 }] });
-    $("patch").disabled = $("factor").disabled = true;
+    $("mean").disabled = $("patch").disabled = $("factor").disabled = true;
   }
   $("ablate").setAttribute("aria-pressed", !!now && now.factor === 0);
+  $("mean").setAttribute("aria-pressed", !!now && !!now.mean);
   $("patch").setAttribute("aria-pressed", !!now && !!now.patch);
   const factor = now && now.factor !== undefined ? now.factor : 1;
   $("factor").value = factor;
-  $("factor-now").textContent = now && now.patch ? "patched" : factor;
+  $("factor-now").textContent = now && now.patch ? "patched" : now && now.mean ? "mean" : factor;
   $("without").textContent = token ? "This head's effect on “" + token.token + "”" : "This head's effect";
   const known = head && effects.of(head);
   $("without-now").textContent = known === undefined || known === null ? "" : "without it, the logit changes by " + signed(known);
@@ -40,7 +41,7 @@ function drawHead() {
 function drawChanges() {
   const list = $("changes"), at = [...list.querySelectorAll("button")].indexOf(document.activeElement);
   list.replaceChildren(...ask.changes.map(one => {
-    const line = element("li", null), what = one.patch ? "patched from " + (one.patch.file ? ask.other_file_name || "the second file" : "“" + one.patch.text + "”") : one.factor === 0 ? "ablated" : "times " + one.factor;
+    const line = element("li", null), what = one.patch ? "patched from " + (one.patch.file ? ask.other_file_name || "the second file" : "“" + one.patch.text + "”") : one.mean ? "replaced by its mean" : one.factor === 0 ? "ablated" : "times " + one.factor;
     const remove = element("button", "Remove", { class: "plain", "aria-label": "remove: " + nameOf(one) + " " + what });
     remove.onclick = () => setChange(one, null);
     line.append(element("span", nameOf(one) + ": " + what), remove);

@@ -364,6 +364,7 @@ function listen() {
   $("link").onclick = async () => { await navigator.clipboard.writeText(location.href.replace(/[?#].*$/s, "") + addressText()); $("status").textContent = "copied"; };
   $("continue").onclick = () => { if (going) going = false; else goOn(Math.max(1, Math.min(200, +$("count").value || 1))); };
   $("ablate").onclick = () => { const head = headNow(), now = changeOf(head); setChange(head, now && now.factor === 0 ? null : { factor: 0 }); };
+  $("mean").onclick = () => { const head = headNow(), now = changeOf(head); setChange(head, now && now.mean ? null : { mean: true }); };
   $("factor").oninput = () => setChange(headNow(), +$("factor").value === 1 ? null : { factor: +$("factor").value }, "factor");
   $("patch").onclick = patchNow;
   $("without").onclick = () => { const { kind, layer } = headNow(); effects.ask([{ kind, layer }]); };
