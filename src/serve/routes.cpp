@@ -19,8 +19,12 @@ Notes joined(Notes first, const Notes& more) {
 }
 
 const Notes kModel = {{"model", "string", "The name of a served model; else the first that can"}};
+const FieldNote kHeed = {
+    "heed", "object",
+    "Values of the model in the answer, and changed ones: taps, attention, steering, replace"};
 const Notes kText =
-    joined(kModel, {{"normalize", "boolean", "Vectors of length 1; default true"},
+    joined(kModel, {kHeed,
+                    {"normalize", "boolean", "Vectors of length 1; default true"},
                     {"truncate", "boolean", "Cut texts that are too long, else refuse them; default true"},
                     {"prompt_name", "string", "The prompt of the model's files that is put before each text"},
                     {"dimensions", "integer", "The first numbers of each vector alone"}});
@@ -46,7 +50,8 @@ const Notes kGenerate = {
     {"guided_json", "object", "A JSON Schema of the answer"},
     {"guided_regex", "string", "A regular expression of the answer"},
     {"guided_choice", "any", "Texts, one of which is the answer"},
-    {"return_token_ids", "boolean", "Tell the ids of the answer's tokens"}};
+    {"return_token_ids", "boolean", "Tell the ids of the answer's tokens"},
+    kHeed};
 
 const Notes kSpeech =
     joined(kModel, {{"file", "string", "The recording: WAV, FLAC, Ogg or MP3", true},
@@ -104,6 +109,7 @@ std::vector<Route> made_routes() {
        openai::embeddings,
        joined(kModel,
               {{"input", "any", "A text, ids of tokens, or an array of these", true},
+               kHeed,
                {"encoding_format", "string", "float or base64 (little-endian float32)"},
                {"dimensions", "integer", "The first numbers of each vector alone"},
                {"truncate", "boolean", "Cut texts that are too long, else refuse them; default true"},

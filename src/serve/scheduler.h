@@ -31,6 +31,7 @@ struct Job {
   std::int64_t tokens = 0;
   Clock::time_point queued = Clock::now();
   bool has_begun = false;
+  Problem failure = Problem::computation;  ///< what an error of its computation is
   virtual ~Job() = default;
 };
 

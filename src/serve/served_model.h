@@ -35,7 +35,8 @@ struct ServedModel {
   std::map<std::string, Recipes> recipes;     ///< by the name of the prompt; "": the model's default
   std::optional<ModelChat> chat;              ///< of a model for chats
   std::optional<TokenVocabulary> vocabulary;  ///< of a decoder, for answers of a given form
-  std::shared_ptr<Tokenizer> translating;  ///< of a model of several languages: the computing thread's own
+  std::map<std::string, TensorMap> steering;  ///< vectors that requests name, by taps
+  std::shared_ptr<Tokenizer> translating;     ///< of a model of several languages: the computing thread's own
 
   const DecoderModel* decoder() const { return dynamic_cast<const DecoderModel*>(model.get()); }
   const EncoderDecoderModel* encoder_decoder() const {

@@ -155,15 +155,18 @@ void embed(const Asked& asked) {
   auto job =
       job_of(asked, model, EncoderWork::vectors, read_inputs(model, asked.fields, "inputs", recipe).texts);
   job->recipe = &recipe;
-  job->done = [call = asked.call, dimensions, normalize](std::vector<EncoderResult> results) {
-    answer_vectors(*call, std::move(results), dimensions, normalize,
-                   [](const std::vector<EncoderResult>& vectors) {
+  const std::shared_ptr<Inspection> inspection = Inspection::read(asked, model);
+  job->done = [call = asked.call, dimensions, normalize, inspection](std::vector<EncoderResult> results) {
+    answer_vectors(*call, std::move(results), dimensions, normalize, inspection.get(),
+                   [&](const std::vector<EncoderResult>& vectors) {
                      JsonWriter json;
                      json.begin_array();
                      for (const EncoderResult& vector : vectors) json.value(vector.numbers);
-                     return json.end_array().text();
+                     const std::string list = json.end_array().text();
+                     return inspection != nullptr ? "{\"embeddings\":" + list + "}" : list;
                    });
   };
+  if (inspection != nullptr) return add_inspected(asked, job, inspection);
   asked.scheduler.add(std::move(job));
 }
 
