@@ -63,6 +63,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   request.method = line.substr(0, line.find(' '));
   request.target = line.substr(std::min(line.size(), request.method.size() + 1));
   request.body = body;
+  if (body.starts_with("--"))  // a form: its first line has the boundary
+    request.content_type = "multipart/form-data; boundary=\"" +
+                           std::string(body.substr(2, std::min(body.find('\r'), body.size()) - 2)) + "\"";
   const auto answered = std::make_shared<Answered>();
   application.handle(std::move(request), answered);
   while (!answered->is_answered) {

@@ -7,13 +7,13 @@
 
 #include "cli/chats.h"
 #include "cli/cli.h"
-#include "cli/generated_taps.h"
 #include "cli/generation_arguments.h"
 #include "cli/hypotheses.h"
 #include "cli/lines.h"
 #include "cli/model_commands.h"
 #include "cli/models.h"
 #include "cli/option_values.h"
+#include "cli/tap_options.h"
 #include "cli/task_arguments.h"
 #include "cli/terminal.h"
 #include "files/input_file.h"
@@ -24,6 +24,7 @@
 #include "heed/generate/complete.h"
 #include "heed/io/safetensors.h"
 #include "heed/text/tokenizer.h"
+#include "inspect/generated_taps.h"
 
 namespace heed::cli {
 namespace {
@@ -174,8 +175,12 @@ void continue_prompts(GenerateSession& session) {
 }
 
 void continue_tapped(GenerateSession& session, const std::vector<TapRequest>& requests) {
-  GeneratedTaps generated;
-  if (!session.arguments.replacements.empty()) generated.replace(session.arguments.replacements);
+  inspect::GeneratedTaps generated;
+  const std::filesystem::path& file = session.arguments.replacements;
+  if (!file.empty()) {
+    for (const NamedReplacement& one : replacements_of(file))
+      generated.replace(one.request, one.value, file.string());
+  }
   generated.record(requests);
   session.options.taps = &generated.taps();
   continue_prompts(session);

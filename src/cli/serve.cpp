@@ -17,6 +17,7 @@
 #include "heed/files/file.h"
 #include "heed/io/json.h"
 #include "serve/application.h"
+#include "serve/inspection.h"
 #include "server/http_server.h"
 
 namespace heed::cli {
@@ -28,6 +29,7 @@ struct ServeArguments {
   std::int64_t port = 8080;
   std::vector<std::string> keys, origins;
   std::filesystem::path key_file;
+  std::vector<std::string> steering;                       // NAME=FILE
   std::int64_t max_body = 32;                              // MB
   std::int64_t prompt_cache = 256;                         // MB
   std::int64_t request_timeout = 600, drain_timeout = 30;  // seconds
@@ -87,6 +89,12 @@ serve::Services load_services(ServeArguments& arguments, const Globals& globals)
     const LocatedModel located = locate_model(ModelChoice{given});
     services.models.push_back(serve::load_served(name, located, weight_options(arguments.weights)));
     warn_of_unknown_settings(*services.models.back().model, services.models.back().directory, globals);
+  }
+  for (const std::string& given : arguments.steering) {
+    const std::size_t equals = given.find('=');
+    if (equals == 0 || equals == std::string::npos || equals + 1 == given.size())
+      throw UsageError("--steer: expected NAME=FILE, got " + given);
+    serve::offer_steering(services.models, given.substr(0, equals), given.substr(equals + 1));
   }
   if (!globals.quiet)
     services.book->log = [](const std::string& line) { std::fputs((line + "\n").c_str(), stderr); };
@@ -178,6 +186,11 @@ void add_serve(CLI::App& app, const Globals& globals) {
                    "Let pages of this origin ask (https://example.org); *: of any")
       ->allow_extra_args(false)
       ->type_name("ORIGIN");
+  command
+      ->add_option("--steer", a->steering,
+                   "Steering vectors (heed steer) that requests may add, under a name (repeatable)")
+      ->allow_extra_args(false)
+      ->type_name("NAME=FILE");
   number("--max-batch-tokens", a->limits.batch_tokens, 1, 1 << 24, "Padded tokens of a batch of texts", "N");
   number("--rows", a->limits.generation.rows, 1, 4096, "Generations that are computed at once", "N");
   number("--prompt-tokens", a->limits.generation.prompt_tokens, 1, 1 << 24,

@@ -8,14 +8,11 @@
 
 #include "heed/models/model.h"
 #include "heed/nn/tap.h"
+#include "inspect/tap_request.h"
 
 namespace heed::cli {
 
-struct TapRequest {
-  std::string pattern;
-  std::string brackets;  ///< `[...]` as it was given, or empty
-  TapSelection selection;
-};
+using inspect::TapRequest;
 
 /// Parses `3`, `2:5`, `2:` or `:5`: positions from 0, without the last. Throws UsageError naming `option`.
 TapRange parse_positions(const std::string& text, const std::string& option);

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <mutex>
 #include <numeric>
+#include <optional>
 #include <set>
 #include <unordered_map>
 
@@ -14,6 +15,7 @@
 #include "heed/error.h"
 #include "heed/files/file.h"
 #include "heed/io/json.h"
+#include "io/safetensors_bytes.h"
 #include "io/safetensors_header.h"
 #include "tensor/impl.h"
 
@@ -187,9 +189,10 @@ Tensor SafetensorsFile::bytes_of(std::string_view name) const {
                              {static_cast<std::int64_t>(tensor.end - tensor.begin)}, DType::u8);
 }
 
-void save_safetensors(const std::filesystem::path& path, const std::vector<NamedTensor>& tensors,
-                      const std::map<std::string, std::string>& metadata) {
-  check_names(path.string(), tensors, metadata);
+void io::write_safetensors(const std::string& where, const std::vector<NamedTensor>& tensors,
+                           const std::map<std::string, std::string>& metadata,
+                           const std::function<void(std::span<const std::byte>)>& write) {
+  check_names(where, tensors, metadata);
   std::vector<std::size_t> order(tensors.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
@@ -197,18 +200,26 @@ void save_safetensors(const std::filesystem::path& path, const std::vector<Named
   });
   const std::string header = header_json(tensors, order, metadata);
   const std::uint64_t length = header.size();
-  AtomicFile file(path);
-  file.write(std::as_bytes(std::span(&length, 1)));
-  file.write(header);
+  write(std::as_bytes(std::span(&length, 1)));
+  write(std::as_bytes(std::span(header)));
   for (const std::size_t i : order) {
     const Tensor tensor = tensors[i].tensor.detach().contiguous();
     const std::size_t size = size_of(tensor.dtype());
     const auto numbers =
         TensorImpl::of(tensor).buffer->read();  // lazy tensors are written one by one and stay lazy
-    file.write({numbers->data() + static_cast<std::size_t>(tensor.offset()) * size,
-                static_cast<std::size_t>(tensor.numel()) * size});
+    write({numbers->data() + static_cast<std::size_t>(tensor.offset()) * size,
+           static_cast<std::size_t>(tensor.numel()) * size});
   }
-  file.commit();
+}
+
+void save_safetensors(const std::filesystem::path& path, const std::vector<NamedTensor>& tensors,
+                      const std::map<std::string, std::string>& metadata) {
+  std::optional<AtomicFile> file;
+  io::write_safetensors(path.string(), tensors, metadata, [&](std::span<const std::byte> part) {
+    if (!file) file.emplace(path);
+    file->write(part);
+  });
+  file->commit();
 }
 
 }  // namespace heed

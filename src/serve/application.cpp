@@ -112,7 +112,8 @@ void Application::route(const std::shared_ptr<Call>& call, const Route& route) {
 void Application::run(const std::shared_ptr<Call>& call, const Route& route) {
   try {
     if (call->is_over()) throw ApiError(Problem::stopping, "canceled: nobody waits for the answer");
-    const Json body = route.fields.empty() ? Json::object() : parse_body(call->request().body);
+    const Json body =
+        route.fields.empty() || route.is_form ? Json::object() : parse_body(call->request().body);
     const Fields fields(body);
     route.handler({services_, scheduler_, call, fields});
   } catch (const ApiError& error) {

@@ -18,10 +18,6 @@ constexpr std::int64_t kMostAttended = 512;            // tokens
 constexpr std::int64_t kMostWeights = 4'000'000;       // of an answer in JSON
 constexpr std::int64_t kMostPageWeights = 40'000'000;  // of a page
 
-const EncoderDecoderModel* both_of(const ServedModel& model) {
-  return dynamic_cast<const EncoderDecoderModel*>(model.model.get());
-}
-
 void require_size(const char* key, std::size_t tokens) {
   if (tokens == 0)
     throw ApiError(Problem::empty, fmt::format("request: {}: expected a text with tokens, got none", key),
@@ -35,14 +31,14 @@ void require_size(const char* key, std::size_t tokens) {
 inspect::TokenInput attended_input(const ServedModel& model, const Fields& fields) {
   const auto text = fields.string("text"), target = fields.string("target");
   if (!text) fields.fail("text", "a text");
-  if (target && both_of(model) == nullptr)
+  if (target && model.encoder_decoder() == nullptr)
     fields.fail("target", "none, as the model has no decoder of its own");
   const Encoding encoding = model.tokenizer->encode(*text);
   require_size("text", encoding.ids.size());
   if (model.decoder() != nullptr)
     return {{{"input_ids", inspect::one_row(encoding.ids)}},
             {{"decoder", {encoding.tokens, encoding.tokens}}}};
-  const EncoderDecoderModel* both = both_of(model);
+  const EncoderDecoderModel* both = model.encoder_decoder();
   if (both == nullptr) return inspect::encoder_input(*model.model, encoding);
   if (!target) fields.fail("target", "a text for the decoder");
   const std::vector<std::int64_t> produced = model.tokenizer->encode_target(*target).ids;
@@ -99,7 +95,8 @@ server::HttpResponse attention_answer(const ServedModel& model, const inspect::T
 }  // namespace
 
 bool attends(const ServedModel& model) {
-  const EncoderDecoderModel* both = both_of(model);
+  const EncoderDecoderModel* both = model.encoder_decoder();
+  if (!makes_vectors(model)) return false;
   return both == nullptr || both->has_self_attention() || both->has_cross_attention();
 }
 
@@ -120,6 +117,7 @@ void attend(const Asked& asked) {
     } catch (const Error& error) {  // of heads, for example, that the model does not have
       call->fail(ApiError(Problem::invalid, error.what()));
     }
+    return false;
   };
   asked.scheduler.add(std::move(job));
 }

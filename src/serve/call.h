@@ -1,6 +1,7 @@
 // One request on its way through the server: what answers it, counts it and logs it.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -55,7 +56,8 @@ class Call {
   void end_events();  ///< with `[DONE]`
 
   /// Whether nobody waits for the answer.
-  bool is_over() const { return reply_->stop(); }
+  bool is_over() const { return stop(); }
+  const std::atomic<bool>& stop() const { return reply_->stop(); }
   bool is_late() const { return Clock::now() >= deadline; }
   Metrics& metrics() const { return book_->metrics; }
 

@@ -8,6 +8,7 @@
 #include "heed/autograd.h"
 #include "heed/ops/shape.h"
 #include "heed/tasks/batches.h"
+#include "tasks/embed_tapped.h"
 
 namespace heed::serve {
 namespace {
@@ -79,10 +80,11 @@ std::vector<EncoderResult> with_head(const ServedModel& model, EncoderWork work,
 }  // namespace
 
 std::vector<EncoderResult> run_batch(const ServedModel& model, EncoderWork work,
-                                     const EmbeddingRecipe* recipe, std::span<const Encoding> texts) {
+                                     const EmbeddingRecipe* recipe, std::span<const Encoding> texts,
+                                     Taps* taps) {
   switch (work) {
     case EncoderWork::vectors:
-      return rows_of(embed(*model.model, *model.tokenizer, texts, *recipe, one_batch()));
+      return rows_of(tasks::embed_tapped(*model.model, *model.tokenizer, texts, *recipe, one_batch(), taps));
     case EncoderWork::tokens: return token_vectors(model, texts);
     case EncoderWork::sparse:
     case EncoderWork::logits: return with_head(model, work, texts);

@@ -24,8 +24,9 @@ struct EncoderResult {
   std::int64_t width = 0;                  ///< D
 };
 
-/// `recipe`: of vectors. The model has the head that the work needs.
+/// `recipe`: of vectors; `taps`, which may be null, too. The model has the head that the work needs.
 std::vector<EncoderResult> run_batch(const ServedModel& model, EncoderWork work,
-                                     const EmbeddingRecipe* recipe, std::span<const Encoding> texts);
+                                     const EmbeddingRecipe* recipe, std::span<const Encoding> texts,
+                                     Taps* taps = nullptr);
 
 }  // namespace heed::serve

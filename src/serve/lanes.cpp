@@ -7,7 +7,11 @@
 namespace heed::serve {
 namespace {
 
-ApiError computation_error(const std::exception& error) { return {Problem::computation, error.what()}; }
+// That of a computation, or what it says itself: of a constraint that no token meets, for example.
+ApiError error_of(const Job& job, const std::exception& error) {
+  const auto* known = dynamic_cast<const ApiError*>(&error);
+  return known != nullptr ? *known : ApiError(job.failure, error.what());
+}
 
 // The first time that a job is computed, from `now` on.
 void begin(Job& job, Clock::time_point now = Clock::now()) {
@@ -26,7 +30,7 @@ bool told(Job& job, Tell tell) {
     tell();
     return true;
   } catch (const std::exception& error) {
-    job.call->fail(computation_error(error));
+    job.call->fail(error_of(job, error));
     return false;
   }
 }
@@ -95,7 +99,7 @@ bool EncoderLane::turn() {
     std::erase_if(jobs_, [&](const auto& job) {
       const bool is_in =
           std::any_of(batch.begin(), batch.end(), [&](const Text& text) { return text.job == job.get(); });
-      if (is_in) job->call->fail(computation_error(error));
+      if (is_in) job->call->fail(error_of(*job, error));
       return is_in;
     });
     return true;
@@ -115,7 +119,11 @@ bool PassLane::turn() {
   jobs_.pop_front();
   if (has_ended(*job)) return true;
   begin(*job);
-  told(*job, job->pass);
+  bool goes_on = false;
+  told(*job, [&] { goes_on = job->pass(); });
+  if (!goes_on) return true;
+  const std::size_t others = std::min(jobs_.size(), kMostOpen - 1);
+  jobs_.insert(jobs_.begin() + static_cast<std::ptrdiff_t>(others), job);
   return true;
 }
 
@@ -192,13 +200,9 @@ void GenerationLane::finish(std::uint64_t request) {
   std::vector<Hypothesis> results;
   try {
     results = generation_.remove(request);
-  } catch (const ApiError& error) {  // of a constraint that no token meets
-    if (part.job == nullptr) return;
-    part.job->call->fail(error);
-    return drop(*part.job);
   } catch (const std::exception& error) {
     if (part.job == nullptr) return;
-    part.job->call->fail(computation_error(error));
+    part.job->call->fail(error_of(*part.job, error));
     return drop(*part.job);
   }
   if (part.job == nullptr) return;  // it was dropped

@@ -31,7 +31,7 @@ class EncoderLane : public Lane {
   std::deque<std::shared_ptr<EncoderJob>> jobs_;
 };
 
-/// Single passes, one in a turn.
+/// Passes, one in a turn. Of the jobs with several, kMostOpen take turns; others begin when one has ended.
 class PassLane : public Lane {
  public:
   PassLane(const ServedModel&, const SchedulerLimits&) {}
@@ -39,6 +39,7 @@ class PassLane : public Lane {
   bool turn() override;
 
  private:
+  static constexpr std::size_t kMostOpen = 4;  // as each holds what its passes share
   std::deque<std::shared_ptr<PassJob>> jobs_;
 };
 

@@ -44,7 +44,9 @@ std::string base64_of(const std::vector<float>& numbers) {
 }
 
 void generate(const Asked& asked, const ServedModel& served, TextRequest request) {
+  std::shared_ptr<Inspection> inspection = Inspection::read(asked, served);
   auto job = std::make_shared<TextJob>(asked.call, served, std::move(request));
+  if (inspection != nullptr) job->inspect(std::move(inspection));
   TextJob& text = *job;
   asked.scheduler.add(std::move(job), [&text] { text.begin(); });
 }
@@ -79,9 +81,10 @@ void embeddings(const Asked& asked) {
   job->recipe = &recipe;
   job->tokens = job->call->facts.prompt_tokens = inputs.tokens();
   job->texts = std::move(inputs.texts);
-  job->done = [call = asked.call, &served, dimensions, base64 = format == "base64",
-               tokens = job->tokens](std::vector<EncoderResult> results) {
-    answer_vectors(*call, std::move(results), dimensions, true,
+  const std::shared_ptr<Inspection> inspection = Inspection::read(asked, served);
+  job->done = [call = asked.call, &served, dimensions, base64 = format == "base64", tokens = job->tokens,
+               inspection](std::vector<EncoderResult> results) {
+    answer_vectors(*call, std::move(results), dimensions, true, inspection.get(),
                    [&](const std::vector<EncoderResult>& vectors) {
                      JsonWriter json;
                      json.begin_object().field("object", "list").key("data").begin_array();
@@ -95,6 +98,7 @@ void embeddings(const Asked& asked) {
                      return json.end_object().text();
                    });
   };
+  if (inspection != nullptr) return add_inspected(asked, job, inspection);
   asked.scheduler.add(std::move(job));
 }
 

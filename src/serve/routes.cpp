@@ -4,7 +4,9 @@
 #include "heed/version.h"
 #include "serve/attend.h"
 #include "serve/openai.h"
+#include "serve/speech.h"
 #include "serve/tei.h"
+#include "serve/translate.h"
 
 namespace heed::serve {
 namespace {
@@ -17,8 +19,12 @@ Notes joined(Notes first, const Notes& more) {
 }
 
 const Notes kModel = {{"model", "string", "The name of a served model; else the first that can"}};
+const FieldNote kHeed = {
+    "heed", "object",
+    "Values of the model in the answer, and changed ones: taps, attention, steering, replace"};
 const Notes kText =
-    joined(kModel, {{"normalize", "boolean", "Vectors of length 1; default true"},
+    joined(kModel, {kHeed,
+                    {"normalize", "boolean", "Vectors of length 1; default true"},
                     {"truncate", "boolean", "Cut texts that are too long, else refuse them; default true"},
                     {"prompt_name", "string", "The prompt of the model's files that is put before each text"},
                     {"dimensions", "integer", "The first numbers of each vector alone"}});
@@ -44,7 +50,16 @@ const Notes kGenerate = {
     {"guided_json", "object", "A JSON Schema of the answer"},
     {"guided_regex", "string", "A regular expression of the answer"},
     {"guided_choice", "any", "Texts, one of which is the answer"},
-    {"return_token_ids", "boolean", "Tell the ids of the answer's tokens"}};
+    {"return_token_ids", "boolean", "Tell the ids of the answer's tokens"},
+    kHeed};
+
+const Notes kSpeech =
+    joined(kModel, {{"file", "string", "The recording: WAV, FLAC, Ogg or MP3", true},
+                    {"language", "string", "That is spoken, as code or English name; else detected"},
+                    {"prompt", "string", "Text that seems to precede the recording: names, spelling, style"},
+                    {"response_format", "string", "json, text, srt, verbose_json or vtt"},
+                    {"temperature", "number", "0: the likeliest text, at higher ones where it seems wrong"},
+                    {"timestamp_granularities[]", "array", "segment, word: what verbose_json shows"}});
 
 std::vector<Route> made_routes() {
   return {
@@ -94,10 +109,27 @@ std::vector<Route> made_routes() {
        openai::embeddings,
        joined(kModel,
               {{"input", "any", "A text, ids of tokens, or an array of these", true},
+               kHeed,
                {"encoding_format", "string", "float or base64 (little-endian float32)"},
                {"dimensions", "integer", "The first numbers of each vector alone"},
                {"truncate", "boolean", "Cut texts that are too long, else refuse them; default true"},
                {"prompt_name", "string", "The prompt of the model's files that is put before each text"}})},
+      {"POST",
+       {"/v1/audio/transcriptions", "/audio/transcriptions"},
+       Api::openai,
+       "The text of a recording",
+       openai::transcriptions,
+       kSpeech,
+       false,
+       true},
+      {"POST",
+       {"/v1/audio/translations", "/audio/translations"},
+       Api::openai,
+       "The English text of a recording in another language",
+       openai::translations,
+       kSpeech,
+       false,
+       true},
       {"POST",
        {"/embed"},
        Api::tei,
@@ -182,6 +214,19 @@ std::vector<Route> made_routes() {
                        {"kind", "string", "cross, encoder or decoder; else all that the model has"},
                        {"layers", "array", "From 0; else all"},
                        {"heads", "array", "From 0; else all"}})},
+      {"POST",
+       {"/translate"},
+       Api::openai,
+       "Texts through an encoder-decoder: translations, summaries",
+       translate_texts,
+       joined(kModel,
+              {{"text", "any", "A text, or an array of texts", true},
+               {"source_lang", "string", "Of a model of several languages: a name or token"},
+               {"target_lang", "string", "The same"},
+               {"prefix", "string", "Put before each text: translate English to German: (T5)"},
+               {"num_beams", "integer", "Of beam search; default: as the model's files"},
+               {"max_new_tokens", "integer", "Of each translation; default: as the model's files"},
+               {"truncate", "boolean", "Cut texts that are too long, else refuse them; default true"}})},
       {"GET", {"/info"}, Api::tei, "The first model, and the limits", tei::info},
   };
 }
@@ -212,7 +257,8 @@ Json operation_of(const Route& route, const std::string& path) {
   operation["responses"]["default"] = {{"description", "What is wrong"}};
   if (!route.fields.empty()) {
     operation["requestBody"]["required"] = true;
-    operation["requestBody"]["content"]["application/json"]["schema"] = schema_of(route);
+    const char* type = route.is_form ? "multipart/form-data" : "application/json";
+    operation["requestBody"]["content"][type]["schema"] = schema_of(route);
   }
   if (path.find('{') != path.npos) {
     Json parameter = {

@@ -25,6 +25,7 @@ struct Route {
   Handler handler = nullptr;  ///< null: answered by the Application itself, at once
   std::vector<FieldNote> fields = {};
   bool is_public = false;  ///< needs no key
+  bool is_form = false;    ///< reads multipart/form-data, by its handler, in place of a JSON object
 };
 
 const std::vector<Route>& routes();

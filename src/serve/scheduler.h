@@ -31,6 +31,7 @@ struct Job {
   std::int64_t tokens = 0;
   Clock::time_point queued = Clock::now();
   bool has_begun = false;
+  Problem failure = Problem::computation;  ///< what an error of its computation is
   virtual ~Job() = default;
 };
 
@@ -57,9 +58,10 @@ struct GenerationJob : Job {
   virtual void have_all() = 0;
 };
 
-/// One forward pass, which answers the call itself.
+/// Forward passes, which answer the call themselves.
 struct PassJob : Job {
-  std::function<void()> pass;
+  /// One of them; false: it was the last.
+  std::function<bool()> pass;
 };
 
 /// What one model has to do. All but the constructor is called by the computing thread.

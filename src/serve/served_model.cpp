@@ -55,12 +55,19 @@ ServedModel load_served(const std::string& name, const LocatedModel& located, co
   served.model = body ? load_model_body(transformer.directory, weights, located.adapters)
                       : load_model(transformer, weights);
   const std::vector<Task> tasks = tasks_of(*served.model);
-  if (std::find(tasks.begin(), tasks.end(), Task::embed) == tasks.end())
-    throw Error(name + ": expected a model of texts, got " + kind_of(*served.model));
+  const auto has = [&](Task task) { return std::find(tasks.begin(), tasks.end(), task) != tasks.end(); };
+  if (!has(Task::embed) && !has(Task::transcribe))
+    throw Error(name + ": expected a model of texts or of speech, got " + kind_of(*served.model));
   served.tokenizer = load_tokenizer(transformer.directory);
+  if (has(Task::transcribe)) {
+    served.transcriber.emplace(*served.model, *served.tokenizer, served.directory);
+    return served;
+  }
   served.recipes = all_recipes(load_embedding_recipe(located.directory, *served.model));
-  if (served.decoder() == nullptr) return served;
+  if (served.decoder() == nullptr && served.encoder_decoder() == nullptr) return served;
   served.generation = load_generation_options(served.directory);
+  if (served.tokenizer->languages() != nullptr) served.translating = load_tokenizer(transformer.directory);
+  if (served.decoder() == nullptr) return served;
   if (ModelChat::has_template(served.directory))
     served.chat = ModelChat::load(served.directory, *served.tokenizer);
   served.vocabulary.emplace(*served.tokenizer);

@@ -15,6 +15,7 @@
 #include "heed/models/model.h"
 #include "heed/models/registry.h"
 #include "heed/tasks/embed.h"
+#include "heed/tasks/transcribe.h"
 #include "heed/text/tokenizer.h"
 
 namespace heed::serve {
@@ -30,19 +31,25 @@ struct ServedModel {
   std::unique_ptr<const Model> model;
   std::unique_ptr<const Tokenizer> tokenizer;
   GenerationOptions generation;
+  std::optional<Transcriber> transcriber;     ///< of a model of speech, which has no recipes
   std::map<std::string, Recipes> recipes;     ///< by the name of the prompt; "": the model's default
   std::optional<ModelChat> chat;              ///< of a model for chats
   std::optional<TokenVocabulary> vocabulary;  ///< of a decoder, for answers of a given form
+  std::map<std::string, TensorMap> steering;  ///< vectors that requests name, by taps
+  std::shared_ptr<Tokenizer> translating;     ///< of a model of several languages: the computing thread's own
 
   const DecoderModel* decoder() const { return dynamic_cast<const DecoderModel*>(model.get()); }
+  const EncoderDecoderModel* encoder_decoder() const {
+    return dynamic_cast<const EncoderDecoderModel*>(model.get());
+  }
   /// Of a model of texts, else null.
   const EncoderModel* encoder() const;
   /// Tokens of a text at most: of the positions and those that training had.
   std::int64_t context() const;
 };
 
-/// Loads a model of texts: a decoder, an encoder with or without a head, or an encoder-decoder, whose encoder
-/// makes vectors. Throws Error for another.
+/// Loads a model of texts (a decoder, an encoder with or without a head, or an encoder-decoder, whose encoder
+/// makes vectors), or one that transcribes speech. Throws Error for another.
 ServedModel load_served(const std::string& name, const LocatedModel& located,
                         const WeightOptions& weights = {});
 

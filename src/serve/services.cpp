@@ -30,6 +30,5 @@ bool ranks(const ServedModel& model) { return has_labels(model) && model.encoder
 bool predicts_masks(const ServedModel& model) {
   return model.encoder() != nullptr && model.encoder()->head() == EncoderHead::masked_lm;
 }
-bool is_any(const ServedModel&) { return true; }
 
 }  // namespace heed::serve

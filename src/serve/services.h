@@ -30,11 +30,10 @@ using Handler = void (*)(const Asked& asked);
 /// name that is unknown, and if no model can.
 const ServedModel& chosen_model(const Asked& asked, bool (*can)(const ServedModel&), const char* what);
 
-bool makes_vectors(const ServedModel& model);
+bool makes_vectors(const ServedModel& model);  ///< every model that reads texts
 bool generates(const ServedModel& model);
 bool has_labels(const ServedModel& model);  ///< of whole texts
 bool ranks(const ServedModel& model);       ///< a single label: of a query and a text
 bool predicts_masks(const ServedModel& model);
-bool is_any(const ServedModel& model);
 
 }  // namespace heed::serve

@@ -155,15 +155,18 @@ void embed(const Asked& asked) {
   auto job =
       job_of(asked, model, EncoderWork::vectors, read_inputs(model, asked.fields, "inputs", recipe).texts);
   job->recipe = &recipe;
-  job->done = [call = asked.call, dimensions, normalize](std::vector<EncoderResult> results) {
-    answer_vectors(*call, std::move(results), dimensions, normalize,
-                   [](const std::vector<EncoderResult>& vectors) {
+  const std::shared_ptr<Inspection> inspection = Inspection::read(asked, model);
+  job->done = [call = asked.call, dimensions, normalize, inspection](std::vector<EncoderResult> results) {
+    answer_vectors(*call, std::move(results), dimensions, normalize, inspection.get(),
+                   [&](const std::vector<EncoderResult>& vectors) {
                      JsonWriter json;
                      json.begin_array();
                      for (const EncoderResult& vector : vectors) json.value(vector.numbers);
-                     return json.end_array().text();
+                     const std::string list = json.end_array().text();
+                     return inspection != nullptr ? "{\"embeddings\":" + list + "}" : list;
                    });
   };
+  if (inspection != nullptr) return add_inspected(asked, job, inspection);
   asked.scheduler.add(std::move(job));
 }
 
@@ -275,7 +278,7 @@ void similarity(const Asked& asked) {
 }
 
 void tokenize(const Asked& asked) {
-  const ServedModel& model = chosen_model(asked, is_any, "reads texts");
+  const ServedModel& model = chosen_model(asked, makes_vectors, "reads texts");
   const Fields& fields = asked.fields;
   if (fields.find("inputs") == nullptr) {
     const bool llama = fields.find("content") != nullptr;
@@ -300,7 +303,7 @@ void tokenize(const Asked& asked) {
 }
 
 void decode(const Asked& asked) {
-  const ServedModel& model = chosen_model(asked, is_any, "reads texts");
+  const ServedModel& model = chosen_model(asked, makes_vectors, "reads texts");
   const bool llama = asked.fields.find("tokens") != nullptr;
   const char* key = llama ? "tokens" : "ids";
   const Json& given = required_array(asked.fields, key);
@@ -321,7 +324,7 @@ void decode(const Asked& asked) {
 }
 
 void info(const Asked& asked) {
-  const ServedModel& model = chosen_model(asked, is_any, "reads texts");
+  const ServedModel& model = chosen_model(asked, makes_vectors, "reads texts");
   Json type = {{"embedding", {{"pooling", pooling_name(model.recipes.at("").unit)}}}};
   if (has_labels(model)) {
     Json names = Json::object(), ids = Json::object();

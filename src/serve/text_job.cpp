@@ -38,6 +38,19 @@ TextJob::TextJob(std::shared_ptr<Call> given_call, const ServedModel& given_mode
   call->facts.prompt_tokens = prompt_tokens_;
 }
 
+void TextJob::inspect(std::shared_ptr<Inspection> inspection) {
+  if (inspection->shows_values() && (request_.stream || choices_.size() > 1))
+    throw ApiError(Problem::not_supported,
+                   "request: heed: expected one prompt, n of 1, and no stream, for an answer with values",
+                   "heed");
+  for (GenerationRequest& one : requests) {
+    inspection->require_room(std::ssize(one.prompt) + one.options.max_new_tokens.value_or(0));
+    one.hooks.taps = &inspection->taps();
+  }
+  failure = Problem::invalid;  // of heads, for example, that the model does not have
+  inspection_ = std::move(inspection);
+}
+
 void TextJob::begin() {
   if (!request_.stream) return;
   call->begin_events();
@@ -113,8 +126,10 @@ void TextJob::have_all() {
     for (std::size_t i = 0; i < choices_.size(); ++i)
       body["choices"].push_back(choice_of(i, echo_of(i) + choices_[i].text, true));
     body["usage"] = usage();
+    if (inspection_ != nullptr) return inspection_->answer(*call, json_text(body));
     return call->answer(body);
   }
+  if (inspection_ != nullptr) inspection_->require_fired();
   if (request_.stream_usage) {
     Json chunk = envelope(true);
     chunk["choices"] = Json::array();

@@ -7,6 +7,7 @@
 
 #include "heed/text/tokenizer.h"
 #include "serve/generation_request.h"
+#include "serve/inspection.h"
 #include "serve/scheduler.h"
 #include "serve/stop_text.h"
 
@@ -16,6 +17,9 @@ class TextJob : public GenerationJob {
  public:
   /// Begins the events of a streamed answer, if the request has been accepted: see begin().
   TextJob(std::shared_ptr<Call> given_call, const ServedModel& given_model, TextRequest request);
+  /// Before it is added to the scheduler: with taps. Throws ApiError for values of an answer that comes as
+  /// events, or has several choices.
+  void inspect(std::shared_ptr<Inspection> inspection);
   /// Before it is added to the scheduler.
   void begin();
 
@@ -52,6 +56,7 @@ class TextJob : public GenerationJob {
   const std::string id_;
   const std::int64_t created_;
   std::vector<Choice> choices_;
+  std::shared_ptr<Inspection> inspection_;  // or null
   std::int64_t prompt_tokens_ = 0, completion_tokens_ = 0, cached_tokens_ = 0;
 };
 

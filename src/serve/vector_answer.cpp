@@ -6,7 +6,7 @@
 namespace heed::serve {
 
 void answer_vectors(Call& call, std::vector<EncoderResult> vectors, std::optional<std::int64_t> dimensions,
-                    bool normalize,
+                    bool normalize, const Inspection* inspection,
                     const std::function<std::string(const std::vector<EncoderResult>&)>& text) {
   for (EncoderResult& vector : vectors) {
     if (!dimensions) break;
@@ -21,6 +21,7 @@ void answer_vectors(Call& call, std::vector<EncoderResult> vectors, std::optiona
     if (!normalize || squares == 0) continue;
     for (float& x : vector.numbers) x = static_cast<float>(static_cast<double>(x) / std::sqrt(squares));
   }
+  if (inspection != nullptr) return inspection->answer(call, text(vectors));
   call.answer(server::HttpResponse{200, text(vectors)});
 }
 

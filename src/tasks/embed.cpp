@@ -15,6 +15,7 @@
 #include "heed/text/tokenizer.h"
 #include "heed/text/unicode.h"
 #include "ops/pooling.h"
+#include "tasks/embed_tapped.h"
 #include "tasks/image_batches.h"
 #include "tasks/scores.h"
 
@@ -65,8 +66,7 @@ const EncoderModel& image_encoder(const Model& model) {
 }
 
 // Returns the last hidden state [B, T, D] of any kind of model.
-Tensor last_hidden(const Model& model, const ModelInput& batch, const std::atomic<bool>* stop) {
-  Context context{.stop = stop};
+Tensor last_hidden(const Model& model, const ModelInput& batch, Context& context) {
   if (const auto* encoder = text_encoder(model)) return encoder->encode(batch, context);
   if (const auto* decoder = dynamic_cast<const DecoderModel*>(&model))
     return decoder->encode({.ids = batch.ids}, context);
@@ -104,7 +104,8 @@ using HiddenHandler =
 
 // Calls `handle` with every batch that contains a token, and its last hidden state [B, T, D].
 void for_each_hidden(const Model& model, const Tokenizer& tokenizer, std::span<const Encoding> encodings,
-                     const TaskOptions& options, const HiddenHandler& handle) {
+                     const TaskOptions& options, Taps* taps, const HiddenHandler& handle) {
+  Context context{.taps = taps, .stop = options.stop};
   const auto* encoder = text_encoder(model);
   const auto* decoder = dynamic_cast<const DecoderModel*>(&model);
   const bool type_ids = encoder != nullptr && encoder->type_vocab_size() > 1;
@@ -118,7 +119,7 @@ void for_each_hidden(const Model& model, const Tokenizer& tokenizer, std::span<c
     const std::int64_t pad = reads_padding ? tokenizer.pad_id().value_or(pad_id(model)) : pad_id(model);
     ModelInput batch = padded_batch(encodings, chosen, pad, type_ids);
     if (reads_padding) batch = padded_to(*encoder->padded_length(), batch, pad);
-    handle(chosen, batch, last_hidden(model, batch, options.stop).contiguous());
+    handle(chosen, batch, last_hidden(model, batch, context).contiguous());
   }
 }
 
@@ -201,12 +202,18 @@ Tensor embed(const Model& model, const Tokenizer& tokenizer, std::span<const std
 
 Tensor embed(const Model& model, const Tokenizer& tokenizer, std::span<const Encoding> encodings,
              const EmbeddingRecipe& recipe, const TaskOptions& options) {
+  return tasks::embed_tapped(model, tokenizer, encodings, recipe, options, nullptr);
+}
+
+Tensor tasks::embed_tapped(const Model& model, const Tokenizer& tokenizer,
+                           std::span<const Encoding> encodings, const EmbeddingRecipe& recipe,
+                           const TaskOptions& options, Taps* taps) {
   const NoGradients guard;
   const std::int64_t skipped = prompt_tokens(tokenizer, recipe);
   if (recipe.poolings.empty() && text_encoder(model) == nullptr)
     throw Error("embed: expected a pooling, as " + model.family() + " makes no vectors itself, got none");
   Vectors vectors(encodings.size());
-  for_each_hidden(model, tokenizer, encodings, options,
+  for_each_hidden(model, tokenizer, encodings, options, taps,
                   [&](std::span<const std::size_t> chosen, const ModelInput& batch, const Tensor& hidden) {
                     if (recipe.poolings.empty())
                       return vectors.set_rows(chosen, text_encoder(model)->vectors(hidden, batch));
@@ -248,7 +255,7 @@ std::vector<TokenEmbeddings> embed_tokens(const Model& model, const Tokenizer& t
   const NoGradients guard;
   std::vector<TokenEmbeddings> results;
   for (const Encoding& encoding : encodings) results.push_back({encoding.tokens, Tensor::zeros({0, 0})});
-  for_each_hidden(model, tokenizer, encodings, options,
+  for_each_hidden(model, tokenizer, encodings, options, nullptr,
                   [&](std::span<const std::size_t> chosen, const ModelInput&, const Tensor& hidden) {
                     const std::int64_t time = hidden.size(1), width = hidden.size(2);
                     const Tensor rows = reshape(hidden, {hidden.size(0) * time, width});

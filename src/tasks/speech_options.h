@@ -11,6 +11,9 @@ namespace heed::tasks {
 /// Whisper does not have.
 void check_whisper_options(const SpeechSettings& settings, const TranscribeOptions& options);
 
+/// The English name of a language, `english`, by its code; the code where it has none.
+std::string language_name(const std::string& code);
+
 /// The length of a window where the options say none.
 inline constexpr double kUsualWindowSeconds = 30;
 

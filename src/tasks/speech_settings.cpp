@@ -9,6 +9,7 @@
 #include "heed/io/json.h"
 #include "heed/models/model.h"
 #include "heed/tasks/transcribe.h"
+#include "tasks/speech_options.h"
 
 namespace heed {
 namespace {
@@ -183,6 +184,13 @@ std::string speech_language(const SpeechSettings& settings, const std::string& l
   throw Error("language: expected a code or the English name of one of the model's " +
               std::to_string(settings.languages.size()) + " languages, got " + language +
               (near.empty() ? " (such as en, French)" : " (did you mean " + near + "?)"));
+}
+
+std::string tasks::language_name(const std::string& code) {
+  for (const LanguageName& known : kLanguageNames) {
+    if (known.code == code) return std::string(known.name);
+  }
+  return code;
 }
 
 }  // namespace heed

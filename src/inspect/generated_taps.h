@@ -1,14 +1,14 @@
 // Taps while a text is generated: values of all positions, whichever step of decoding computed them.
 #pragma once
 
-#include <filesystem>
 #include <map>
 #include <string>
 #include <vector>
 
-#include "cli/tap_options.h"
+#include "heed/models/model.h"
+#include "inspect/tap_request.h"
 
-namespace heed::cli {
+namespace heed::inspect {
 
 /// Records and replaces values of one row of tokens that are fed in several steps. Positions count from the
 /// first token of the text: they are those that one pass over the whole text would have.
@@ -16,14 +16,17 @@ class GeneratedTaps {
  public:
   /// Selections in brackets are of the whole text.
   void record(const std::vector<TapRequest>& requests);
-  /// Replaces values as replace_taps(), of the positions that the file has; of later ones they stay. Throws
-  /// Error for a selection of keys.
-  void replace(const std::filesystem::path& file);
+  /// Replaces values of the positions that `given` has; of later ones they stay. Messages begin with `where`.
+  /// Throws Error for a selection of keys.
+  void replace(const TapRequest& request, const Tensor& given, const std::string& where);
 
   Taps& taps() { return taps_; }
+  const Taps& taps() const { return taps_; }
   /// What was recorded, under the names and brackets of the requests: of scores and weights [1, H, T, S] a
   /// key that did not exist at a step is 0 (of scores -inf).
   TensorMap recorded() const;
+  /// Numbers that are held so far.
+  std::int64_t numbers() const { return numbers_; }
 
  private:
   struct Piece {
@@ -37,6 +40,7 @@ class GeneratedTaps {
 
   Taps taps_;
   std::map<std::string, Recorded> recorded_;  // by name and brackets
+  std::int64_t numbers_ = 0;
 };
 
-}  // namespace heed::cli
+}  // namespace heed::inspect

@@ -1,13 +1,13 @@
 // Joins what the steps of a decoding compute, and takes replacements apart for them.
-#include "cli/generated_taps.h"
+#include "inspect/generated_taps.h"
 
 #include <algorithm>
 #include <limits>
 
-#include "cli/cli.h"
+#include "heed/error.h"
 #include "heed/ops/shape.h"
 
-namespace heed::cli {
+namespace heed::inspect {
 namespace {
 
 // Which axes of a value count tokens: those of the step, and all so far.
@@ -74,25 +74,31 @@ void GeneratedTaps::record(const std::vector<TapRequest>& requests) {
                    Recorded& recorded = recorded_[name + request.brackets];
                    recorded.selection = request.selection;
                    const bool keys_only = axes_of(name, value).queries < 0;
-                   if (keys_only || taps_.first_position() == 0) recorded.pieces.clear();
+                   if (keys_only || taps_.first_position() == 0) {
+                     for (const Piece& piece : recorded.pieces) numbers_ -= piece.value.numel();
+                     recorded.pieces.clear();
+                   }
+                   // Two requests may name the same value.
+                   if (!recorded.pieces.empty() && recorded.pieces.back().first == taps_.first_position()) {
+                     numbers_ -= recorded.pieces.back().value.numel();
+                     recorded.pieces.pop_back();
+                   }
                    recorded.pieces.push_back({taps_.first_position(), value.detach().clone()});
+                   numbers_ += value.numel();
                  });
   }
 }
 
-void GeneratedTaps::replace(const std::filesystem::path& file) {
-  for (const NamedReplacement& replacement : replacements_of(file)) {
-    const TapSelection& selection = replacement.request.selection;
-    if (!selection.keys.all())
-      throw Error(file.string() + ": " + replacement.tensor +
-                  ": expected a replacement for all keys while text is generated, got a selection of keys");
-    taps_.listen(replacement.request.pattern, {.heads = selection.heads, .queries = {}, .keys = {}},
-                 [this, given = replacement.value, begin = selection.queries.begin, where = file.string()](
-                     const std::string& name, Tensor& value) {
-                   check_replacement(where, name, given, value);
-                   put_positions(name, value, given, taps_.first_position(), begin);
-                 });
-  }
+void GeneratedTaps::replace(const TapRequest& request, const Tensor& given, const std::string& where) {
+  if (!request.selection.keys.all())
+    throw Error(where + ": " + request.pattern + request.brackets +
+                ": expected a replacement for all keys while text is generated, got a selection of keys");
+  taps_.listen(
+      request.pattern, {.heads = request.selection.heads, .queries = {}, .keys = {}},
+      [this, given, begin = request.selection.queries.begin, where](const std::string& name, Tensor& value) {
+        check_replacement(where, name, given, value);
+        put_positions(name, value, given, taps_.first_position(), begin);
+      });
 }
 
 TensorMap GeneratedTaps::recorded() const {
@@ -114,4 +120,4 @@ TensorMap GeneratedTaps::recorded() const {
   return values;
 }
 
-}  // namespace heed::cli
+}  // namespace heed::inspect

@@ -1,0 +1,156 @@
+// Recordings in forms: equal to transcribe(), in every form of answer.
+#include "serve/speech.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/trimmed.h"
+#include "heed/files/file.h"
+#include "heed/sound/sound.h"
+#include "serve/asking.h"
+
+namespace heed::serve_test {
+namespace {
+
+using testing::HasSubstr;
+
+const std::string kTones = std::string(HEED_FIXTURES) + "/speech/tones.flac";
+
+std::vector<serve::ServedModel> with_speech() {
+  std::vector<serve::ServedModel> models;
+  models.push_back(served("encoders/bert-mlm"));
+  models.push_back(served("speech"));
+  models.push_back(served("ctc"));
+  return models;
+}
+
+server::HttpRequest form_of(const std::string& path,
+                            const std::vector<std::pair<std::string, std::string>>& fields,
+                            const std::string& sound) {
+  std::string body;
+  for (const auto& [name, text] : fields)
+    body += "--xyz\r\nContent-Disposition: form-data; name=\"" + name + "\"\r\n\r\n" + text + "\r\n";
+  if (!sound.empty())
+    body += "--xyz\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a.flac\"\r\n\r\n" + sound +
+            "\r\n";
+  server::HttpRequest request = request_of("POST", path, body + "--xyz--\r\n");
+  request.content_type = "multipart/form-data; boundary=xyz";
+  return request;
+}
+
+Transcript expected_transcript(const serve::ServedModel& model, const TranscribeOptions& options) {
+  return (*model.transcriber)(SoundReader(std::filesystem::path(kTones), {.rate = 16'000}), options);
+}
+
+TEST(Speech, EqualsTranscribeInEveryForm) {
+  const serve::ServedModel model = served("speech");
+  TranscribeOptions options;
+  options.language = "fr";
+  options.word_times = true;
+  const Transcript words = expected_transcript(model, options);
+  options.word_times = false;
+  const Transcript expected = expected_transcript(model, options);
+  ASSERT_GT(expected.segments.size(), 2u);
+  Asking server(with_speech());
+  const auto ask = [&](std::vector<std::pair<std::string, std::string>> fields) {
+    fields.emplace_back("language", "French");
+    return server.ask(form_of("/v1/audio/transcriptions", fields, read_file(kTones)));
+  };
+  const std::string text(trimmed(expected.text));
+  const Answer json = ask({{"model", "speech"}});
+  ASSERT_EQ(json.status, 200) << json.text;
+  EXPECT_EQ(json.json["text"], text);
+  EXPECT_NEAR(json.json["usage"]["seconds"].get<double>(), expected.seconds, 1e-9);
+  EXPECT_EQ(ask({{"response_format", "text"}}).text, text + "\n");
+  EXPECT_EQ(ask({{"response_format", "srt"}}).text, written(expected, TranscriptForm::srt));
+  EXPECT_EQ(ask({{"response_format", "vtt"}, {"temperature", "0"}}).text,
+            written(expected, TranscriptForm::vtt));
+
+  const Json verbose = ask({{"response_format", "verbose_json"}}).json;
+  EXPECT_EQ(verbose["task"], "transcribe");
+  EXPECT_EQ(verbose["language"], "french");
+  EXPECT_FALSE(verbose.contains("words"));
+  ASSERT_EQ(verbose["segments"].size(), expected.segments.size());
+  EXPECT_EQ(verbose["segments"][1]["tokens"].get<std::vector<std::int64_t>>(), expected.segments[1].tokens);
+  EXPECT_EQ(verbose["segments"][1]["start"].get<double>(), expected.segments[1].start);
+
+  const Json timed = ask({{"response_format", "verbose_json"}, {"timestamp_granularities[]", "word"}}).json;
+  EXPECT_FALSE(timed.contains("segments"));
+  std::vector<double> ends;
+  for (const TranscriptSegment& segment : words.segments) {
+    for (const TranscribedWord& word : segment.words) ends.push_back(word.end);
+  }
+  ASSERT_EQ(timed["words"].size(), ends.size());
+  EXPECT_EQ(timed["words"].back()["end"].get<double>(), ends.back());
+}
+
+TEST(Speech, TranslatesAndHasSeveralAtOnce) {
+  const serve::ServedModel model = served("speech");
+  TranscribeOptions options;
+  options.translate = true;
+  const std::string translated(trimmed(expected_transcript(model, options).text));
+  Asking server(with_speech());
+  std::vector<std::shared_ptr<Received>> waiting;
+  for (int i = 0; i < 6; ++i)
+    waiting.push_back(
+        server.begin(form_of("/v1/audio/translations", {{"model", "speech"}}, read_file(kTones))));
+  const Answer vectors = server.post("/embed", {{"inputs", "a"}});
+  EXPECT_EQ(vectors.status, 200) << vectors.text;
+  for (const auto& one : waiting) {
+    ASSERT_EQ(one->response().status, 200) << one->response().body;
+    EXPECT_EQ(parse_json(one->response().body, "answer")["text"], translated);
+  }
+}
+
+TEST(Speech, OfFramesAsWell) {
+  const serve::ServedModel model = served("ctc");
+  const Transcript expected = expected_transcript(model, {});
+  Asking server(with_speech());
+  const Answer answer = server.ask(form_of(
+      "/v1/audio/transcriptions", {{"model", "ctc"}, {"response_format", "text"}}, read_file(kTones)));
+  EXPECT_EQ(answer.text, std::string(trimmed(expected.text)) + "\n");
+}
+
+TEST(Speech, WhoLeavesIsNotComputedFor) {
+  Asking server(with_speech());
+  const auto left =
+      server.begin(form_of("/v1/audio/transcriptions", {{"model", "speech"}}, read_file(kTones)));
+  left->leave();
+  EXPECT_NE(left->response().status, 0);
+}
+
+TEST(Speech, WrongRequestsAreRefused) {
+  Asking server(with_speech());
+  struct Case {
+    std::vector<std::pair<std::string, std::string>> fields;
+    int status;
+    const char* told;
+  };
+  const std::string sound = read_file(kTones);
+  for (const Case& one : std::vector<Case>{
+           {{{"model", "other"}}, 404, "other not found"},
+           {{{"model", "bert-mlm"}}, 400, "transcribes speech"},
+           {{{"response_format", "xml"}}, 400, "response_format"},
+           {{{"temperature", "warm"}}, 400, "temperature"},
+           {{{"temperature", "2"}}, 400, "temperature"},
+           {{{"language", "Frensh"}}, 400, "did you mean french"},
+           {{{"timestamp_granularities[]", "word"}}, 400, "verbose_json"},
+           {{{"timestamp_granularities", "a"}, {"timestamp_granularities[]", "b"}}, 400, "segment and word"},
+           {{{"model", "ctc"}, {"language", "en"}}, 400, "language"},
+           {{{"model", "\xff"}}, 404, "not found"}}) {
+    const Answer answer = server.ask(form_of("/v1/audio/transcriptions", one.fields, sound));
+    EXPECT_EQ(answer.status, one.status) << answer.text;
+    EXPECT_THAT(answer.text, HasSubstr(one.told));
+  }
+  const Answer none = server.ask(form_of("/v1/audio/transcriptions", {{"file", "name"}}, ""));
+  EXPECT_EQ(none.status, 400);
+  EXPECT_THAT(none.text, HasSubstr("a recording with a file name"));
+  const Answer text = server.ask(form_of("/v1/audio/transcriptions", {{"model", "speech"}}, "no sound"));
+  EXPECT_EQ(text.status, 400) << text.text;
+  EXPECT_THAT(text.text, HasSubstr("file"));
+  EXPECT_THAT(server.post("/v1/audio/transcriptions", Json::object()).text, HasSubstr("multipart/form-data"));
+  EXPECT_EQ(server.post("/tokenize", {{"model", "speech"}, {"inputs", "a"}}).status, 424);
+}
+
+}  // namespace
+}  // namespace heed::serve_test

@@ -1,0 +1,114 @@
+// Translations over HTTP: equal to translate().
+#include "serve/translate.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "heed/generate/translate.h"
+#include "reference/temporary_folder.h"
+#include "serve/asking.h"
+
+namespace heed::serve_test {
+namespace {
+
+using testing::HasSubstr;
+
+std::vector<serve::ServedModel> with_translation() {
+  std::vector<serve::ServedModel> models;
+  models.push_back(served("encoders/bert-mlm"));
+  models.push_back(served("../../models/en-fr"));
+  return models;
+}
+
+TEST(TranslateRoute, EqualsTranslate) {
+  const serve::ServedModel model = served("../../models/en-fr");
+  const std::vector<std::string> texts{"The cat sat on the mat.", "", "Good morning."};
+  Asking server(with_translation());
+  for (const std::int64_t beams : {std::int64_t{4}, std::int64_t{1}}) {
+    TranslateOptions options;
+    options.generation = load_generation_options(model.directory);
+    ASSERT_EQ(options.generation.num_beams, 4);
+    Json body = {{"text", texts}};
+    if (beams == 1) body["num_beams"] = options.generation.num_beams = 1;
+    const auto expected = translate(*model.encoder_decoder(), *model.tokenizer, texts, options);
+    const Answer answer = server.post("/translate", body);
+    ASSERT_EQ(answer.status, 200) << answer.text;
+    ASSERT_EQ(answer.json["translations"].size(), texts.size());
+    for (std::size_t i = 0; i < texts.size(); ++i) {
+      const Hypothesis& best = expected[i].candidates.front().hypothesis;
+      EXPECT_EQ(answer.json["translations"][i]["text"], expected[i].text());
+      EXPECT_NEAR(answer.json["translations"][i]["score"].get<double>(),
+                  beams > 1 ? best.beam_score : best.score, 1e-9);
+    }
+  }
+  const Answer shorter = server.post("/translate", {{"text", texts[0]}, {"max_new_tokens", 2}});
+  ASSERT_EQ(shorter.status, 200) << shorter.text;
+  EXPECT_LT(shorter.json["translations"][0]["text"].get<std::string>().size(), 12u);
+}
+
+// A small M2M100 with random weights: each request has its languages, whatever those before it had.
+TEST(TranslateRoute, TranslatesBetweenLanguages) {
+  const TemporaryFolder folder;
+  const std::filesystem::path fixtures = HEED_FIXTURES;
+  for (const char* name : {"config.json", "model.safetensors"})
+    std::filesystem::copy_file(fixtures / "m2m100" / name, folder.path() / name);
+  const std::filesystem::path languages = fixtures / "tokenizers/languages";
+  std::filesystem::copy_file(languages / "bpe.model", folder.path() / "sentencepiece.bpe.model");
+  std::filesystem::copy_file(languages / "vocab.json", folder.path() / "vocab.json");
+  std::ofstream(folder.path() / "tokenizer_config.json") << "{}";
+  const auto loaded = [&] {
+    std::vector<serve::ServedModel> models;
+    models.push_back(serve::load_served("many", {folder.path()}));
+    return models;
+  };
+  const std::vector<serve::ServedModel> models = loaded();
+  const std::vector<std::string> texts{"the cold sea"};
+  const auto expected = [&](const char* source, const char* target) {
+    const std::unique_ptr<Tokenizer> tokenizer = load_tokenizer(folder.path());
+    tokenizer->set_languages(source, target);
+    TranslateOptions options;
+    options.generation = load_generation_options(folder.path().string());
+    options.generation.max_new_tokens = 5;
+    options.generation.forced_bos_token_id = tokenizer->languages()->target->id;
+    return translate(*models[0].encoder_decoder(), *tokenizer, texts, options).front().text();
+  };
+  Asking server(loaded());
+  const auto got = [&](const char* source, const char* target) {
+    return server
+        .post("/translate",
+              {{"text", texts}, {"source_lang", source}, {"target_lang", target}, {"max_new_tokens", 5}})
+        .json["translations"][0]["text"];
+  };
+  EXPECT_EQ(got("fr", "__de__"), expected("fr", "de"));
+  EXPECT_EQ(got("en", "fr"), expected("en", "fr"));
+  EXPECT_EQ(got("fr", "de"), expected("fr", "de"));
+  EXPECT_THAT(server.post("/translate", {{"text", "a"}, {"source_lang", "frr"}}).text,
+              HasSubstr("source_lang: expected one of the model's 100 languages"));
+}
+
+TEST(TranslateRoute, WrongRequestsAreRefused) {
+  Asking server(with_translation());
+  struct Case {
+    Json body;
+    int status;
+    const char* told;
+  };
+  for (const Case& one :
+       std::vector<Case>{{Json::object(), 400, "text"},
+                         {{{"text", Json::array()}}, 400, "at least one"},
+                         {{{"text", {1}}}, 400, "strings alone"},
+                         {{{"text", "a"}, {"model", "bert-mlm"}}, 400, "translates texts"},
+                         {{{"text", "a"}, {"num_beams", 0}}, 400, "num_beams"},
+                         {{{"text", "a"}, {"target_lang", "fr"}}, 400, "no choice of languages"},
+                         {{{"text", std::string(3000, 'a')}, {"truncate", false}}, 400, "tokens"}}) {
+    const Answer answer = server.post("/translate", one.body);
+    EXPECT_EQ(answer.status, one.status) << answer.text;
+    EXPECT_THAT(answer.text, HasSubstr(one.told));
+  }
+}
+
+}  // namespace
+}  // namespace heed::serve_test
