@@ -82,7 +82,8 @@ void Application::handle(server::HttpRequest request, std::shared_ptr<server::Re
   call->deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(
                                       std::chrono::duration<double>(access_.request_seconds));
   if (methods.empty())
-    return call->fail(ApiError(Problem::not_found, "path: " + path + " not found (see /openapi.json)"));
+    return call->fail(
+        ApiError(Problem::not_found, "path: " + json_shown(path) + " not found (see /openapi.json)"));
   if (asks_first) return preflight(*call, methods);
   if (route == nullptr) {
     call->headers.emplace_back("Allow", methods + ", OPTIONS");

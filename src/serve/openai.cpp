@@ -65,7 +65,7 @@ void model(const Asked& asked) {
   for (const ServedModel& one : asked.services.models) {
     if (one.name == name) return asked.call->answer(model_json(asked.services, one));
   }
-  throw ApiError(Problem::not_found, "model: " + name + " not found (see /v1/models)", "model");
+  throw ApiError(Problem::not_found, "model: " + json_shown(name) + " not found (see /v1/models)", "model");
 }
 
 void embeddings(const Asked& asked) {

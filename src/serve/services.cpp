@@ -12,7 +12,8 @@ const ServedModel& chosen_model(const Asked& asked, bool (*can)(const ServedMode
     if (is_better) chosen = &model;
   }
   if (chosen == nullptr && name)
-    throw ApiError(Problem::not_found, "model: " + *name + " not found (see /v1/models)", "model");
+    throw ApiError(Problem::not_found, "model: " + json_shown(*name) + " not found (see /v1/models)",
+                   "model");
   if (chosen == nullptr)
     throw ApiError(Problem::not_found, std::string("model: none of the served models ") + what, "model");
   asked.call->facts.model = chosen->name;

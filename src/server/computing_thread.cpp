@@ -35,7 +35,9 @@ HttpResponse ComputingThread::answer(const HttpRequest& request, const Reply& re
 }
 
 HttpResponse error_response(int status, const std::string& message) {
-  return {status, json_text(nlohmann::json{{"error", message}})};
+  HttpResponse response{status, json_text(nlohmann::json{{"error", message}})};
+  if (status == 429) response.headers.emplace_back("Retry-After", "1");
+  return response;
 }
 
 }  // namespace heed::server

@@ -545,14 +545,14 @@ void HttpServer::State::accept() {
 
 // Closes an idle connection if there are too many; returns false if there are, and all others are busy.
 bool HttpServer::State::make_room(const Connection& newest) {
-  std::size_t open = 0;
+  const auto open = std::count_if(connections_.begin(), connections_.end(),
+                                  [](const Connection* connection) { return connection->is_open(); });
+  if (static_cast<std::size_t>(open) <= options_.limits.connections) return true;
   Connection* first = nullptr;  // to give way
   for (Connection* connection : connections_) {
-    open += connection->is_open();
     if (connection == &newest || !connection->may_give_way()) continue;
     if (first == nullptr || connection->claim() < first->claim()) first = connection;
   }
-  if (open <= options_.limits.connections) return true;
   if (first == nullptr) return false;
   first->close();
   return true;

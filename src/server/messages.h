@@ -28,7 +28,7 @@ struct HttpResponse {
   std::vector<std::pair<std::string, std::string>> headers = {};
 };
 
-/// {"error": message}
+/// {"error": message}; of status 429 with the time to wait, a second.
 HttpResponse error_response(int status, const std::string& message);
 
 /// The way back to the client of one request. Where it ends without an answer, the client gets 500.

@@ -109,6 +109,12 @@ TEST(Application, RoutesByPathAndMethod) {
   Asking server(one(shakespeare()));
   EXPECT_EQ(server.get("/nowhere").status, 404);
   EXPECT_EQ(server.get("/v1/models/none").status, 404);
+  const std::string longest(10000, 'x');  // is not repeated whole
+  for (const Answer& one : {server.get("/" + longest), server.get("/v1/models/" + longest),
+                            server.post("/embed", {{"model", longest}, {"inputs", "a"}})}) {
+    EXPECT_EQ(one.status, 404);
+    EXPECT_LT(one.text.size(), 300u) << one.text;
+  }
   const Answer wrong = server.get("/embed");
   EXPECT_EQ(wrong.status, 405);
   EXPECT_EQ(wrong.header("Allow"), "POST, OPTIONS");
@@ -199,7 +205,7 @@ TEST(Application, ModelsHaveNames) {
   const Answer unknown = server.post("/v1/embeddings", {{"model", "gpt-4"}, {"input", "a"}});
   EXPECT_EQ(unknown.status, 404);
   EXPECT_EQ(unknown.json["error"]["param"], "model");
-  EXPECT_EQ(unknown.json["error"]["message"], "model: gpt-4 not found (see /v1/models)");
+  EXPECT_EQ(unknown.json["error"]["message"], "model: \"gpt-4\" not found (see /v1/models)");
   Asking reversed([] {
     std::vector<serve::ServedModel> models;
     models.push_back(shakespeare());
