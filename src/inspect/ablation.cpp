@@ -91,13 +91,12 @@ class AblationRuns {
   // Replaces the removed components in all rows, which are of these members of the block.
   void listen_to_removed(Taps& taps, const Block& block, const std::vector<std::int64_t>& members) const {
     for (const Component& component : options_.removed) {
-      taps.listen(tap_of(component),
-                  [this, &block, &component, members](const std::string& tap, Tensor& value) {
-                    value = value.clone();
-                    for (std::int64_t row = 0; row < value.size(0); ++row)
-                      inspect::replace_component(block.replacements, tap, value, row, component,
-                                                 members[static_cast<std::size_t>(row)]);
-                  });
+      taps.listen(tap_of(component), [&block, &component, members](const std::string& tap, Tensor& value) {
+        value = value.clone();
+        for (std::int64_t row = 0; row < value.size(0); ++row)
+          inspect::replace_component(block.replacements, tap, value, row, component,
+                                     members[static_cast<std::size_t>(row)]);
+      });
     }
   }
 
