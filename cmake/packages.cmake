@@ -38,7 +38,7 @@ set(CPACK_COMPONENT_DEVELOPMENT_DESCRIPTION "Transformers in C++20: headers of t
 set(CPACK_DEBIAN_COMMAND_PACKAGE_NAME heed)
 set(CPACK_DEBIAN_COMMAND_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_COMMAND_PACKAGE_CONTROL_EXTRA ${CMAKE_BINARY_DIR}/conffiles)
-set(CPACK_DEBIAN_COMMAND_PACKAGE_DEPENDS "libheed0 (= ${PROJECT_VERSION}), ca-certificates")
+set(CPACK_DEBIAN_COMMAND_PACKAGE_RECOMMENDS "libcurl4, ca-certificates, fonts-dejavu-core")  # heed pull; figures
 set(CPACK_DEBIAN_COMMAND_PACKAGE_SHLIBDEPS ON)
 set(CPACK_COMPONENT_COMMAND_DESCRIPTION "Transformers in C++20: train, run and look inside
  The command heed, with small trained models, recipes and pages.")
