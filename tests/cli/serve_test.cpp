@@ -67,7 +67,7 @@ TEST(ServeCommand, RefusesWrongCommandLines) {
   expect_error(2, {"serve", model, model}, "expected models of different names, got bert-mlm twice");
   expect_error(2, {"serve", model, "--api-key", ""}, "--api-key: expected a key with characters");
   expect_error(1, {"serve", HEED_FIXTURES "/vit", "--port", "0"},
-               "expected a model of texts, got a vit image model");
+               "expected a model of texts or of speech, got a vit image model");
 }
 
 }  // namespace
