@@ -128,7 +128,7 @@ TEST(Speech, WrongRequestsAreRefused) {
   };
   const std::string sound = read_file(kTones);
   for (const Case& one : std::vector<Case>{
-           {{{"model", "other"}}, 404, "other not found"},
+           {{{"model", "other"}}, 404, "not found (see /v1/models)"},
            {{{"model", "bert-mlm"}}, 400, "transcribes speech"},
            {{{"response_format", "xml"}}, 400, "response_format"},
            {{{"temperature", "warm"}}, 400, "temperature"},
