@@ -64,9 +64,9 @@ TEST(SchemaCheck, NamesWhatIsWrong) {
       {"[", "r: "},
       {"5", "r: #: expected a schema: an object or a boolean, got 5"},
   };
-  for (const auto& [schema, expected] : cases) {
-    SCOPED_TRACE(schema);
-    EXPECT_ERROR(Grammar::json_schema(schema, "r"), expected);
+  for (const auto& one : cases) {
+    SCOPED_TRACE(one.first);
+    EXPECT_ERROR(Grammar::json_schema(one.first, "r"), one.second);
   }
   EXPECT_ERROR(Grammar::json_schema("{\"title\": \"" + std::string(300'000, 'a') + "\"}", "r"),
                "r: expected at most 262144 bytes, got 300013");
