@@ -8,6 +8,7 @@
 
 #include "cli/terminal.h"
 #include "cli/text_tensors.h"
+#include "core/alternatives.h"
 #include "files/input_file.h"
 #include "heed/autograd.h"
 #include "heed/files/file.h"
@@ -160,10 +161,7 @@ std::size_t index_of_kind(const std::string& kind, const std::vector<std::string
   if (found != kinds.end()) return static_cast<std::size_t>(found - kinds.begin());
   if (kinds.size() == 1)
     throw UsageError("--kind: expected " + kinds.front() + ", the only kind of this model, got " + kind);
-  std::string names;
-  for (std::size_t i = 0; i < kinds.size(); ++i)
-    names += (i == 0 ? "" : i + 1 < kinds.size() ? ", " : " or ") + kinds[i];
-  throw UsageError("--kind: expected " + names + ", got " + kind);
+  throw UsageError("--kind: expected " + alternatives(kinds) + ", got " + kind);
 }
 
 AttentionKind analyzed_kind(const std::string& kind, const Model& model, const char* where) {
@@ -197,10 +195,8 @@ void add_table_output(CLI::App& command, TableOutput& output, const char* descri
 void check_table_output(const TableOutput& output, const std::vector<std::string>& endings) {
   const std::string ending = output.file.extension().string();
   if (!output.file.empty() && std::find(endings.begin(), endings.end(), ending) == endings.end()) {
-    std::string names;
-    for (std::size_t i = 0; i < endings.size(); ++i)
-      names += (i == 0 ? "" : i + 1 < endings.size() ? ", " : " or ") + endings[i];
-    throw UsageError("--output: expected a file ending in " + names + ", got " + output.file.string());
+    throw UsageError("--output: expected a file ending in " + alternatives(endings) + ", got " +
+                     output.file.string());
   }
   const char* option = output.title            ? "--title"
                        : output.no_title       ? "--no-title"

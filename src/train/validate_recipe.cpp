@@ -1,12 +1,12 @@
 // Checks that the values of a recipe agree with each other.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 #include <string>
 #include <vector>
 
+#include "core/alternatives.h"
 #include "heed/error.h"
 #include "heed/text/tokenizer.h"
 #include "heed/train/recipe.h"
@@ -44,14 +44,6 @@ TaskChoices choices_of(const Recipe& recipe) {
   if (kind == "transcription") return {{"folders", "tsv", "csv", "jsonl"}, {""}, "wav2vec2"};
   if (kind == "answers") return {{"squad"}, kEncoderTokenizers, "bert"};
   return {{"tsv", "csv", "lines", "jsonl"}, {"unigram", "bpe"}, "marian"};
-}
-
-// "a, b or c"
-std::string alternatives(const std::vector<std::string>& names) {
-  std::string text;
-  for (std::size_t i = 0; i < names.size(); ++i)
-    text += (i == 0 ? "" : i + 1 < names.size() ? ", " : " or ") + names[i];
-  return text;
 }
 
 void require_choice(const char* key, const std::string& value, const std::vector<std::string>& choices,
