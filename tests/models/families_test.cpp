@@ -132,6 +132,8 @@ void Families::expect_gradients() const {
       continue;
     }
     double tolerance = 2e-5;
+    // Numbers of the largest gradient's size are rounded by more than a small gradient's 1e-5.
+    if (both != nullptr) tolerance = own > 0 ? std::max(1e-5, 1e-8 * largest / own) : 1e-5;
     // Differences of small gradients count against a hundredth of the largest.
     if (encoder != nullptr && own > 0) tolerance *= std::max(own, 0.01 * largest) / own;
     if (variant) tolerance = own > 0 ? 2e-5 + 1e-6 * largest / own : 1e-6 * largest;
