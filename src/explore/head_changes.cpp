@@ -75,7 +75,7 @@ std::map<std::size_t, Tensor> values_of(const ExploredModel& model, const Explor
                 [&values, i](const std::string&, Tensor& value) { values[i] = value.clone(); });
   }
   Context context{.taps = &taps, .stop = &stop};
-  model.model().forward(other.input.tensors, {}, context);
+  model.model().forward(other.input.tensors, {.logits = false}, context);
   taps.require_all_fired();
   return values;
 }
@@ -94,7 +94,7 @@ std::map<std::size_t, Tensor> means_of(const ExploredModel& model, const Explore
   if (std::none_of(changes.begin(), changes.end(), [](const HeadChange& one) { return one.mean; }))
     return means;
   Context context{.taps = &taps, .stop = &stop};
-  model.model().forward(text.input.tensors, {}, context);
+  model.model().forward(text.input.tensors, {.logits = false}, context);
   taps.require_all_fired();
   return means;
 }

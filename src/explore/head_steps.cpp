@@ -49,7 +49,7 @@ HeadRow record_row(const ExploredModel& model, const ExploredText& text, const S
     found.rotation = reshape(value, {value.numel() / value.size(-1), value.size(-1)}).to(DType::f32).clone();
   });
   Context context{.taps = &with_rotation, .stop = &stop};
-  model.model().forward(text.input.tensors, {}, context);
+  model.model().forward(text.input.tensors, {.logits = false}, context);
   taps.require_all_fired();
   return found;
 }

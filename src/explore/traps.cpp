@@ -156,7 +156,7 @@ Tensor lone_embeddings(const ExploredModel& model, const TensorMap& tensors, con
     found = reshape(value.contiguous(), {1, count, value.size(2)}).clone();
   });
   Context context{.taps = &taps, .stop = &stop};
-  model.model().forward(lone, {}, context);
+  model.model().forward(lone, {.logits = false}, context);
   return found;
 }
 

@@ -45,7 +45,7 @@ ValueMaps::ValueMaps(const Model& model, const std::vector<RecordedLayer>& layer
   TensorMap inputs{{"input_ids", tokens}};
   if (dynamic_cast<const EncoderDecoderModel*>(&model) != nullptr) inputs["decoder_input_ids"] = tokens;
   Context context{.taps = &taps};
-  model.forward(inputs, {}, context);
+  model.forward(inputs, {.logits = false}, context);
   if (products_.size() != layers.size()) products_.clear();
 }
 

@@ -203,7 +203,7 @@ std::vector<Component> components_of(const Model& model, const MeasuredInput& in
     });
   }
   Context context{.taps = &taps};
-  model.forward(input.inputs, {}, context);
+  model.forward(input.inputs, {.logits = false}, context);
   std::vector<Component> components;
   for (auto& [layer, own] : layers) {
     std::stable_sort(own.begin(), own.end(), [](const Component& a, const Component& b) {

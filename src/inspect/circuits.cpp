@@ -98,7 +98,7 @@ void run_on(const Model& model, const Tensor& ids, Taps& taps) {
   TensorMap inputs{{"input_ids", ids}};
   if (dynamic_cast<const EncoderDecoderModel*>(&model) != nullptr) inputs["decoder_input_ids"] = ids;
   Context context{.taps = &taps};
-  model.forward(inputs, {}, context);
+  model.forward(inputs, {.logits = false}, context);
 }
 
 // Layer to weights f64 [H, T, T] where each layer reads, at each position, the mean over tokens of what the

@@ -329,7 +329,7 @@ FeatureActivations feature_activations(const Model& model, const TensorMap& inpu
     target = rows_of(value, coder.outputs(), name).clone();
   });
   Context context{.taps = &taps};
-  model.forward(inputs, {}, context);
+  model.forward(inputs, {.logits = false}, context);
   taps.require_all_fired();
   FeatureActivations result;
   const Tensor f = coder.encode(x), y = coder.decode(f, x);

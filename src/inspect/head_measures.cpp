@@ -178,7 +178,7 @@ class HeadMeasurer {
       values.erase(layer);
     });
     Context context{.taps = &taps};
-    model_.forward(text, {}, context);
+    model_.forward(text, {.logits = false}, context);
     taps.require_all_fired();
     ++texts_;
   }

@@ -133,7 +133,7 @@ std::vector<std::pair<std::string, Tensor>> streams_of(const EncoderModel& model
       streams.emplace_back(std::to_string(*layer), value.clone());
   });
   Context context{.taps = &taps};
-  model.forward(inputs, {}, context);
+  model.forward(inputs, {.logits = false}, context);
   taps.require_all_fired();
   return streams;
 }
@@ -180,7 +180,7 @@ std::vector<LensLayer> logit_lens(const Model& model, const TensorMap& inputs, s
     if (const auto layer = inspect::layer_of_tap(name, kLayers, ".out")) read(std::to_string(*layer), value);
   });
   Context context{.taps = &taps};
-  model.forward(inputs, {}, context);
+  model.forward(inputs, {.logits = false}, context);
   return layers;
 }
 
@@ -202,7 +202,7 @@ LogitAttribution attribute_logit(const Model& model, const TensorMap& inputs, st
   Taps taps;
   recorder.listen(taps);
   Context context{.taps = &taps};
-  model.forward(inputs, {}, context);
+  model.forward(inputs, {.logits = false}, context);
   return inspect::logit_parts(recorder.sum(), read_out, token);
 }
 

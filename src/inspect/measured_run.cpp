@@ -113,6 +113,11 @@ class RunLogits {
     const Tensor some = slice(values_, 0, begin, end);
     return read_out_ ? read_out_->logits(some.contiguous()) : some;
   }
+  /// Those of some tokens, [n, tokens].
+  Tensor of_tokens(std::int64_t begin, std::int64_t end, const std::vector<std::int64_t>& tokens) const {
+    const Tensor some = slice(values_, 0, begin, end), ids = index_tensor(tokens);
+    return read_out_ ? read_out_->logits(some.contiguous(), ids) : gather(some, 1, ids);
+  }
 
  private:
   // A decoder's logits are read of the chosen positions of its stream alone, unless a listener may hear what
@@ -136,6 +141,23 @@ class RunLogits {
   std::vector<std::int64_t> places_, targets_;
   Tensor values_;  // [N, D] of the stream, or the logits [N, V]
 };
+
+// Whether a metric is made of the logits of its tokens alone.
+bool needs_no_others(MetricKind kind) {
+  return kind == MetricKind::logit || kind == MetricKind::logit_difference;
+}
+
+// The tokens that occur, each once; `tokens` and `others` become their places among these.
+std::vector<std::int64_t> distinct(std::vector<std::int64_t>& tokens, std::vector<std::int64_t>& others) {
+  std::vector<std::int64_t> all = tokens;
+  all.insert(all.end(), others.begin(), others.end());
+  std::sort(all.begin(), all.end());
+  all.erase(std::unique(all.begin(), all.end()), all.end());
+  for (std::vector<std::int64_t>* each : {&tokens, &others}) {
+    for (std::int64_t& token : *each) token = std::lower_bound(all.begin(), all.end(), token) - all.begin();
+  }
+  return all;
+}
 
 // The metric of each place, f64 [n]; `references` are of the places.
 Tensor metric_of(const Tensor& logits, const LogitMetric& metric, const std::vector<std::int64_t>& tokens,
@@ -214,8 +236,11 @@ Tensor run_measured(const Model& model, std::span<const RunRow> rows, Taps* taps
       others.push_back(row.input->metric.other.value_or(0));
       if (row.reference.defined()) references.push_back(slice(row.reference, 0, i % each, i % each + 1));
     }
-    values.push_back(metric_of(logits(begin, end), rows.front().input->metric, tokens, others,
-                               references.empty() ? Tensor() : concat(references, 0)));
+    const LogitMetric& metric = rows.front().input->metric;
+    const Tensor some = needs_no_others(metric.kind) ? logits.of_tokens(begin, end, distinct(tokens, others))
+                                                     : logits(begin, end);
+    values.push_back(
+        metric_of(some, metric, tokens, others, references.empty() ? Tensor() : concat(references, 0)));
   }
   const Tensor all = values.size() == 1 ? values.front() : concat(values, 0);
   return each == 1 ? all : mean(reshape(all, {std::ssize(rows), each}), 1);

@@ -46,7 +46,7 @@ void check_components(const Model& model, const TensorMap& input, std::span<cons
     taps.listen(tap,
                 [&](const std::string& name, Tensor& value) { heads[name] = with_heads(value).size(1); });
   Context context{.taps = &taps};
-  model.forward(input, {}, context);
+  model.forward(input, {.logits = false}, context);
   for (const Component& c : components) {
     const auto found = heads.find(tap_of(c));
     if (found == heads.end() || c.head >= found->second || c.layer < 0 ||
@@ -95,7 +95,7 @@ Replacements ReplacementSource::values_of(const TensorMap& input) const {
     taps.listen(tap,
                 [&](const std::string& name, Tensor& value) { values[name] = with_heads(value).clone(); });
   Context context{.taps = &taps};
-  model_.forward(input, {}, context);
+  model_.forward(input, {.logits = false}, context);
   return values;
 }
 

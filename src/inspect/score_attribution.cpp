@@ -223,7 +223,7 @@ std::int64_t strongest_key(const Model& model, const TensorMap& inputs, const Sc
   Taps taps(options.taps);
   listen_to_row(taps, head, options, values);
   Context context{.taps = &taps, .stop = options.stop};
-  model.forward(inputs, {}, context);
+  model.forward(inputs, {.logits = false}, context);
   return std::max_element(values.weights.begin(), values.weights.end()) - values.weights.begin();
 }
 
@@ -246,7 +246,7 @@ ScoredStreams record(const Model& model, const TensorMap& inputs, const ScoredHe
   listen_to_row(taps, head, options, values);
   product.listen(taps, values);
   Context context{.taps = &taps, .stop = options.stop};
-  model.forward(inputs, {}, context);
+  model.forward(inputs, {.logits = false}, context);
   product.finish(values);
   const StreamSum streams = own.sum();
   return {at(streams, 0), head.crosses ? memory.sum() : at(streams, 1)};

@@ -133,13 +133,14 @@ TensorMap AssembledDecoder::forward(const TensorMap& inputs, const ForwardOption
   collector.replace_last(parts_.stack, "", hidden);
   TensorMap& outputs = collector.outputs;
   outputs["last_hidden_state"] = hidden;
-  if (parts_.output.weight.defined()) outputs["logits"] = parts_.logits(hidden, pass.context);  // [B, T, V]
+  if (parts_.output.weight.defined() && collector.wants_logits())
+    outputs["logits"] = parts_.logits(hidden, pass.context);  // [B, T, V]
   const std::vector<Tensor>& router_logits = pass.collected["router_logits"];
   for (std::size_t i = 0; i < router_logits.size(); ++i)
     outputs["router_logits." + std::to_string(i)] = router_logits[i];
   const auto& balance = parts_.load_balance;
   if (balance) outputs["aux_loss"] = load_balancing_loss(router_logits, balance->chosen, input.mask);
-  if (labels.defined()) {
+  if (labels.defined() && outputs.contains("logits")) {
     const CrossEntropyOptions loss_options;
     outputs["loss"] =
         cross_entropy(outputs["logits"], shift_left(labels, loss_options.ignore_index), loss_options);
@@ -167,10 +168,24 @@ Tensor OutputTransform::operator()(const Tensor& x) const {
   return norm ? (*norm)(y) : y;
 }
 
+Tensor ReadOut::output_input(const Tensor& x) const {
+  const Tensor y = norm ? (*norm)(x) : x;
+  return transform(scale == 1.0 ? y : y * scale);
+}
+
 Tensor ReadOut::logits(const Tensor& x) const {
-  Tensor y = norm ? (*norm)(x) : x;
-  if (scale != 1.0) y = y * scale;
-  y = output(transform(y));
+  const Tensor y = output(output_input(x));
+  return logit_cap > 0 ? softcap(y, logit_cap) : y;
+}
+
+Tensor ReadOut::logits(const Tensor& x, const Tensor& ids) const {
+  const Weight& map = output.weight;
+  // Products of a quantized map may round x; adapters add to a product or to rows, not to both.
+  if (map.stays_quantized() || !map.adapters().empty() || !map.row_adapters().empty())
+    return gather(logits(x), x.rank() - 1, ids);
+  const Tensor rows = map.embedding(unsqueeze(ids, 0), 1.0, std::nullopt);
+  const Tensor bias = output.bias.defined() ? gather(output.bias, 0, ids) : Tensor();
+  const Tensor y = linear(output_input(x), reshape(rows, {rows.size(1), rows.size(2)}), bias);
   return logit_cap > 0 ? softcap(y, logit_cap) : y;
 }
 

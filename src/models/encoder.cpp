@@ -230,6 +230,7 @@ TensorMap AssembledEncoder::forward(const TensorMap& inputs, const ForwardOption
     outputs["start_logits"] = reshape(slice(logits, 2, 0, 1), tokens);
     outputs["end_logits"] = reshape(slice(logits, 2, 1, 2), tokens);
   } else {
+    if (config_.head == EncoderHead::masked_lm && !collector.wants_logits()) return outputs;
     outputs["logits"] = predict(hidden, mask, collector.context);
     if (const EncoderHeadParts& head = *parts_.head; head.second_output) {
       outputs["cls_logits"] = head.output(first_token(hidden));

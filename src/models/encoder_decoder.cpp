@@ -97,6 +97,7 @@ TensorMap AssembledEncoderDecoder::forward(const TensorMap& inputs, const Forwar
   TensorMap& outputs = collector.outputs;
   outputs["encoder_last_hidden_state"] = encoded.states;
   outputs["last_hidden_state"] = last;
+  if (!collector.wants_logits()) return outputs;
   outputs["logits"] = parts_.decoder.logits(last, collector.context);  // [B, T, V]
   if (labels.defined()) outputs["loss"] = cross_entropy(outputs["logits"], labels, CrossEntropyOptions());
   return outputs;

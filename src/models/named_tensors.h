@@ -57,6 +57,8 @@ class Collector {
   void put(const std::string& tap, const std::string& name);
   /// Replaces the stack's last hidden state by that after its final norm.
   void replace_last(const Stack& stack, const std::string& prefix, const Tensor& hidden);
+  /// Whether somebody does.
+  bool wants_logits() const { return options_.logits || context.wants("logits"); }
 
   Context context;  ///< the user's, whose listeners are called first
   TensorMap outputs;

@@ -14,6 +14,7 @@
 #include "heed/autograd.h"
 #include "heed/files/file.h"
 #include "heed/models/registry.h"
+#include "heed/nn/stack.h"
 #include "heed/ops.h"
 #include "models/family_fixtures.h"
 #include "models/fixture_adamw.h"
@@ -167,6 +168,42 @@ TEST_P(Families, OutputsEqualTheReference) {
   EXPECT_EQ(compared, GetParam().outputs);
   EXPECT_EQ(gradients, GetParam().gradients);
   for (const auto& [name, tensor] : outputs) EXPECT_TRUE(!recurrent || expected.contains(name)) << name;
+}
+
+TEST_P(Families, APassForTapsComputesNoLogitsOfTokens) {
+  const NoGradients guard;
+  const TensorMap all = model->forward(inputs, {}, context);
+  TensorMap some = model->forward(inputs, {.logits = false}, context);
+  const bool of_tokens =
+      all.contains("logits") && (both != nullptr || decoder != nullptr ||
+                                 (encoder != nullptr && encoder->head() == EncoderHead::masked_lm));
+  if (of_tokens) {
+    EXPECT_FALSE(some.contains("logits") || some.contains("loss"));
+    for (const auto& [name, value] : some) EXPECT_EQ(relative_error(value, all.at(name)), 0) << name;
+    Taps taps;
+    bool heard = false;
+    taps.listen("logits", [&](const std::string&, Tensor&) { heard = true; });
+    Context listening{.taps = &taps};
+    some = model->forward(inputs, {.logits = false}, listening);
+    EXPECT_TRUE(heard);
+  }
+  expect_equal(some, all);
+}
+
+TEST_P(Families, LogitsOfSomeTokensAreThoseOfAll) {
+  const NoGradients guard;
+  const auto read_out = model->read_out();
+  if (!read_out) return;
+  const Stack& stack =
+      *model->stack_named(both != nullptr || decoder != nullptr ? "decoder" : encoder->stack_name());
+  Tensor stream;
+  Taps taps;
+  taps.listen(stack.name + ".layers." + std::to_string(stack.layers.size() - 1) + ".out",
+              [&](const std::string&, Tensor& value) { stream = value.clone(); });
+  Context listening{.taps = &taps};
+  model->forward(inputs, {}, listening);
+  const Tensor ids = Tensor::from<std::int64_t>({5, 0, 3, 5}, {4}), all = read_out->logits(stream);
+  EXPECT_LE(relative_error(read_out->logits(stream, ids), gather(all, all.rank() - 1, ids)), 1e-6);
 }
 
 TEST_P(Families, EveryGradientEqualsTheReference) {

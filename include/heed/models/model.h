@@ -40,6 +40,9 @@ struct Parameter {
 struct ForwardOptions {
   bool hidden_states = false;
   bool attentions = false;
+  /// False, for a pass whose taps alone matter: logits over a vocabulary, and the loss, are not computed,
+  /// unless a listener hears `logits`.
+  bool logits = true;
 };
 
 /// Threads: several may run const functions of one model at once, each with its own Context, within

@@ -28,6 +28,11 @@ struct ReadOut {
   double logit_cap = 0.0;  ///< if > 0
   /// The logits [..., V] of x [..., D].
   Tensor logits(const Tensor& x) const;
+  /// Those of some tokens alone, [..., n] for ids i64 [n], which costs n rows of the output map.
+  Tensor logits(const Tensor& x, const Tensor& ids) const;
+
+ private:
+  Tensor output_input(const Tensor& x) const;
 };
 
 }  // namespace heed

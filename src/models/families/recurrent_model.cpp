@@ -163,6 +163,7 @@ TensorMap RecurrentModel::forward(const TensorMap& inputs, const ForwardOptions&
   TensorMap& outputs = collector.outputs;
   outputs["encoder_last_hidden_state"] = encoded.memory;
   outputs["last_hidden_state"] = last;
+  if (!collector.wants_logits()) return outputs;
   Tensor& logits = outputs["logits"] = parts_.decoder.output(last);  // [B, T, V]
   tap_logits(collector.context, logits);
   if (labels.defined()) outputs["loss"] = cross_entropy(outputs["logits"], labels, CrossEntropyOptions());
