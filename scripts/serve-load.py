@@ -128,9 +128,9 @@ class Client:
 class Server:
     """heed serve on a free port."""
 
-    def __init__(self, options, *more):
+    def __init__(self, options, *more, stderr=None):
         command = [options.heed, "serve", *options.models, "--port", "0", "--quiet", *more, *options.server_options.split()]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, text=True)
         atexit.register(self.process.kill)  # of what has ended, nothing
         self.url = self.process.stdout.readline().strip()
         if not self.url.startswith("http"):

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
+#include <limits>
 #include <map>
 #include <random>
 
@@ -15,6 +17,8 @@ namespace {
 
 constexpr std::int64_t kMostChoices = 64, kMostTokens = 1 << 24;
 constexpr double kLargest = 1e6;
+// Below it, sampling takes the most probable token; scores divided by less may not be finite.
+constexpr double kLeastTemperature = 1e-5;
 
 // As transformers' files say if they ask for sampling, else as OpenAI: temperature 1, and no limits.
 void read_sampling(const ServedModel& model, const Fields& fields, GenerationOptions& options) {
@@ -25,7 +29,7 @@ void read_sampling(const ServedModel& model, const Fields& fields, GenerationOpt
     options.top_k = 0;
   }
   options.temperature = fields.number("temperature", 0, 100).value_or(options.temperature);
-  options.do_sample = options.temperature > 0;
+  options.do_sample = options.temperature >= kLeastTemperature;
   if (!options.do_sample) options.temperature = 1.0;
   options.top_p = fields.number("top_p", 0, 1).value_or(options.top_p);
   options.top_k = std::max<std::int64_t>(0, fields.integer("top_k", -1, kMostTokens).value_or(options.top_k));
@@ -54,7 +58,6 @@ void read_biases(const ServedModel& model, const Fields& fields, TextRequest& re
   request.frequency_penalty = fields.number("frequency_penalty", -2, 2).value_or(0);
   const Json* biases = fields.object("logit_bias");
   if (biases == nullptr) return;
-  const Fields members(*biases);
   for (const auto& [key, value] : biases->items()) {
     std::int64_t id = -1;
     const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), id);
@@ -63,8 +66,9 @@ void read_biases(const ServedModel& model, const Fields& fields, TextRequest& re
                      fmt::format("request: logit_bias: expected ids of tokens below {}, got {}",
                                  model.model->vocab_size(), json_shown(key)),
                      "logit_bias");
-    if (!value.is_number()) fields.fail("logit_bias", "numbers from -100 to 100");
-    request.options.sequence_bias.push_back({{id}, members.number(key, -100, 100).value_or(0)});
+    const double bias = value.is_number() ? value.get<double>() : std::numeric_limits<double>::quiet_NaN();
+    if (!(std::abs(bias) <= 100)) fields.fail("logit_bias", "numbers from -100 to 100");
+    request.options.sequence_bias.push_back({{id}, bias});
   }
 }
 

@@ -330,6 +330,7 @@ class HttpServer::State::Connection : public std::enable_shared_from_this<Connec
     parser_->header_limit(static_cast<std::uint32_t>(limits_.header_bytes));
     parser_->body_limit(std::max(limits_.body_bytes, limits_.large_body_bytes));
     reading_ = true;
+    is_head_ = false;
     arm(limits_.read);
     http::async_read_header(
         socket_, buffer_, *parser_,

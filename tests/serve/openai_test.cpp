@@ -81,6 +81,9 @@ TEST(OpenAi, CompletionsAreThoseOfTheLibrary) {
   options.seed = 7;
   const Answer sampled = server.post("/v1/completions", completion({{"temperature", 0.8}, {"seed", 7}}));
   EXPECT_EQ(sampled.json["choices"][0]["text"], completed(model, kPrompt, options));
+  const Answer coldest =
+      server.post("/v1/completions", completion({{"temperature", 1e-320}, {"logprobs", 2}}));
+  EXPECT_EQ(coldest.json["choices"][0]["text"], expected) << coldest.text;
 }
 
 TEST(OpenAi, StreamsJoinToTheWholeAnswer) {
@@ -374,7 +377,7 @@ TEST(OpenAi, WrongRequestsAreRefused) {
            {complete, {{"prompt", "a"}, {"logit_bias", {{"x", 1}}}}, "logit_bias"},
            {complete, {{"prompt", "a"}, {"logit_bias", {{"1000", 1}}}}, "logit_bias"},
            {complete, {{"prompt", "a"}, {"logit_bias", {{"5", "x"}}}}, "logit_bias"},
-           {complete, {{"prompt", "a"}, {"logit_bias", {{"5", 101}}}}, "5"},
+           {complete, {{"prompt", "a"}, {"logit_bias", {{"5", 101}}}}, "logit_bias"},
            {complete, {{"prompt", "a"}, {"logprobs", 21}}, "logprobs"},
            {complete, {{"prompt", "a"}, {"suffix", "b"}}, "suffix"},
            {complete, {{"prompt", "a"}, {"presence_penalty", 3}}, "presence_penalty"},

@@ -118,6 +118,14 @@ TEST(HttpServer, AnswersOnConnectionsThatStay) {
   EXPECT_EQ(status_of(one.ask(get("/wrong"))), 500);
 }
 
+TEST(HttpServer, TellsWhatIsWrongAfterARequestForAHeadAlone) {
+  Served served;
+  const Client client(served.server.port());
+  client.send("HEAD /quick HTTP/1.1\r\nHost: here\r\n\r\n");
+  EXPECT_EQ(status_of(client.read_until("\r\n\r\n")), 200);
+  EXPECT_THAT(client.ask("not HTTP\r\n\r\n"), HasSubstr("malformed HTTP request"));
+}
+
 TEST(HttpServer, RefusesWhatIsMalformedOrTooLarge) {
   server::ServerLimits limits;
   limits.body_bytes = 1000;
