@@ -204,6 +204,9 @@ async def read_answer(reader, no_body):
         while size := int((await reader.readuntil(b"\r\n"))[:-2], 16):
             body += (await reader.readexactly(size + 2))[:-2]
         await reader.readexactly(2)
+    elif "content-length" not in headers and version == "HTTP/1.0":
+        body = await reader.read()
+        headers["connection"] = "close"
     elif not no_body and int(status) != 204:
         body = await reader.readexactly(int(headers["content-length"]))
     return int(status), headers, body
