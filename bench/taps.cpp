@@ -1,10 +1,11 @@
-// What it costs to read attention weights: seconds of a decoder's forward pass with the weights of one head
-// and of all heads, beside passes without taps before and after.
+// What it costs to read attention weights: processor time of a decoder's forward pass with the weights of one
+// head and of all heads, beside passes without taps before and after. Other programs, and the waiting of
+// threads, disturb it least on one processor: taskset -c 0.
 //   build/release/bench_taps MODEL [TOKENS]
 #include <fmt/core.h>
 
-#include <chrono>
 #include <cstdlib>
+#include <ctime>
 #include <vector>
 
 #include "bench/measure.h"
@@ -31,9 +32,9 @@ class Pass {
                   [](const std::string&, heed::Tensor&) {});
     }
     heed::Context context{.taps = &taps};
-    const auto start = std::chrono::steady_clock::now();
+    const std::clock_t start = std::clock();
     model_.forward(inputs_, {}, context);
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    return static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
   }
 
  private:

@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <set>
 
 #include "cli/ablation_options.h"
 #include "cli/attend.h"
@@ -30,34 +31,6 @@ constexpr std::int64_t kUsualVectors = 1'200'000;
 
 // Multiply-adds that ablation may take for a page, unless --ablate asks for it: about 2 s of a slow core.
 constexpr double kCheapAblation = 1e10;
-
-struct AttendArguments {
-  std::vector<std::string> texts;
-  std::optional<std::string> target, pair;
-  std::optional<std::int64_t> max_new_tokens;
-  std::filesystem::path input;
-  ChatArguments chat;
-  ModelChoice model{kDefaultTranslator};
-  std::string kind;  // empty: cross if the model has it, otherwise self
-  std::string layers, heads;
-  AttendRanges ranges;
-  std::vector<std::string> show;  // empty: weights
-  std::optional<std::int64_t> position;
-  ChosenToken chosen;
-  ChosenPatch patch;
-  std::optional<double> start;            // of a recording
-  std::vector<std::string> images_texts;  // for an image, of a model of two towers
-  std::filesystem::path output;
-  bool vectors = false;
-  std::optional<bool> ablate;  // by default, for a page where it is cheap
-  AblationArguments ablation;
-  double width = 0;
-  std::string palette = "blue";
-
-  bool shows(const std::string& measure) const {
-    return std::find(show.begin(), show.end(), measure) != show.end();
-  }
-};
 
 // Whether a model transcribes; its alignment heads, if it has any, are shown unless others are chosen.
 bool transcribes(const AttendInput& input) { return !input.sound.words.empty(); }
@@ -128,30 +101,6 @@ bool shows_alignment(const AttendArguments& arguments, const AttendInput& input,
   return arguments.layers.empty() && !input.alignment_heads.empty() && is_figure(arguments, globals);
 }
 
-MapChoice choice_of(const AttendArguments& arguments) {
-  MapChoice choice;
-  const bool terminal = arguments.output.empty();
-  if (!arguments.layers.empty() && arguments.layers != "all")
-    choice.layers = parse_ids(arguments.layers, "--layers");
-  choice.mean_of_heads = arguments.heads == "mean" || (arguments.heads.empty() && terminal);
-  choice.max_of_heads = arguments.heads == "max";
-  if (!choice.mean_of_heads && !choice.max_of_heads && !arguments.heads.empty() && arguments.heads != "all" &&
-      arguments.heads != "alignment")
-    choice.heads = parse_ids(arguments.heads, "--heads");
-  return choice;
-}
-
-// Throws for requested layers that no kind has.
-void check_layers(const MapChoice& choice, const AttentionRecord& record) {
-  for (const std::int64_t layer : choice.layers) {
-    if (std::any_of(record.layers.begin(), record.layers.end(),
-                    [&](const auto& l) { return l.layer == layer; }))
-      continue;
-    throw UsageError("--layers: " + std::to_string(layer) +
-                     " not found (heed info MODEL lists the model's layers, counted from 0)");
-  }
-}
-
 // What is shown: by default weights, and on a page the rollout of self-attention too.
 std::vector<std::string> measures_of(const AttendArguments& arguments,
                                      const std::vector<AttentionKind>& kinds) {
@@ -170,7 +119,7 @@ std::vector<std::string> measures_of(const AttendArguments& arguments,
 bool ablates(const AttendArguments& arguments, const AttentionRecord& record, const MapChoice& choice,
              const Model& model) {
   if (arguments.ablate) return *arguments.ablate;
-  if (arguments.ablation.ablation && arguments.ablation.remove.empty()) return true;
+  if (arguments.asks_for_each()) return true;
   if (!writes(arguments, ".html") || !record.logits.defined()) return false;
   double passes = 0, positions = 0, parameters = 0;
   for (const RecordedLayer& layer : record.layers) {
@@ -270,13 +219,15 @@ AttentionPicture attend(const AttendArguments& arguments, AttendInput input, con
     options.gradient = LogitChoice();
     picture.title += " (gradient of the similarity)";
   } else if (shows("gradient")) {
-    options.gradient = chosen_logit(arguments.position, arguments.chosen, input, source);
+    options.gradient = chosen_logit(arguments.metric.position, arguments.metric.chosen, input, source);
     picture.title += fmt::format(" (gradient of {} at {})", name_of(options.gradient->token, source),
                                  options.gradient->position);
   }
   AttentionRecord record = towers != nullptr ? record_towers(*towers, input, options)
                                              : record_attention(source.model, input.tensors, options);
-  check_layers(choice, record);
+  std::set<std::int64_t> layers;
+  for (const RecordedLayer& layer : record.layers) layers.insert(layer.layer);
+  check_layers(choice, layers);
   const bool words = input.tensors.contains("pixel_values") || transcribes(input);
   if (is_figure(arguments, source.globals) && arguments.ranges.all() && words &&
       input.alignment_heads.empty() && has_kind(options.kinds, "cross")) {  // a map for each word is enough
@@ -352,20 +303,22 @@ void check_arguments(AttendArguments& arguments, const Globals& globals) {
   if (arguments.vectors && !writes(arguments, ".html"))
     throw UsageError("--vectors: needs --output FILE.html");
   check_ablation(arguments.ablation);
-  const bool each =
-      arguments.ablate == true || (arguments.ablation.ablation && arguments.ablation.remove.empty());
-  if (each && !writes(arguments, ".html") && !writes(arguments, ".json") &&
+  if (arguments.asks_for_each() && !writes(arguments, ".html") && !writes(arguments, ".json") &&
       !(globals.json && arguments.output.empty()))
-    throw UsageError("--ablate: needs --output FILE.html or FILE.json, or --json");
+    throw UsageError("--ablate: needs --output FILE.html or FILE.json, or --json (or choose a --metric)");
   arguments.ranges.selection();
   if (arguments.heads == "alignment" && writes(arguments, ".html"))
     throw UsageError("--heads: expected heads, all, mean or max for a page, got alignment");
   const bool gradient = arguments.shows("gradient");
-  if (!gradient && (arguments.position || arguments.chosen.given()))
-    throw UsageError(std::string(arguments.position ? "--position" : "--token") + ": needs --show gradient");
+  const MetricArguments& metric = arguments.metric;
+  if (metric.other) throw UsageError("--other: needs --metric or --prompts");
+  if (!gradient && (metric.position || metric.chosen.given()))
+    throw UsageError(std::string(metric.position ? "--position" : "--token") +
+                     ": needs --show gradient, --metric or --prompts");
 }
 
 void run(AttendArguments arguments, const Globals& globals) {
+  if (arguments.measures()) return show_metrics(arguments, globals);
   check_arguments(arguments, globals);
   const bool chats = !arguments.chat.messages.empty();
   std::vector<std::string> texts{""};
@@ -430,6 +383,27 @@ void run(AttendArguments arguments, const Globals& globals) {
 
 }  // namespace
 
+MapChoice choice_of(const AttendArguments& arguments) {
+  MapChoice choice;
+  const bool terminal = arguments.output.empty();
+  if (!arguments.layers.empty() && arguments.layers != "all")
+    choice.layers = parse_ids(arguments.layers, "--layers");
+  choice.mean_of_heads = arguments.heads == "mean" || (arguments.heads.empty() && terminal);
+  choice.max_of_heads = arguments.heads == "max";
+  if (!choice.mean_of_heads && !choice.max_of_heads && !arguments.heads.empty() && arguments.heads != "all" &&
+      arguments.heads != "alignment")
+    choice.heads = parse_ids(arguments.heads, "--heads");
+  return choice;
+}
+
+void check_layers(const MapChoice& choice, const std::set<std::int64_t>& layers) {
+  for (const std::int64_t layer : choice.layers) {
+    if (!layers.contains(layer))
+      throw UsageError("--layers: " + std::to_string(layer) +
+                       " not found (heed info MODEL lists the model's layers, counted from 0)");
+  }
+}
+
 void write_attention_page(const std::vector<std::int64_t>& ids, std::size_t begin, const std::string& title,
                           const AttendSource& source, const std::string& model,
                           const std::filesystem::path& file) {
@@ -483,6 +457,14 @@ void add_attend(CLI::App& app, const Globals& globals) {
                    "sound, input_ids, ...")
       ->type_name("FILE")
       ->group("Input");
+  CLI::Option* prompts =
+      command
+          ->add_option(
+              "--prompts", a->prompts,
+              "Instead of texts: rows with clean, and A and B for --token and --other; shows the mean "
+              "of each metric with and without the heads of --ablate and --remove")
+          ->type_name("FILE.jsonl|.tsv|.csv")
+          ->group("Input");
   add_model_option(*command, a->model)->capture_default_str();
   command
       ->add_option("--kind", a->kind,
@@ -523,22 +505,18 @@ void add_attend(CLI::App& app, const Globals& globals) {
       ->delimiter(',')
       ->group("Output");
   command
-      ->add_option(
-          "--position", a->position,
-          "Position of the logit for --show gradient, from 0 (default: of the mask token, else the last)")
-      ->transform(whole_number(0))
-      ->type_name("N")
-      ->group("Output");
-  add_token_options(*command, a->chosen,
-                    "Of that logit (default: the token that follows in the text, else the most probable)",
-                    "Output");
-  command
       ->add_flag_function(
           "--ablate,!--no-ablate", [a](std::int64_t count) { a->ablate = count > 0; },
-          "Say what the absence of each chosen head changes in the logits, by a pass for each (.html, .json; "
-          "default: on a page, where passes x positions x parameters are up to 1e10, about 2 s)")
+          "Say what the absence of each chosen head changes in --metric, or in the logits (.html, .json), by "
+          "a "
+          "pass for each (default: on a page, where passes x positions x parameters are up to 1e10, about 2 "
+          "s)")
       ->group("Ablation");
   add_ablation_options(*command, a->ablation, " of --ablate and --remove");
+  add_metric_options(*command, a->metric,
+                     "with --prompts, each that A and B allow; else none, and the maps are shown",
+                     "--show gradient and --metric are of (of the gradient, the token that follows in the "
+                     "text, else the most probable)");
   command
       ->add_flag(
           "--vectors", a->vectors,
@@ -568,12 +546,20 @@ void add_attend(CLI::App& app, const Globals& globals) {
       ->capture_default_str()
       ->group("Output");
   command
-      ->add_option("--output,-o", a->output,
-                   "Write .html, .svg, .pdf, .png, .json or .npy instead of a heat map in the terminal; of "
-                   "several texts, "
-                   "to FILE-N for the N-th")
+      ->add_option(
+          "--output,-o", a->output,
+          "Write .html, .svg, .pdf, .png, .json or .npy instead of a heat map in the terminal; of "
+          "several texts, to FILE-N for the N-th; with --metric or --prompts, the table as .svg, .pdf, "
+          ".png, .csv or .npz")
       ->type_name("FILE")
       ->group("Output");
+  CLI::Option* metric = command->get_option("--metric");
+  for (const char* option :
+       {"--pair", "--text", "--messages", "--start", "--max-new-tokens", "--input", "--queries", "--keys",
+        "--show", "--vectors", "--patch", "--time", "--palette"}) {
+    prompts->excludes(command->get_option(option));
+    metric->excludes(command->get_option(option));
+  }
   command->footer(
       "Examples:\n"
       "  heed attend \"The cat sat on the mat.\"\n"
@@ -581,6 +567,9 @@ void add_attend(CLI::App& app, const Globals& globals) {
       "--heads all\n"
       "  heed attend \"I like tea.\" --kind encoder --output tea.html\n"
       "  heed attend --model gpt2 \"The cat sat. The cat\" --remove 4.11,5.1 --output without.svg\n"
+      "  heed attend --model gpt2 --prompts prompts.tsv --remove 9.6,9.9,10.0 --ablation mean\n"
+      "  heed attend --model gpt2 --prompts prompts.tsv --ablate --layers 9 --metric logit-diff -o "
+      "heads.csv\n"
       "  heed attend \"I like tea.\" --show norms --output tea.svg --width 640 --palette grey\n"
       "  heed attend --model gpt2 --queries 900: --keys :64 --output last.png < long.txt\n"
       "  heed attend --model bert-base-uncased \"Tea is a [MASK].\" --show gradient\n"

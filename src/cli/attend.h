@@ -3,15 +3,20 @@
 // becomes.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "cli/ablation_options.h"
+#include "cli/chats.h"
 #include "cli/cli.h"
 #include "cli/metric_options.h"
+#include "cli/model_commands.h"
 #include "cli/pictures.h"
 #include "heed/chat/model_chat.h"
 #include "heed/generate/options.h"
@@ -119,6 +124,52 @@ struct AttendRanges {
   std::string text() const;
 };
 
+/// What is laid over an image or a spectrogram.
+struct ChosenPatch {
+  std::string place;           ///< --patch ROW,COLUMN; empty: the class token
+  std::optional<double> time;  ///< --time: of a frame of a recording, in seconds
+
+  bool any() const { return !place.empty() || time; }
+};
+
+struct AttendArguments {
+  std::vector<std::string> texts;
+  std::optional<std::string> target, pair;
+  std::optional<std::int64_t> max_new_tokens;
+  std::filesystem::path input, prompts;
+  ChatArguments chat;
+  ModelChoice model{kDefaultTranslator};
+  std::string kind;  // empty: cross if the model has it, otherwise self
+  std::string layers, heads;
+  AttendRanges ranges;
+  std::vector<std::string> show;  // empty: weights
+  ChosenPatch patch;
+  std::optional<double> start;            // of a recording
+  std::vector<std::string> images_texts;  // for an image, of a model of two towers
+  std::filesystem::path output;
+  bool vectors = false;
+  std::optional<bool> ablate;  // by default, for a page where it is cheap
+  AblationArguments ablation;
+  MetricArguments metric;  // its token and position are those of --show gradient, too
+  double width = 0;
+  std::string palette = "blue";
+
+  bool shows(const std::string& measure) const {
+    return std::find(show.begin(), show.end(), measure) != show.end();
+  }
+  /// Whether numbers are shown instead of maps.
+  bool measures() const { return metric.metric || !prompts.empty(); }
+  bool asks_for_each() const { return ablate.value_or(ablation.ablation && ablation.remove.empty()); }
+};
+
+/// The maps that --layers and --heads choose.
+MapChoice choice_of(const AttendArguments& arguments);
+/// Throws UsageError for chosen layers that are not among `layers`.
+void check_layers(const MapChoice& choice, const std::set<std::int64_t>& layers);
+
+/// The metrics of the texts, or of the rows of --prompts, with and without heads, as a table.
+void show_metrics(const AttendArguments& arguments, const Globals& globals);
+
 /// Throws UsageError unless the ranges lie within the tokens of each kind.
 void check_ranges(const AttendRanges& ranges, const AttendInput& input,
                   const std::vector<AttentionKind>& kinds);
@@ -139,14 +190,6 @@ void add_measure(AttentionPicture& picture, const AttentionRecord& record, const
 /// unless there are more than `most_vectors` numbers of them.
 void add_page_facts(AttentionPicture& picture, const AttentionRecord& record, const AttendInput& input,
                     const AttendSource& source, std::int64_t most_vectors);
-
-/// What is laid over an image or a spectrogram.
-struct ChosenPatch {
-  std::string place;           ///< --patch ROW,COLUMN; empty: the class token
-  std::optional<double> time;  ///< --time: of a frame of a recording, in seconds
-
-  bool any() const { return !place.empty() || time; }
-};
 
 /// What the chosen patch or frame attends to over the image: without one, the class token or, of a model
 /// without it, the mean over all patches. Throws UsageError for a patch or a frame that does not exist.

@@ -9,12 +9,10 @@
 #include "cli/ablation_options.h"
 #include "cli/analysis_input.h"
 #include "cli/cli.h"
-#include "cli/input.h"
+#include "cli/measured_ablation.h"
 #include "cli/metric_options.h"
 #include "cli/option_values.h"
-#include "cli/prompts.h"
 #include "cli/task_arguments.h"
-#include "cli/terminal.h"
 #include "heed/inspect/ablation.h"
 #include "heed/inspect/analysis.h"
 #include "heed/inspect/record.h"
@@ -25,10 +23,7 @@ namespace heed::cli {
 namespace {
 
 struct HeadsArguments {
-  std::vector<std::string> texts;
-  std::string file;
-  std::filesystem::path prompts;
-  std::optional<std::string> target;
+  GivenInputs given{.text_is_target = true};
   std::optional<std::int64_t> repeat;
   std::vector<std::string> separators;
   std::string kind;
@@ -60,52 +55,20 @@ std::vector<std::int64_t> repeated_ids(const AnalyzedModel& loaded, std::int64_t
   return ids;
 }
 
-std::vector<std::string> without_empty(std::vector<std::string> lines) {
-  std::erase_if(lines, [](const std::string& line) { return line.empty(); });
-  return lines;
-}
-
-TensorMap text_inputs(const AnalyzedModel& loaded, const std::string& text,
-                      const std::optional<std::string>& target) {
-  const bool both = dynamic_cast<const EncoderDecoderModel*>(loaded.model) != nullptr;
-  return analyzed_text(loaded, text, both ? target.value_or(text) : target).inputs;
-}
-
-// What is measured of a text or file: the metric of the options, or of its row of --prompts.
-MeasuredInput measured_input(const HeadsArguments& a, const AnalyzedModel& loaded, const TensorMap& inputs,
-                             const Prompt* prompt) {
-  MeasuredInput measured{inputs, prompt != nullptr ? metric_of(*prompt, a.metric, loaded, MetricKind::loss)
-                                                   : chosen_metric(a.metric, loaded, MetricKind::loss)};
-  if (!measured.metric.position && !loaded.reads_files())
-    measured.metric.position = usual_position(loaded, inputs.at("input_ids").to_vector<std::int64_t>());
-  if (measured.metric.kind == MetricKind::loss && !measured.metric.token) add_labels(loaded, measured.inputs);
-  return measured;
-}
-
 HeadsInput heads_input(const HeadsArguments& a, const AnalyzedModel& loaded, const Globals& globals) {
   HeadsInput input;
-  const auto add = [&](const TensorMap& inputs, const Prompt* prompt = nullptr) {
+  const auto add = [&](const TensorMap& inputs, const Prompt* prompt) {
     input.inputs.push_back(inputs);
-    if (a.measures_metric()) input.measured.push_back(measured_input(a, loaded, inputs, prompt));
+    if (a.measures_metric()) input.measured.push_back(measured_input(a.metric, loaded, inputs, prompt));
   };
-  if (loaded.reads_files()) {
-    if (a.measures_metric()) labels_of(loaded, "--ablate");
-    for (const std::string& file :
-         without_empty(a.file.empty() ? read_texts(file_arguments(a.texts), globals.quiet)
-                                      : read_lines(a.file, globals.quiet)))
-      add(analyzed_file(loaded, file).inputs);
-  } else if (a.repeat) {
-    if (dynamic_cast<const EncoderDecoderModel*>(loaded.model) != nullptr)
-      throw UsageError("--repeat: expected a model with one stack, got " + loaded.model->family());
-    add(analyzed_ids(repeated_ids(loaded, *a.repeat, globals.seed.value_or(0))).inputs);
-  } else if (!a.prompts.empty()) {
-    for (const Prompt& prompt : read_prompts(a.prompts))
-      add(text_inputs(loaded, prompt.clean, prompt.target ? prompt.target : a.target), &prompt);
-  } else {
-    for (const std::string& text : without_empty(a.file.empty() ? read_texts(a.texts, globals.quiet)
-                                                                : read_lines(a.file, globals.quiet)))
-      add(text_inputs(loaded, text, a.target));
+  if (loaded.reads_files() && a.measures_metric()) labels_of(loaded, "--ablate");
+  if (!a.repeat) {
+    each_input(a.given, loaded, globals, add);
+    return input;
   }
+  if (dynamic_cast<const EncoderDecoderModel*>(loaded.model) != nullptr)
+    throw UsageError("--repeat: expected a model with one stack, got " + loaded.model->family());
+  add(analyzed_ids(repeated_ids(loaded, *a.repeat, globals.seed.value_or(0))).inputs, nullptr);
   return input;
 }
 
@@ -113,37 +76,19 @@ HeadsInput heads_input(const HeadsArguments& a, const AnalyzedModel& loaded, con
 struct Importances {
   std::vector<Component> components = {};
   std::vector<Estimate> importance = {};  // of each component
-  Estimate whole = {}, removed = {};
-  LogitMetric metric = {};
-  bool has_errors = false;  // of several texts
+  MeasuredAblation measured = {};
 };
 
 Importances importances(const HeadsArguments& a, const HeadsInput& input, const AttentionKind& kind,
                         const AnalyzedModel& loaded, const Globals& globals) {
-  AblationOptions options = ablation_options(a.ablation, kind, globals);
+  Importances found;
   if (a.ablates())
-    options.each =
+    found.components =
         components_of(*loaded.model, input.measured.front(), kind.stack, kind.part, a.feed_forward, "heads");
-  const std::vector<TensorMap> reference =
-      reference_inputs(a.ablation, globals, [&](const std::string& line) {
-        return loaded.reads_files() ? analyzed_file(loaded, line).inputs
-                                    : text_inputs(loaded, line, a.target);
-      });
-  options.reference = reference;
-  Progress progress(globals.quiet);
-  options.progress = [&](std::int64_t done, std::int64_t total) { progress.show(done, total, "ablations"); };
-  const AblationResult result = measure_ablations(*loaded.model, input.measured, options);
-  progress.finish();
-  Importances found{.components = options.each,
-                    .whole = estimate_of(result.whole, result.weights),
-                    .removed = estimate_of(result.removed, result.weights),
-                    .metric = input.measured.front().metric,
-                    .has_errors = input.measured.size() > 1};
-  for (std::size_t i = 0; i < options.each.size(); ++i) {
-    Estimate one = estimate_of(result.effect(i), result.weights);
-    one.mean *= sign_of_harm(found.metric.kind);
-    found.importance.push_back(one);
-  }
+  found.measured =
+      measure_ablation(input.measured, found.components, a.ablation, kind, a.given, loaded, globals);
+  found.importance = found.measured.changes;
+  for (Estimate& one : found.importance) one.mean *= sign_of_harm(found.measured.metric.kind);
   return found;
 }
 
@@ -211,29 +156,24 @@ void add_importance(HeatTable& table, const Importances& found) {
       table.rows.push_back(name);
       table.cells.emplace_back(before, HeatCell{"", 0});
     }
-    const std::string text = found.has_errors ? fmt::format("{:.3f} ± {:.3f}", one.mean, one.error)
-                                              : fmt::format("{:.3f}", one.mean);
-    HeatCell cell{text, largest > 0 ? one.mean / largest : 0,
+    HeatCell cell{found.measured.text(one), largest > 0 ? one.mean / largest : 0,
                   fmt::format("{}, importance: {:.5f}", name, one.mean), one.mean};
-    if (found.has_errors) cell.error = one.error;
+    if (found.measured.has_errors) cell.error = one.error;
     table.cells[rows.at(name)].push_back(cell);
   }
 }
 
 // What the importance is of, and what is removed.
 std::string metric_legend(const Importances& found, const HeadsArguments& a, const AnalyzedModel& loaded) {
-  const auto number = [&](const Estimate& one) {
-    return found.has_errors ? fmt::format("{:.3f} ± {:.3f}", one.mean, one.error)
-                            : fmt::format("{:.3f}", one.mean);
-  };
-  const std::string metric =
-      a.prompts.empty() ? text_of(found.metric, loaded) : text_of({.kind = found.metric.kind}, loaded);
-  std::string legend = metric + " " + number(found.whole);
+  const MeasuredAblation& measured = found.measured;
+  const std::string metric = a.given.prompts.empty() ? text_of(measured.metric, loaded)
+                                                     : text_of({.kind = measured.metric.kind}, loaded);
+  std::string legend = metric + " " + measured.text(measured.whole);
   if (!a.ablation.remove.empty())
-    legend += fmt::format(", without {} {}", a.ablation.remove, number(found.removed));
+    legend += fmt::format(", without {} {}", a.ablation.remove, measured.text(measured.removed));
   if (!a.ablates()) return legend;
   return legend + fmt::format("; importance: how much this {} with {} in the place of the output",
-                              sign_of_harm(found.metric.kind) > 0 ? "grows" : "falls",
+                              sign_of_harm(measured.metric.kind) > 0 ? "grows" : "falls",
                               a.ablation.replacement());
 }
 
@@ -270,13 +210,15 @@ void add_notes(HeatTable& table, const std::vector<HeadMeasures>& heads) {
     table.cells[i].push_back({i < heads.size() ? note_of(heads[i]) : "", 0});
 }
 
-void write_importance(JsonWriter& json, const Importances& found, std::size_t i) {
-  json.field("importance", found.importance[i].mean);
-  if (found.has_errors) json.field("importance_error", found.importance[i].error);
+// Of a component, if it was ablated; and what all have in common.
+void write_metric(JsonWriter& json, const Importances& found, std::optional<std::size_t> component,
+                  const AblationArguments& arguments) {
+  if (component) found.measured.write(json, "importance", found.importance[*component]);
+  found.measured.write_totals(json, arguments);
 }
 
 std::string heads_json(const std::vector<HeadMeasures>& heads, const Measured& measured,
-                       const std::optional<Importances>& found) {
+                       const std::optional<Importances>& found, const HeadsArguments& a) {
   std::map<std::pair<std::int64_t, std::int64_t>, std::size_t> components;
   for (std::size_t i = 0; found && i < found->components.size(); ++i)
     components[{found->components[i].layer, found->components[i].head}] = i;
@@ -290,13 +232,15 @@ std::string heads_json(const std::vector<HeadMeasures>& heads, const Measured& m
         .field("nearest_distance", head.nearest_distance);
     json.field("redundant", head.redundant);
     const auto own = components.find({head.layer, head.head});
-    if (own != components.end()) write_importance(json, *found, own->second);
+    if (found)
+      write_metric(json, *found, own == components.end() ? std::nullopt : std::optional(own->second),
+                   a.ablation);
     json.end_object();
   }
   for (const auto& [place, i] : components) {
     if (place.second >= 0) continue;
     json.begin_object().field("layer", place.first).field("part", "feed_forward");
-    write_importance(json, *found, i);
+    write_metric(json, *found, i, a.ablation);
     json.end_object();
   }
   return json.end_array().text();
@@ -316,8 +260,9 @@ HeadsOptions heads_options(const HeadsArguments& a, const AttentionKind& kind, c
 
 void check_arguments(const HeadsArguments& a) {
   check_table_output(a.output);
-  const int given = !a.texts.empty() + !a.file.empty() + a.repeat.has_value() + !a.prompts.empty();
-  const char* option = a.repeat ? "--repeat" : !a.prompts.empty() ? "--prompts" : "--text";
+  const int given =
+      !a.given.texts.empty() + !a.given.file.empty() + a.repeat.has_value() + !a.given.prompts.empty();
+  const char* option = a.repeat ? "--repeat" : !a.given.prompts.empty() ? "--prompts" : "--text";
   if (given > 1)
     throw UsageError(fmt::format("{0}: expected texts or {0}{1}, got both", option, a.repeat ? "" : " FILE"));
   check_ablation(a.ablation);
@@ -330,9 +275,9 @@ void run(const HeadsArguments& a, const Globals& globals) {
   check_arguments(a);
   const AnalyzedModel loaded = load_analyzed(a.model, globals);
   const AttentionKind kind = analyzed_kind(a.kind, *loaded.model, "heads");
-  refuse_text_option(loaded, "--target", a.target.has_value());
+  refuse_text_option(loaded, "--target", a.given.target.has_value());
   refuse_text_option(loaded, "--repeat", a.repeat.has_value());
-  refuse_text_option(loaded, "--prompts", !a.prompts.empty());
+  refuse_text_option(loaded, "--prompts", !a.given.prompts.empty());
   refuse_text_option(loaded, "--separator", !a.separators.empty());
   const HeadsInput input = heads_input(a, loaded, globals);
   const std::vector<HeadMeasures> heads =
@@ -351,12 +296,8 @@ void run(const HeadsArguments& a, const Globals& globals) {
   if (found) table.legend = metric_legend(*found, a, loaded) + "; " + table.legend;
   add_notes(table, heads);
   table.subtitle = subtitle_of(a.model, a.repeat ? fmt::format("{} random tokens, twice", *a.repeat)
-                                        : !a.prompts.empty() ? a.prompts.string()
-                                        : !a.file.empty()    ? a.file
-                                        : a.texts.size() == 1
-                                            ? a.texts.front()
-                                            : fmt::format("{} {}s", input.inputs.size(), loaded.reads()));
-  show_table(table, heads_json(heads, measured, found), a.output, globals);
+                                                 : a.given.title(loaded, input.inputs.size()));
+  show_table(table, heads_json(heads, measured, found, a), a.output, globals);
 }
 
 }  // namespace
@@ -366,19 +307,19 @@ void add_heads(CLI::App& app, const Globals& globals) {
       app.add_subcommand("heads", "Measure every attention head over texts, images or sounds");
   auto a = std::make_shared<HeadsArguments>();
   command->add_option(
-      "texts", a->texts,
+      "texts", a->given.texts,
       "Texts, or files for a model of images or sounds, - for one on stdin; without any, the lines of stdin");
-  command->add_option("--text", a->file, "File with a text, or the name of a file, in each line")
+  command->add_option("--text", a->given.file, "File with a text, or the name of a file, in each line")
       ->type_name("FILE")
       ->group("Input");
   command
-      ->add_option("--prompts", a->prompts,
+      ->add_option("--prompts", a->given.prompts,
                    "Instead of texts: rows with clean, and A and B for --token and --other; means have a "
                    "standard error")
       ->type_name("FILE.jsonl|.tsv|.csv")
       ->group("Input");
   command
-      ->add_option("--target", a->target,
+      ->add_option("--target", a->given.target,
                    "Target text, for the decoder of an encoder-decoder (default: the text itself)")
       ->type_name("TEXT")
       ->group("Input");

@@ -86,7 +86,8 @@ void add_token_options(CLI::App& command, ChosenToken& chosen, const std::string
       ->group(group);
 }
 
-void add_metric_options(CLI::App& command, MetricArguments& arguments, const std::string& default_metric) {
+void add_metric_options(CLI::App& command, MetricArguments& arguments, const std::string& default_metric,
+                        const std::string& uses) {
   std::vector<std::string> words;
   for (const MetricName& metric : kMetrics) words.emplace_back(metric.name);
   accept_words(command.add_option("--metric", arguments.metric,
@@ -96,7 +97,7 @@ void add_metric_options(CLI::App& command, MetricArguments& arguments, const std
                                       default_metric + ")"),
                words)
       ->group("Metric");
-  add_token_options(command, arguments.chosen, "What --metric is of", "Metric");
+  add_token_options(command, arguments.chosen, "What " + uses, "Metric");
   command
       .add_option("--other", arguments.other,
                   "The token that --token is compared with, given in the same way")

@@ -24,8 +24,10 @@ struct MetricArguments {
   std::optional<std::int64_t> position;
 };
 
-/// Adds --metric, --token, --id, --label, --other and --position.
-void add_metric_options(CLI::App& command, MetricArguments& arguments, const std::string& default_metric);
+/// Adds --metric, --token, --id, --label, --other and --position; `uses` says what these are for: "--metric
+/// is of".
+void add_metric_options(CLI::App& command, MetricArguments& arguments, const std::string& default_metric,
+                        const std::string& uses = "--metric is of");
 /// Adds --token, --id and --label alone.
 void add_token_options(CLI::App& command, ChosenToken& chosen, const std::string& what,
                        const std::string& group);

@@ -249,6 +249,26 @@ TEST(Heads, MeasuresEveryHead) {
   EXPECT_THAT(output_of(with_tiny({"heads", "a b c d"}, {"--kind", "encoder"})), HasSubstr("entropy"));
 }
 
+TEST(Heads, HaveTheMetricWithAndWithoutTheRemovedInJson) {
+  const Words words = with_tiny({"heads", "a b c d"}, {"--remove", "0.1"});
+  Words json = words;
+  json.emplace_back("--json");
+  const Json heads = json_lines(output_of(json)).front();
+  const Words table = lines(output_of(words));
+  for (const Json& head : heads) {
+    EXPECT_EQ(head["metric"], "loss");
+    const double whole = head["whole"], removed = head["removed"];
+    EXPECT_NEAR(head["removed_change"].get<double>(), removed - whole, 1e-6);
+    char text[80];
+    std::snprintf(text, sizeof text, "loss %.3f, without 0.1 %.3f; ", whole, removed);
+    EXPECT_THAT(table.back(), testing::StartsWith(text));
+  }
+  json[json.size() - 2] = "0.0";
+  EXPECT_EQ(json_lines(output_of(json)).front()[0]["whole"], heads[0]["whole"]);
+  EXPECT_FALSE(
+      json_lines(output_of(with_tiny({"heads", "a b c d"}, {"--json"}))).front()[0].contains("whole"));
+}
+
 TEST(Heads, OfCrossAttentionHaveWhatItsKeysAllow) {
   const Words words = with_tiny({"heads", "a b c d"}, {"--kind", "cross"});
   Words json = words;

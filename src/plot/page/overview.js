@@ -26,11 +26,11 @@ class Overview {
         let drawn;
         do await (drawn = this.viewer.drawn); while (drawn !== this.viewer.drawn);
         const begin = performance.now();
-        do {  // several a frame: the browser paints all of them after each
+        do {  // several a frame, as the browser paints all of them after each; few, as another large map waits for them
           const next = [];
-          for (const canvas of this.waiting) if (next.length < 16) { next.push(canvas); this.waiting.delete(canvas); } else break;
+          for (const canvas of this.waiting) if (next.length < 4) { next.push(canvas); this.waiting.delete(canvas); } else break;
           await Promise.all(next.filter(canvas => canvas.isConnected).map(canvas => this.drawOne(canvas).catch(() => {})));  // the large map says what is wrong
-        } while (this.waiting.size && performance.now() - begin < 50);
+        } while (this.waiting.size && performance.now() - begin < 16);
         await new Promise(next => setTimeout(next, 0));
       }
     } finally { this.working = false; }
