@@ -21,14 +21,6 @@ using generate::Batch;
 using generate::Search;
 using generate::SearchTask;
 
-namespace {
-
-// The rows of a batch have room for the longest of them. Where that is more than so many tokens, the room is
-// at most this many times what all rows need; other rows run in a batch of their own.
-constexpr std::int64_t kShort = 1024, kMostRoom = 4;
-
-}  // namespace
-
 class Generation::Requests {
  public:
   Requests(const DecoderModel& model, const GenerationLimits& limits)
@@ -77,8 +69,8 @@ class Generation::Requests {
 
   static GenerationLimits checked(const GenerationLimits& limits);
   Request& known(std::uint64_t number) const;
-  // The batch that another may join without much of its rows being room that they do not need; or null.
-  Group* group_for(const Batch& batch, CacheDType dtype);
+  // The batch that rows with this dtype join; null if there is none yet.
+  Group* group_for(CacheDType dtype);
 
   void end_stopped();
   void decode(Group& group, Step& step);
@@ -232,22 +224,10 @@ void Generation::Requests::close(Request& request, std::exception_ptr error) {
   finished_.push_back(request.number);
 }
 
-Generation::Requests::Group* Generation::Requests::group_for(const Batch& batch, CacheDType dtype) {
-  const auto fits = [&](const Group& group) {
-    if (group.alone || group.dtype != dtype || group.batch->empty()) return false;
-    std::int64_t rows = 0, longest = 0, tokens = 0;
-    for (const Batch* each : {&batch, static_cast<const Batch*>(group.batch.get())}) {
-      for (Search* search : each->searches()) {
-        for (const generate::Sequence* sequence : search->sequences()) {
-          ++rows;
-          tokens += std::ssize(sequence->ids);
-          longest = std::max(longest, std::ssize(sequence->ids));
-        }
-      }
-    }
-    return longest <= kShort || rows * longest <= kMostRoom * tokens;
-  };
-  const auto found = std::find_if(batches_.begin(), batches_.end(), fits);
+Generation::Requests::Group* Generation::Requests::group_for(CacheDType dtype) {
+  const auto found = std::find_if(batches_.begin(), batches_.end(), [&](const Group& group) {
+    return !group.alone && group.dtype == dtype && !group.batch->empty();
+  });
   return found == batches_.end() ? nullptr : &*found;
 }
 
@@ -384,7 +364,7 @@ void Generation::Requests::read_whole(const std::vector<Request*>& requests, Ste
     batch->read();
     collect(*batch, step);
     if (batch->empty()) return;
-    Group* const group = first.alone ? nullptr : group_for(*batch, first.dtype());
+    Group* const group = first.alone ? nullptr : group_for(first.dtype());
     if (group == nullptr) {
       batches_.push_back({std::move(batch), first.dtype(), first.alone});
       return;
