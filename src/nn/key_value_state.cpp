@@ -205,6 +205,19 @@ void MemoryState::reorder(const RowReorder& rows) {
   values_ = gather(values_, 0, index_of(rows));
 }
 
+void MemoryState::join(const PartState& other, const RowJoin& rows) {
+  const auto& more = static_cast<const MemoryState&>(other);
+  if (more.dtype_ != dtype_) refuse_dtype(more.dtype_, dtype_);
+  const std::int64_t count = rows.rows + rows.more_rows, length = std::max(keys_.size(2), more.keys_.size(2));
+  const auto joined = [&](const Tensor& own, const Tensor& others) {
+    const Tensor all = store_of(count, length, own, own, own.size(2));
+    slice(slice(all, 0, rows.rows, count), 2, 0, others.size(2)).copy_from(others);
+    return all;
+  };
+  keys_ = joined(keys_, more.keys_);
+  values_ = joined(values_, more.values_);
+}
+
 std::size_t MemoryState::bytes() const { return bytes_of(keys_) + bytes_of(values_); }
 
 }  // namespace heed

@@ -87,6 +87,9 @@ class MemoryState final : public PartState {
   const Tensor& values() const { return values_; }
   void reorder(const RowReorder& rows) override;
   void truncate(std::int64_t) override {}  // it holds no tokens
+  /// Memories shorter than the longest are padded; the mask of the pass must hide that.
+  void join(const PartState& other, const RowJoin& rows) override;
+  std::int64_t granule() const override { return 1; }
   std::size_t bytes() const override;
 
  private:
