@@ -210,7 +210,8 @@ void MemoryState::join(const PartState& other, const RowJoin& rows) {
   if (more.dtype_ != dtype_) refuse_dtype(more.dtype_, dtype_);
   const std::int64_t count = rows.rows + rows.more_rows, length = std::max(keys_.size(2), more.keys_.size(2));
   const auto joined = [&](const Tensor& own, const Tensor& others) {
-    const Tensor all = store_of(count, length, own, own, own.size(2));
+    Tensor all = Tensor::zeros({count, own.size(1), length, own.size(3)}, own.dtype());
+    slice(slice(all, 0, 0, rows.rows), 2, 0, own.size(2)).copy_from(own);
     slice(slice(all, 0, rows.rows, count), 2, 0, others.size(2)).copy_from(others);
     return all;
   };
