@@ -8,6 +8,8 @@ add_library(heed_curl_headers INTERFACE)
 target_include_directories(heed_curl_headers SYSTEM INTERFACE ${CURL_INCLUDE_DIRS})
 # The digests of downloads. Not in libheed, so not among the modules below.
 pkg_check_modules(nettle REQUIRED IMPORTED_TARGET nettle)
+# The lines of heed chat in a terminal. The command alone is linked with it.
+pkg_check_modules(edit REQUIRED IMPORTED_TARGET libedit)
 # Optional: without it, heed runs as one process. The command alone is linked with it.
 if(HEED_MPI)
   find_package(MPI COMPONENTS CXX QUIET)

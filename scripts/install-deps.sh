@@ -44,6 +44,7 @@ packages=(
   zlib1g-dev
   'libcurl4-openssl-dev|libcurl4-gnutls-dev'
   nettle-dev
+  libedit-dev
   libopenmpi-dev
   openmpi-bin
   libgtest-dev

@@ -14,6 +14,8 @@
 #include "cli/generation_arguments.h"
 #include "cli/hypotheses.h"
 #include "cli/input.h"
+#include "cli/line_editor.h"
+#include "cli/line_history.h"
 #include "cli/lines.h"
 #include "cli/model_commands.h"
 #include "cli/option_values.h"
@@ -34,6 +36,7 @@ struct ChatCommandArguments {
   std::optional<std::string> system;
   ChatArguments chat;
   GenerationArguments generation;
+  bool no_history = false;
 };
 
 struct Command {
@@ -50,17 +53,34 @@ constexpr std::array<Command, 9> kCommands{
      {"/clear", "", "begin anew; what the system says stays"},
      {"/quit", "", "end, as Ctrl-D does"}}};
 
+std::vector<CompletedWord> completed_commands() {
+  std::vector<CompletedWord> words;
+  for (const Command& one : kCommands)
+    words.push_back({one.name, std::string_view(one.argument).starts_with("FILE")});
+  return words;
+}
+
+constexpr std::string_view kBlock = "\"\"\"";  // before and after a message of several lines
+bool is_block(const std::string& text) {
+  return text.size() >= 2 * kBlock.size() && text.starts_with(kBlock) && text.ends_with(kBlock);
+}
+
 // The conversation of a terminal.
 class Terminal {
  public:
-  Terminal(ChatSession& session, const AttendSource& source, std::string title)
-      : session_(session), source_(source), title_(std::move(title)) {}
+  Terminal(ChatSession& session, const AttendSource& source, std::string title, LineHistory history)
+      : session_(session),
+        source_(source),
+        title_(std::move(title)),
+        editor_(completed_commands(), std::move(history)) {}
 
   void run();
 
  private:
-  // What was typed or pasted at once: lines that are no commands are one message.
+  // What was typed or pasted at once: lines that are no commands are one message. Returns false at the end.
   bool read(std::vector<std::string>& entries);
+  // A line, or a block of lines. Returns false at the end.
+  bool read_typed(std::string& typed, bool first);
   // Returns false for /quit.
   bool handle(const std::string& entry);
   bool command(const std::string& name, const std::string& argument);
@@ -84,28 +104,45 @@ class Terminal {
   ChatSession& session_;
   const AttendSource& source_;
   std::string title_;
-  std::vector<std::string> arguments_ = {};  // none: TextWindows reads stdin
-  TextWindows lines_{arguments_, true, 4096};
+  LineEditor editor_;
   std::optional<ChatAnswer> last_ = {};
 };
 
+bool Terminal::read_typed(std::string& typed, bool first) {
+  const auto prompt = [](const std::string& mark) {
+    return color_stdout() ? "\1\033[1m\1" + mark + "\1\033[0m\1 " : mark + " ";
+  };
+  if (!editor_.read(prompt(first ? ">" : "."), typed)) return false;
+  const bool opens = typed.starts_with(kBlock) && typed.find('\n') == typed.npos;
+  for (std::string line; opens && !is_block(typed); typed += "\n" + line) {
+    if (!editor_.read(prompt("."), line)) return false;
+  }
+  editor_.remember(typed);
+  return true;
+}
+
 bool Terminal::read(std::vector<std::string>& entries) {
-  fmt::print("{}", color_stdout() ? "\033[1m>\033[0m " : "> ");
-  flush_results();
-  std::vector<std::string> lines;
-  if (!lines_.next(lines)) return false;
   entries.clear();
   bool joins = false;
-  for (const std::string& line : lines) {
-    const bool command = line.starts_with("/") && !line.starts_with("//");
-    const std::string text = valid_text(line.starts_with("//") ? line.substr(1) : line, "message", true);
+  do {
+    std::string text;
+    if (!read_typed(text, entries.empty())) return !entries.empty();
+    const bool several = text.find('\n') != text.npos;
+    const bool command = text.starts_with("/") && !text.starts_with("//") && !several;
+    if (is_block(text)) {
+      text = text.substr(kBlock.size(), text.size() - 2 * kBlock.size());
+      if (text.starts_with('\n')) text.erase(0, 1);
+      if (text.ends_with('\n')) text.pop_back();
+    } else if (text.starts_with("//") && !several) {
+      text.erase(0, 1);
+    }
     if (joins && !command) {
       entries.back() += "\n" + text;
     } else {
       entries.push_back(command ? text : " " + text);  // a space tells messages from commands
     }
     joins = !command;
-  }
+  } while (editor_.has_more());
   return true;
 }
 
@@ -160,7 +197,11 @@ bool Terminal::command(const std::string& name, const std::string& argument) {
   } else if (name == "/help") {
     for (const Command& one : kCommands)
       fmt::print("  {:<18} {}\n", fmt::format("{} {}", one.name, one.argument), one.help);
-    note("Lines that are pasted together are one message. Ctrl-C stops an answer; what it has stays.");
+    note(
+        "Lines that are pasted together are one message, and so are lines between \"\"\" and \"\"\"; "
+        "Alt-Enter "
+        "begins a line. Tab completes commands, and the arrow up brings back what was typed. Ctrl-C stops an "
+        "answer; what it has stays.");
   } else if (name == "/undo") {
     undo();
   } else if (name == "/retry") {
@@ -313,7 +354,9 @@ void run(const ChatCommandArguments& a, const Globals& globals) {
   if (isatty(STDIN_FILENO) == 0 || !stdout_is_terminal() || globals.json)
     return converse_by_lines(session, globals);
   const AttendSource source{*model, tokenizer.get(), directory, globals};
-  Terminal(session, source, std::filesystem::path(title_of(a.model)).filename().string()).run();
+  Terminal(session, source, std::filesystem::path(title_of(a.model)).filename().string(),
+           LineHistory(a.no_history ? "" : history_file("chat_history")))
+      .run();
 }
 
 }  // namespace
@@ -335,6 +378,10 @@ void add_chat(CLI::App& app, const Globals& globals) {
           "--messages", a->chat.messages,
           "Go on with this conversation: JSON, a list of messages or an object with messages, tools, ...")
       ->type_name("FILE")
+      ->group("Input");
+  command
+      ->add_flag("--no-history", a->no_history,
+                 "Keep nothing of what is typed (else in ~/.local/state/heed/chat_history)")
       ->group("Input");
   a->generation.add_to(*command);
   command->footer(std::string(kGenerationNote) +

@@ -1,5 +1,5 @@
-// Requests that come and go: which prompts are read next, with what they have in common with others, and
-// which batch their rows run in.
+// Requests that come and go: which prompts and sources are read next, with what they have in common with
+// others, and which batch their rows run in.
 #include "heed/generate/generation.h"
 
 #include <fmt/format.h>
@@ -23,8 +23,8 @@ using generate::SearchTask;
 
 namespace {
 
-// The rows of a batch have room for the longest of them. Where that is more than so many tokens, the room is
-// at most this many times what all rows need; other rows run in a batch of their own.
+// The sources of a batch are padded to the longest of them. Where that is more than so many tokens, they are
+// at most this many times what all need; other rows run in a batch of their own.
 constexpr std::int64_t kShort = 1024, kMostRoom = 4;
 
 }  // namespace
@@ -33,9 +33,16 @@ class Generation::Requests {
  public:
   Requests(const DecoderModel& model, const GenerationLimits& limits)
       : model_(model),
+        decoder_(&model),
         limits_(checked(limits)),
         granule_(model.rows_are_independent() ? model.decode(1)->granule() : 0),
         cache_(limits.cached_bytes, granule_) {}
+  Requests(const EncoderDecoderModel& model, const GenerationLimits& limits)
+      : model_(model),
+        encoder_decoder_(&model),
+        limits_(checked(limits)),
+        granule_(model.has_self_attention() ? 1 : 0),  // else recurrent
+        cache_(0, granule_) {}
 
   std::uint64_t add(GenerationRequest asked);
   Step step();
@@ -64,7 +71,11 @@ class Generation::Requests {
     std::vector<Hypothesis> results = {};
     std::exception_ptr error = {};
 
-    std::int64_t rest() const { return std::ssize(asked.prompt) - read; }
+    // What is to be read: the rest of the prompt, and the source, which is read with all of it.
+    std::int64_t rest() const { return std::ssize(asked.prompt) - read + source_length(); }
+    std::int64_t source_length() const {
+      return asked.features.defined() ? asked.features.size(-1) : std::ssize(asked.source);
+    }
     CacheDType dtype() const { return asked.options.cache_dtype; }
     std::span<const std::int64_t> prompt() const { return asked.prompt; }
     bool stopped() const { return asked.hooks.stop != nullptr && asked.hooks.stop->load(); }
@@ -76,8 +87,10 @@ class Generation::Requests {
   };
 
   static GenerationLimits checked(const GenerationLimits& limits);
+  // Fills in what an encoder-decoder begins with. Throws Error for a source that it does not take.
+  void complete(GenerationRequest& asked) const;
   Request& known(std::uint64_t number) const;
-  // The batch that another may join without much of its rows being room that they do not need; or null.
+  // The batch that these rows, with this dtype, join; null if there is none yet.
   Group* group_for(const Batch& batch, CacheDType dtype);
 
   void end_stopped();
@@ -103,7 +116,9 @@ class Generation::Requests {
   // Ends a request, by an error if there is one.
   void close(Request& request, std::exception_ptr error);
 
-  const DecoderModel& model_;
+  const Model& model_;
+  const DecoderModel* decoder_ = nullptr;  // one of the two
+  const EncoderDecoderModel* encoder_decoder_ = nullptr;
   GenerationLimits limits_;
   std::int64_t granule_;  // of the model's decodings; 0: no two requests share a pass
   generate::PrefixCache cache_;
@@ -125,8 +140,13 @@ GenerationLimits Generation::Requests::checked(const GenerationLimits& limits) {
 }
 
 std::uint64_t Generation::Requests::add(GenerationRequest asked) {
+  if (encoder_decoder_ != nullptr) complete(asked);
   check_generation_options(asked.options, model_.vocab_size());
-  check_prompt(model_, asked.prompt, asked.options);
+  if (decoder_ != nullptr) {
+    if (asked.features.defined() || !asked.source.empty())
+      throw Error("generation: expected a prompt alone for a decoder, got a source");
+    check_prompt(*decoder_, asked.prompt, asked.options);
+  }
   if (asked.top < 0) throw Error(fmt::format("generation: expected top of at least 0, got {}", asked.top));
   if (asked.hooks.sources.size() > 1)
     throw Error(
@@ -148,6 +168,25 @@ std::uint64_t Generation::Requests::add(GenerationRequest asked) {
   unread_.push_back(request.get());
   requests_[next_] = std::move(request);
   return next_++;
+}
+
+void Generation::Requests::complete(GenerationRequest& asked) const {
+  const EncoderDecoderModel& model = *encoder_decoder_;
+  if (asked.features.defined() == !asked.source.empty())
+    throw Error("generation: expected a source or features for an encoder-decoder, got " +
+                std::string(asked.source.empty() ? "neither" : "both"));
+  if (asked.features.defined()) {
+    generate::check_features(asked.features, model);
+    if (asked.features.size(0) != 1)
+      throw Error("generation: expected features of one row, got " + asked.features.str());
+  } else {
+    generate::check_source(asked.source, 0, model);
+  }
+  asked.options = generate::with_special_tokens(std::move(asked.options), model,
+                                                std::max<std::int64_t>(1, std::ssize(asked.prompt)));
+  if (asked.prompt.empty()) asked.prompt = {*asked.options.decoder_start_token_id};
+  generate::check_ids(asked.prompt, model.vocab_size(), "the decoder's prompt");
+  if (asked.hooks.sources.empty()) asked.hooks.sources = {asked.source};
 }
 
 Generation::Step Generation::Requests::step() {
@@ -205,7 +244,7 @@ void Generation::Requests::collect(Batch& batch, Step& step) {
 void Generation::Requests::keep(const Search& search, const Decoding& decoding) {
   const generate::Sequence& last = search.last_read();
   const CacheDType dtype = search.task().options.cache_dtype;
-  if (granule_ != 1 || !cache_.wants(last.ids, dtype)) return;
+  if (decoder_ == nullptr || granule_ != 1 || !cache_.wants(last.ids, dtype)) return;
   try {
     cache_.keep(last.ids, dtype, decoding.copy_row(last.row, std::ssize(last.ids)));
   } catch (const std::bad_alloc&) {  // the request has its tokens all the same
@@ -238,11 +277,11 @@ Generation::Requests::Group* Generation::Requests::group_for(const Batch& batch,
     std::int64_t rows = 0, longest = 0, tokens = 0;
     for (const Batch* each : {&batch, static_cast<const Batch*>(group.batch.get())}) {
       for (Search* search : each->searches()) {
-        for (const generate::Sequence* sequence : search->sequences()) {
-          ++rows;
-          tokens += std::ssize(sequence->ids);
-          longest = std::max(longest, std::ssize(sequence->ids));
-        }
+        const std::int64_t source = known(search->task().request).source_length();
+        const std::int64_t count = std::ssize(search->sequences());
+        rows += count;
+        tokens += count * source;
+        longest = std::max(longest, source);
       }
     }
     return longest <= kShort || rows * longest <= kMostRoom * tokens;
@@ -270,7 +309,8 @@ void Generation::Requests::read_prompts(Step& step) {
       continue;
     }
     std::int64_t tokens = left / granule_ * granule_;
-    if (tokens == 0 && left < most) return;  // the next step has more
+    if (encoder_decoder_ != nullptr) tokens = left < most ? 0 : first.rest();  // a source has no pieces
+    if (tokens == 0 && left < most) return;                                    // the next step has more
     tokens = std::max(tokens, granule_);
     if (tokens >= first.rest()) {
       read_whole({&first}, step);
@@ -291,7 +331,7 @@ bool Generation::Requests::begin(Request& request) {
 }
 
 void Generation::Requests::take_what_others_read(Request& request) {
-  if (request.read > request.cached) return;
+  if (decoder_ == nullptr || request.read > request.cached) return;
   auto [from, length] = cache_.find(request.prompt(), request.dtype());
   std::int64_t row = 0;
   for (const Group& group : batches_) {
@@ -327,7 +367,7 @@ Context Generation::Requests::context_of(const Request& request) const {
 
 void Generation::Requests::read_piece(Request& request, std::int64_t tokens) {
   try {
-    if (request.decoding == nullptr) request.decoding = model_.decode(1);
+    if (request.decoding == nullptr) request.decoding = decoder_->decode(1);
     Context context = context_of(request);
     const auto piece =
         request.prompt().subspan(static_cast<std::size_t>(request.read), static_cast<std::size_t>(tokens));
@@ -347,12 +387,15 @@ std::vector<Generation::Requests::Request*> Generation::Requests::choose_togethe
   for (std::size_t i = 1; i < unread_.size(); ++i) {
     Request& next = *unread_[i];
     const Request& first = *together.front();
-    if (next.alone || next.dtype() != first.dtype()) break;
+    if (next.alone || next.dtype() != first.dtype() || next.asked.features.defined() ||
+        first.asked.features.defined())
+      break;
     if (!begin(next)) break;
     take_what_others_read(next);
     // Once those are read, it need not read what they have in common.
     const auto shares = [&](const Request* other) {
-      return granule_ == 1 && generate::shared_tokens(other->prompt(), next.prompt(), granule_) > next.read;
+      return decoder_ != nullptr && granule_ == 1 &&
+             generate::shared_tokens(other->prompt(), next.prompt(), granule_) > next.read;
     };
     if (std::any_of(together.begin(), together.end(), shares)) break;
     longest = std::max(longest, next.rest());
@@ -363,7 +406,15 @@ std::vector<Generation::Requests::Request*> Generation::Requests::choose_togethe
 }
 
 std::unique_ptr<Decoding> Generation::Requests::decoding_of(const std::vector<Request*>& requests) {
-  if (requests.front()->read == 0) return model_.decode(std::ssize(requests));
+  if (encoder_decoder_ != nullptr) {
+    Context context = context_of(*requests.front());
+    if (const Tensor& features = requests.front()->asked.features; features.defined())
+      return encoder_decoder_->decode({.values = features.to(DType::f32).contiguous()}, context);
+    std::vector<std::vector<std::int64_t>> sources;
+    for (const Request* request : requests) sources.push_back(request->asked.source);
+    return encoder_decoder_->decode(generate::padded_sources(sources, encoder_decoder_->pad_id()), context);
+  }
+  if (requests.front()->read == 0) return decoder_->decode(std::ssize(requests));
   std::unique_ptr<Decoding> all = std::move(requests.front()->decoding);
   for (std::size_t i = 1; i < requests.size(); ++i) {
     all->join(*requests[i]->decoding);
@@ -374,9 +425,17 @@ std::unique_ptr<Decoding> Generation::Requests::decoding_of(const std::vector<Re
 
 void Generation::Requests::read_whole(const std::vector<Request*>& requests, Step& step) {
   const Request& first = *requests.front();
-  unread_.erase(unread_.begin(), unread_.begin() + std::ssize(requests));
+  for (const Request* request : requests) std::erase(unread_, request);
   try {
-    auto batch = std::make_unique<Batch>(decoding_of(requests), context_of(first), first.asked.hooks.capture);
+    std::unique_ptr<Decoding> decoding;
+    try {
+      decoding = decoding_of(requests);
+    } catch (const Error&) {
+      if (encoder_decoder_ == nullptr || requests.size() == 1) throw;
+      for (Request* request : requests) read_whole({request}, step);  // the model refuses one of the sources
+      return;
+    }
+    auto batch = std::make_unique<Batch>(std::move(decoding), context_of(first), first.asked.hooks.capture);
     for (Request* request : requests) {
       batch->add(std::move(request->search), request->read);
       request->read = std::ssize(request->prompt());
@@ -439,6 +498,8 @@ Generation::Requests::Request& Generation::Requests::known(std::uint64_t number)
 }
 
 Generation::Generation(const DecoderModel& model, const GenerationLimits& limits)
+    : requests_(std::make_unique<Requests>(model, limits)) {}
+Generation::Generation(const EncoderDecoderModel& model, const GenerationLimits& limits)
     : requests_(std::make_unique<Requests>(model, limits)) {}
 Generation::~Generation() = default;
 std::uint64_t Generation::add(GenerationRequest request) { return requests_->add(std::move(request)); }

@@ -101,22 +101,18 @@ std::vector<std::int64_t> lengths_of(std::span<const std::vector<std::int64_t>> 
   return lengths;
 }
 
-ModelInput pad(std::span<const std::vector<std::int64_t>> sources, std::span<const std::size_t> chosen,
-               std::int64_t pad_id) {
-  const auto count = static_cast<std::int64_t>(chosen.size());
-  const auto longest = static_cast<std::int64_t>(sources[chosen.front()].size());
-  ModelInput batch{Tensor::full({count, longest}, static_cast<double>(pad_id), DType::i64),
-                   Tensor::zeros({count, longest}, DType::i64)};
-  for (std::int64_t i = 0; i < count; ++i) {
-    const auto& source = sources[chosen[static_cast<std::size_t>(i)]];
-    std::copy(source.begin(), source.end(), batch.ids.data<std::int64_t>() + i * longest);
-    std::fill_n(batch.mask.data<std::int64_t>() + i * longest, source.size(), 1);
+/// Removes the attention to padding, which is 0.
+void drop_padding(Hypothesis& hypothesis, std::int64_t source_length) {
+  for (auto& entry : hypothesis.captured) {
+    if (entry.first.find("cross_attn") == std::string::npos) continue;
+    entry.second = slice(entry.second, 2, 0, source_length).contiguous();
   }
-  return batch;
 }
 
-/// Returns the options with the model's special tokens filled in. Throws Error if a decoder's prompt of that
-/// many tokens leaves no room.
+}  // namespace
+
+namespace generate {
+
 GenerationOptions with_special_tokens(GenerationOptions options, const EncoderDecoderModel& model,
                                       std::int64_t prompt_length) {
   if (options.eos_token_id.empty()) options.eos_token_id = {model.eos_id()};
@@ -132,32 +128,44 @@ void check_ids(std::span<const std::int64_t> ids, std::int64_t vocab_size, const
   }
 }
 
-void check_sources(std::span<const std::vector<std::int64_t>> sources, const EncoderDecoderModel& model) {
-  for (std::size_t i = 0; i < sources.size(); ++i) {
-    const auto length = static_cast<std::int64_t>(sources[i].size());
-    if (length == 0) throw Error(fmt::format("search: source {} has no tokens (expected at least one)", i));
-    if (const auto positions = model.max_positions(); positions && length > *positions) {
-      throw Error(
-          fmt::format("search: expected sources of at most {} tokens, got {} in source {} (cut or split it)",
-                      *positions, length, i));
-    }
+void check_source(std::span<const std::int64_t> source, std::size_t index, const EncoderDecoderModel& model) {
+  const std::int64_t length = std::ssize(source);
+  if (length == 0) throw Error(fmt::format("search: source {} has no tokens (expected at least one)", index));
+  if (const auto positions = model.max_positions(); positions && length > *positions) {
+    throw Error(
+        fmt::format("search: expected sources of at most {} tokens, got {} in source {} (cut or split it)",
+                    *positions, length, index));
   }
 }
 
-/// Removes the attention to padding, which is 0.
-void drop_padding(Hypothesis& hypothesis, std::int64_t source_length) {
-  for (auto& entry : hypothesis.captured) {
-    if (entry.first.find("cross_attn") == std::string::npos) continue;
-    entry.second = slice(entry.second, 2, 0, source_length).contiguous();
-  }
+void check_features(const Tensor& features, const EncoderDecoderModel& model) {
+  const InputSpec input = model.input();
+  if (features.rank() == input.row.rank() + 1 && features.numel() > 0 && is_floating(features.dtype()))
+    return;
+  throw Error(std::string("search: expected ") + input.name + ", floating numbers of at least one row, got " +
+              features.str());
 }
 
-}  // namespace
+ModelInput padded_sources(std::span<const std::vector<std::int64_t>> sources, std::int64_t pad_id) {
+  const std::int64_t count = std::ssize(sources);
+  std::int64_t longest = 0;
+  for (const auto& source : sources) longest = std::max(longest, std::ssize(source));
+  ModelInput batch{Tensor::full({count, longest}, static_cast<double>(pad_id), DType::i64),
+                   Tensor::zeros({count, longest}, DType::i64)};
+  for (std::int64_t i = 0; i < count; ++i) {
+    const auto& source = sources[static_cast<std::size_t>(i)];
+    std::copy(source.begin(), source.end(), batch.ids.data<std::int64_t>() + i * longest);
+    std::fill_n(batch.mask.data<std::int64_t>() + i * longest, source.size(), 1);
+  }
+  return batch;
+}
+
+}  // namespace generate
 
 void check_prompt(const DecoderModel& model, std::span<const std::int64_t> prompt,
                   const GenerationOptions& options) {
   if (prompt.empty()) throw Error("search: expected a prompt with at least one token, got an empty one");
-  check_ids(prompt, model.vocab_size(), "the prompt");
+  generate::check_ids(prompt, model.vocab_size(), "the prompt");
   generate::longest_sequence(static_cast<std::int64_t>(prompt.size()), options,
                              generate::most_tokens(options, model));
 }
@@ -187,18 +195,20 @@ std::vector<std::vector<Hypothesis>> search_sources(const EncoderDecoderModel& m
                                                     std::span<const std::vector<std::int64_t>> sources,
                                                     const GenerationOptions& options,
                                                     std::int64_t batch_tokens, const SearchHooks& hooks) {
-  const GenerationOptions completed = with_special_tokens(options, model, 1);
+  const GenerationOptions completed = generate::with_special_tokens(options, model, 1);
   check_generation_options(completed, model.vocab_size());
-  check_sources(sources, model);
+  for (std::size_t i = 0; i < sources.size(); ++i) generate::check_source(sources[i], i, model);
   const Sequences prompts(sources.size(), {*completed.decoder_start_token_id});
   const SearchInputs rows{.prompts = prompts,
                           .lengths = lengths_of(sources),
                           .sources = sources,
                           .longest = generate::most_tokens(options, model)};
-  auto results = search_in_batches(rows, completed, batch_tokens, hooks,
-                                   [&](std::span<const std::size_t> chosen, Context& context) {
-                                     return model.decode(pad(sources, chosen, model.pad_id()), context);
-                                   });
+  auto results = search_in_batches(
+      rows, completed, batch_tokens, hooks, [&](std::span<const std::size_t> chosen, Context& context) {
+        Sequences batch;
+        for (const std::size_t row : chosen) batch.push_back(sources[row]);
+        return model.decode(generate::padded_sources(batch, model.pad_id()), context);
+      });
   for (std::size_t i = 0; i < sources.size(); ++i) {
     for (Hypothesis& hypothesis : results[i]) drop_padding(hypothesis, rows.lengths[i]);
   }
@@ -209,17 +219,13 @@ std::vector<std::vector<Hypothesis>> search_features(const EncoderDecoderModel& 
                                                      const std::vector<std::int64_t>& decoder_prompt,
                                                      const GenerationOptions& options,
                                                      std::int64_t batch_tokens, const SearchHooks& hooks) {
-  const InputSpec input = model.input();
-  if (features.rank() != input.row.rank() + 1 || features.numel() == 0 || !is_floating(features.dtype())) {
-    throw Error(std::string("search: expected ") + input.name +
-                ", floating numbers of at least one row, got " + features.str());
-  }
+  generate::check_features(features, model);
   const auto prompt_length = std::max<std::int64_t>(1, static_cast<std::int64_t>(decoder_prompt.size()));
-  const GenerationOptions completed = with_special_tokens(options, model, prompt_length);
+  const GenerationOptions completed = generate::with_special_tokens(options, model, prompt_length);
   check_generation_options(completed, model.vocab_size());
   std::vector<std::int64_t> prompt = decoder_prompt;
   if (prompt.empty()) prompt = {*completed.decoder_start_token_id};
-  check_ids(prompt, model.vocab_size(), "the decoder's prompt");
+  generate::check_ids(prompt, model.vocab_size(), "the decoder's prompt");
   const auto count = static_cast<std::size_t>(features.size(0));
   const Sequences prompts(count, prompt), no_sources(count);
   const SearchInputs rows{.prompts = prompts,

@@ -12,6 +12,7 @@
 #include "generate/processors.h"
 #include "heed/generate/generation.h"
 #include "heed/generate/search.h"
+#include "heed/models/model.h"
 #include "heed/random.h"
 
 namespace heed::generate {
@@ -101,6 +102,21 @@ std::optional<std::int64_t> most_tokens(const GenerationOptions& options, const 
 /// Returns Gumbel noise. The argmax of scores with such noise is a sample from their softmax, and the k
 /// largest are a sample of k without replacement (Kool et al., "Stochastic beams and where to find them").
 float gumbel(const RandomStream& random, std::uint64_t index);
+
+/// Returns the options with the model's special tokens filled in. Throws Error if a decoder's prompt of that
+/// many tokens leaves no room.
+GenerationOptions with_special_tokens(GenerationOptions options, const EncoderDecoderModel& model,
+                                      std::int64_t prompt_length);
+
+/// Throws Error for ids outside the vocabulary.
+void check_ids(std::span<const std::int64_t> ids, std::int64_t vocab_size, const std::string& where);
+/// Throws Error for a source that is empty or longer than the model's positions.
+void check_source(std::span<const std::int64_t> source, std::size_t index, const EncoderDecoderModel& model);
+/// Throws Error for features that are not one row or several of what the model takes.
+void check_features(const Tensor& features, const EncoderDecoderModel& model);
+
+/// Sources as the encoder takes them, padded to the longest, with their mask.
+ModelInput padded_sources(std::span<const std::vector<std::int64_t>> sources, std::int64_t pad_id);
 
 /// Throws Error if the score is not a number.
 void require_number(float score);

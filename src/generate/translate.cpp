@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "generate/split_text.h"
+#include "generate/translation_sources.h"
 #include "generate/whole_length.h"
 #include "heed/error.h"
 #include "heed/models/model.h"
@@ -13,14 +14,9 @@
 
 namespace heed {
 
-namespace {
+using generate::TranslationSources;
 
-/// The parts of all lines, concatenated, and the line that each belongs to.
-struct Sources {
-  std::vector<std::vector<std::int64_t>> ids;
-  std::vector<std::vector<std::string>> tokens;
-  std::vector<std::size_t> first_part;  ///< index of each line's first part, and one past the last
-};
+namespace {
 
 class Preparation {
  public:
@@ -37,7 +33,7 @@ class Preparation {
     }
   }
 
-  Sources prepare(std::span<const std::string> texts) {
+  TranslationSources prepare(std::span<const std::string> texts) {
     for (std::size_t line = 0; line < texts.size(); ++line) {
       sources_.first_part.push_back(sources_.ids.size());
       std::size_t replaced = 0;
@@ -121,7 +117,7 @@ class Preparation {
   std::optional<std::int64_t> positions_, trained_;
   std::int64_t special_tokens_ = 0;
   std::int64_t fixed_tokens_ = 0;  // including those of the prefix
-  Sources sources_;
+  TranslationSources sources_;
 };
 
 TranslationCandidate to_text(Hypothesis hypothesis, const Tokenizer& tokenizer) {
@@ -169,6 +165,12 @@ Translation join(std::vector<Translation> parts, const GenerationOptions& option
 
 }  // namespace
 
+TranslationSources generate::translation_sources(const EncoderDecoderModel& model, const Tokenizer& tokenizer,
+                                                 std::span<const std::string> texts,
+                                                 const TranslateOptions& options) {
+  return Preparation(model, tokenizer, options).prepare(texts);
+}
+
 std::vector<Translation> translate(const EncoderDecoderModel& model, const Tokenizer& tokenizer,
                                    std::span<const std::string> texts, const TranslateOptions& options) {
   if (options.long_lines == LongLines::split && !options.capture.empty()) {
@@ -177,7 +179,7 @@ std::vector<Translation> translate(const EncoderDecoderModel& model, const Token
   GenerationOptions generation = options.generation;
   SearchHooks hooks{.capture = options.capture, .stop = options.task.stop};
   generate::allow_whole_length(model, generation, hooks);
-  Sources sources = Preparation(model, tokenizer, options).prepare(texts);
+  TranslationSources sources = generate::translation_sources(model, tokenizer, texts, options);
   for (std::size_t line = 0; line < texts.size(); ++line) {
     for (std::size_t part = sources.first_part[line]; part < sources.first_part[line + 1]; ++part) {
       hooks.sample_ids.push_back((options.task.first_index + line) << 20 | (part - sources.first_part[line]));

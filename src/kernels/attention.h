@@ -69,6 +69,18 @@ struct AttentionOptions {
   RandomStream random;               // the same in forward and backward
 };
 
+/// Positions of a page of keys or values.
+inline constexpr std::int64_t kAttentionPage = 128;
+
+/// Keys or values of width w that each row of the batch has in pages of its own: position s of row b is
+/// position s % kAttentionPage of page p = b * row_pages + s / kAttentionPage, [K, capacities[p], w], dense.
+template <class S>
+struct AttentionPages {
+  const S* const* data = nullptr;  // [B, row_pages]; null where none of a page's keys may be seen
+  const std::int64_t* capacities = nullptr;
+  std::int64_t row_pages = 0;
+};
+
 /// What attention calculates in when keys and values are stored as S: double for double, else float.
 template <class S>
 using AttentionCompute = std::conditional_t<std::is_same_v<S, double>, double, float>;
@@ -81,6 +93,8 @@ struct AttentionForward {
   const T* q = nullptr;
   const S* k = nullptr;
   const S* v = nullptr;
+  // In place of k and v, if they have data; of the strides of k and v, `row` alone is read then.
+  AttentionPages<S> k_pages = {}, v_pages = {};
   T* o = nullptr;
   T* logsumexp = nullptr;  // [B, H, T], optional (backward and weights need it)
   // The probabilities before dropout, [B, W, R, S], optional: of the W heads with weight_heads[h] (null: all)

@@ -12,7 +12,10 @@ namespace {
 class StackDecoding final : public Decoding {
  public:
   StackDecoding(const DecoderParts& parts, std::int64_t rows, const Tensor& memory, Tensor memory_mask)
-      : parts_(parts), state_(parts.stack, rows, memory), memory_mask_(std::move(memory_mask)) {
+      : parts_(parts),
+        state_(parts.stack, rows, memory),
+        memory_length_(memory.defined() ? memory.size(1) : 0),
+        memory_mask_(std::move(memory_mask)) {
     cross_ = see_only(memory_mask_);
     fed_.resize(parts.recompute_beyond > 0 ? static_cast<std::size_t>(rows) : 0);
   }
@@ -56,7 +59,8 @@ class StackDecoding final : public Decoding {
       fed_ = std::move(taken);
     }
     if (!memory_mask_.defined() || state_.sources() == before) return;
-    cross_ = see_only(gather(memory_mask_, 0, Tensor::from(state_.sources(), {this->rows()})));
+    memory_mask_ = gather(memory_mask_, 0, Tensor::from(rows, {this->rows()}));
+    cross_ = see_only(memory_mask_);
   }
 
   void truncate(std::int64_t length) override {
@@ -67,12 +71,18 @@ class StackDecoding final : public Decoding {
   void join(const Decoding& other) override {
     const auto* same = dynamic_cast<const StackDecoding*>(&other);
     if (same == nullptr || &same->parts_ != &parts_ || granule() == 0 || same == this) refuse_rows();
+    const std::int64_t longest = std::max(memory_length_, same->memory_length_);
+    if (memory_mask_.defined() || same->memory_mask_.defined() || memory_length_ != same->memory_length_) {
+      memory_mask_ = concat({mask_within(longest), same->mask_within(longest)}, 0);
+      cross_ = see_only(memory_mask_);
+    }
+    memory_length_ = longest;
     state_.join(same->state_);
   }
 
   std::unique_ptr<Decoding> copy_row(std::int64_t row, std::int64_t length,
                                      std::int64_t room) const override {
-    if (granule() == 0) refuse_rows();
+    if (granule() == 0 || memory_length_ > 0) refuse_rows();
     return std::make_unique<StackDecoding>(parts_, state_.copy_row(row, length, room));
   }
 
@@ -86,6 +96,15 @@ class StackDecoding final : public Decoding {
     throw Error(
         "decoding: expected rows of one decoder that depend on their tokens alone, got a source, another "
         "model or frequencies that depend on the length");
+  }
+
+  // The mask of all rows' memories, padded to `length` positions.
+  Tensor mask_within(std::int64_t length) const {
+    const Tensor mask = Tensor::zeros({rows(), length}, DType::i64);
+    slice(mask, 1, 0, memory_length_)
+        .copy_from(memory_mask_.defined() ? memory_mask_
+                                          : Tensor::full({rows(), memory_length_}, 1, DType::i64));
+    return mask;
   }
 
   // Whether this step takes the longest row past the length from which on frequencies differ.
@@ -143,7 +162,8 @@ class StackDecoding final : public Decoding {
 
   const DecoderParts& parts_;
   StackState state_;
-  Tensor memory_mask_;  // [B, S]
+  std::int64_t memory_length_ = 0;
+  Tensor memory_mask_;  // [R, memory_length_], or undefined
   AttentionOptions cross_;
   std::vector<std::vector<std::int64_t>> fed_;  // the tokens of each row, where they may be computed again
 };

@@ -12,6 +12,7 @@
 #include "nn/key_value_state.h"
 #include "ops/attention_operands.h"
 #include "ops/attention_scores.h"
+#include "ops/paged_attention.h"
 
 namespace heed {
 namespace {
@@ -46,6 +47,21 @@ Tensor heads_of_kind(const FusedQkv& fused, const Tensor& all, std::size_t kind,
   Tensor part = all.size(2) == heads ? all : slice(all, 2, head, head + heads);
   if (fused.head_dim < fused.stride) part = slice(part, 3, column, column + fused.head_dim);
   return heads_first(part, norm);
+}
+
+// With what this attention asks of its softmax.
+AttentionOptions softmax_options(const MultiHeadAttention& a, AttentionOptions options, Pass& pass) {
+  if (a.scale) options.scale = a.scale;
+  if (a.score_cap > 0) options.score_cap = a.score_cap;
+  if (a.window > 0) options.window = a.window;
+  Context& context = pass.context;
+  if (context.training && a.dropout > 0.0) {
+    if (context.generator == nullptr)
+      throw Error("dropout: no random generator (set Context::generator for training)");
+    options.dropout = a.dropout;
+    options.stream = context.generator->next();
+  }
+  return options;
 }
 
 }  // namespace
@@ -205,16 +221,7 @@ Tensor MultiHeadAttention::attend(Tensor queries, Tensor keys, Tensor values, At
         [&](AttentionWeights* weights) { return sparse_attention(queries, keys, values, some, weights); },
         [&](AttentionWeights& scores) { sparse_attention_scores(queries, keys, values, some, scores); });
   }
-  if (scale) options.scale = scale;
-  if (score_cap > 0) options.score_cap = score_cap;
-  if (window > 0) options.window = window;
-  Context& context = pass.context;
-  if (context.training && dropout > 0.0) {
-    if (context.generator == nullptr)
-      throw Error("dropout: no random generator (set Context::generator for training)");
-    options.dropout = dropout;
-    options.stream = context.generator->next();
-  }
+  options = softmax_options(*this, std::move(options), pass);
   return attend_by(
       *this, queries, keys, values, pass,
       [&](AttentionWeights* weights) {
@@ -224,24 +231,34 @@ Tensor MultiHeadAttention::attend(Tensor queries, Tensor keys, Tensor values, At
 }
 
 Tensor SelfAttention::operator()(const Tensor& x, Pass& pass, PartState* state) const {
-  auto [queries, keys, values] = project_heads(attention, x);
+  ProjectedHeads heads = project_heads(attention, x);
   if (const bool given = pass.rotation.defined(); given || attention.rotary != nullptr) {
-    Tensor cos_sin = given ? pass.rotation : pass.cos_sin(*attention.rotary, queries);  // [T, r] or [B, T, r]
+    Tensor cos_sin =
+        given ? pass.rotation : pass.cos_sin(*attention.rotary, heads.queries);  // [T, r] or [B, T, r]
     pass.tap("rotation", cos_sin, {-1, cos_sin.rank() - 2, -1});
     const RotaryLayout layout = given ? RotaryLayout::halves : attention.rotary->layout();
-    queries = rotary(queries, cos_sin, layout);
-    keys = rotary(keys, cos_sin, layout);
+    heads.queries = rotary(heads.queries, cos_sin, layout);
+    heads.keys = rotary(heads.keys, cos_sin, layout);
   }
-  if (state != nullptr) {
-    auto& past = static_cast<KeyValueState&>(*state);
-    past.append(keys, values, pass.past, pass.context.cache_dtype, pass.context.cache_length);
-    const std::int64_t length = pass.past.longest + x.size(1);
-    keys = past.keys(length);
-    values = past.values(length);
+  const auto options = [&](const Tensor& keys) -> const AttentionOptions& {
+    return attention.bias != nullptr ? pass.biased(*attention.bias, heads.queries, keys) : pass.self;
+  };
+  if (state == nullptr)
+    return attention.attend(heads.queries, heads.keys, heads.values, options(heads.keys), pass);
+  auto& past = static_cast<KeyValueState&>(*state);
+  past.append(heads.keys, heads.values, pass.past, pass.context.cache_dtype, pass.context.cache_length);
+  const std::int64_t length = pass.past.longest + x.size(1);
+  if (pass.context.taps != nullptr || attention.sparse) {
+    const Tensor keys = past.keys(length);
+    return attention.attend(heads.queries, keys, past.values(length), options(keys), pass);
   }
-  return attention.attend(queries, keys, values,
-                          attention.bias != nullptr ? pass.biased(*attention.bias, queries, keys) : pass.self,
-                          pass);
+  // A bias reads the shape alone.
+  const Tensor like = heads.keys.as_strided({x.size(0), heads.keys.size(1), length, heads.keys.size(3)},
+                                            {0, 0, 0, 0}, heads.keys.offset());
+  return project_output(
+      attention,
+      paged_attention(heads.queries, past.pages(), length, softmax_options(attention, options(like), pass)),
+      pass);
 }
 
 std::unique_ptr<PartState> SelfAttention::make_state(const Tensor&) const {

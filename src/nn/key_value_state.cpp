@@ -10,20 +10,26 @@
 namespace heed {
 namespace {
 
-constexpr std::int64_t kStep = 16, kAtOnce = 512;  // positions; the latter where the end is known
+constexpr std::int64_t kPage = kernels::kAttentionPage, kStep = 16;  // positions
 
-// A store of [rows, K, capacity, d] with the first `filled` positions of `kept` [R, K, S, d], if there are
-// any. The rest is 0: attention multiplies what a shorter row lacks by weights of 0, which NaN would survive.
-Tensor store_of(std::int64_t rows, std::int64_t capacity, const Tensor& like, const Tensor& kept,
-                std::int64_t filled) {
-  Tensor store = Tensor::zeros({rows, like.size(1), capacity, like.size(3)}, like.dtype());
-  if (filled > 0) slice(slice(store, 0, 0, kept.size(0)), 2, 0, filled).copy_from(slice(kept, 2, 0, filled));
-  return store;
+// Positions that the page which starts at `first` gets room for, when it must have `needed`.
+std::int64_t capacity_of(std::int64_t first, std::int64_t needed, std::int64_t filled, std::int64_t most) {
+  const std::int64_t grown = most > first ? most - first : first > 0 ? kPage : 2 * filled;
+  const std::int64_t least = grown >= needed ? needed : (needed + kStep - 1) / kStep * kStep;
+  return std::min(kPage, std::max(grown, least));
 }
 
-// Positions [first, first + count) of one row of a store, as one block per head.
-Tensor block_of(const Tensor& store, std::int64_t row, std::int64_t first, std::int64_t count) {
-  return slice(slice(store, 0, row, row + 1), 2, first, first + count);
+// It is 0: listeners multiply what a shorter row lacks by weights of 0, which NaN would survive.
+KeyValuePage page_like(const Tensor& k, const Tensor& v, std::int64_t capacity) {
+  const auto like = [&](const Tensor& x) {
+    return Tensor::zeros({x.size(-3), capacity, x.size(-1)}, x.dtype());
+  };
+  return {like(k), like(v)};
+}
+
+// Positions [first, first + count) of a page, as those of one row: [1, K, count, d].
+Tensor positions_of(const Tensor& page, std::int64_t first, std::int64_t count) {
+  return unsqueeze(slice(page, 1, first, first + count), 0);
 }
 
 std::size_t bytes_of(const Tensor& t) {
@@ -41,19 +47,22 @@ Tensor index_of(const RowReorder& rows) {
 
 }  // namespace
 
-void KeyValueState::reserve(const Tensor& k, const Tensor& v, std::int64_t filled, std::int64_t length,
-                            std::int64_t most) {
-  if (keys_.defined() && keys_.size(2) >= length) return;
-  const std::int64_t grown = most > 0 ? std::min(most, std::max(4 * filled, kAtOnce)) : 2 * filled;
-  const std::int64_t capacity = std::max(grown, (length + kStep - 1) / kStep * kStep);
-  keys_ = store_of(k.size(0), capacity, k, filled > 0 ? keys(filled) : Tensor(), filled);
-  values_ = store_of(v.size(0), capacity, v, filled > 0 ? values(filled) : Tensor(), filled);
-  rows_ = k.size(0);
-}
-
-void KeyValueState::resize(std::int64_t rows, std::int64_t capacity, std::int64_t filled) {
-  keys_ = store_of(rows, capacity, keys_, keys(filled), filled);
-  values_ = store_of(rows, capacity, values_, values(filled), filled);
+void KeyValueState::own(Row& row, std::int64_t i, std::int64_t needed, std::int64_t capacity,
+                        std::int64_t filled, const Tensor& k, const Tensor& v) {
+  HEED_ASSERT(i <= std::ssize(row), "pages follow one another");
+  if (i == std::ssize(row)) {
+    row.emplace_back(page_like(k, v, capacity));
+    return;
+  }
+  PageOwner& owner = row[static_cast<std::size_t>(i)];
+  const KeyValuePage& old = owner.page();
+  if (owner.is_alone() && old.capacity() >= needed) return;
+  PageOwner added(page_like(k, v, capacity));
+  if (filled > 0) {
+    const PageWrite all{0, 0, filled, &added.page(), 0};
+    write_pages(positions_of(old.keys, 0, filled), positions_of(old.values, 0, filled), {&all, 1});
+  }
+  owner = std::move(added);
 }
 
 void KeyValueState::append(const Tensor& keys, const Tensor& values, const SequenceLengths& past,
@@ -61,83 +70,113 @@ void KeyValueState::append(const Tensor& keys, const Tensor& values, const Seque
   refuse_gradient("key-value cache", {keys, values});
   if (dtype != dtype_) {
     if (past.longest > 0) refuse_dtype(dtype, dtype_);
-    keys_ = values_ = {};
+    rows_.clear();
     dtype_ = dtype;
   }
   const Tensor k = to_cache(keys, dtype), v = to_cache(values, dtype);
-  const std::int64_t time = k.size(2);
-  reserve(k, v, past.longest, past.longest + time, most);
-  if (past.each.empty()) {
-    slice(this->keys(past.longest + time), 2, past.longest, past.longest + time).copy_from(k);
-    slice(this->values(past.longest + time), 2, past.longest, past.longest + time).copy_from(v);
-    return;
-  }
+  if (rows_.empty()) rows_.resize(static_cast<std::size_t>(k.size(0)));
+  HEED_ASSERT(std::ssize(rows_) == k.size(0), "the rows of the state");
+  std::vector<PageWrite> writes;
   for (std::int64_t row = 0; row < k.size(0); ++row) {
-    block_of(keys_, row, past.of(row), time).copy_from(slice(k, 0, row, row + 1));
-    block_of(values_, row, past.of(row), time).copy_from(slice(v, 0, row, row + 1));
+    Row& pages = rows_[static_cast<std::size_t>(row)];
+    const std::int64_t begin = past.of(row), end = begin + k.size(2);
+    for (std::int64_t at = begin; at < end;) {
+      const std::int64_t i = at / kPage, first = i * kPage, next = std::min(first + kPage, end);
+      const std::int64_t filled = at - first, needed = next - first;
+      own(pages, i, needed, capacity_of(first, needed, filled, most), filled, k, v);
+      writes.push_back({row, at - begin, next - at, &pages[static_cast<std::size_t>(i)].page(), filled});
+      at = next;
+    }
+    // Tokens that were forgotten, or padding beside a longer row.
+    pages.erase(pages.begin() + (end + kPage - 1) / kPage, pages.end());
   }
+  write_pages(k, v, writes);
 }
 
-Tensor KeyValueState::keys(std::int64_t length) const {
-  return slice(slice(keys_, 0, 0, rows_), 2, 0, length);
+std::vector<std::vector<const KeyValuePage*>> KeyValueState::pages() const {
+  std::vector<std::vector<const KeyValuePage*>> all;
+  for (const Row& row : rows_) {
+    all.emplace_back();
+    for (const PageOwner& owner : row) all.back().push_back(&owner.page());
+  }
+  return all;
 }
-Tensor KeyValueState::values(std::int64_t length) const {
-  return slice(slice(values_, 0, 0, rows_), 2, 0, length);
+
+Tensor KeyValueState::gathered(std::int64_t length, Tensor KeyValuePage::*which) const {
+  const Tensor& like = rows_.front().front().page().*which;
+  const Tensor all = Tensor::zeros({std::ssize(rows_), like.size(0), length, like.size(2)}, like.dtype());
+  for (std::int64_t row = 0; row < std::ssize(rows_); ++row) {
+    std::int64_t first = 0;
+    for (const PageOwner& owner : rows_[static_cast<std::size_t>(row)]) {
+      const std::int64_t count = std::min(owner.page().capacity(), length - first);
+      if (count <= 0) break;
+      slice(slice(all, 0, row, row + 1), 2, first, first + count)
+          .copy_from(positions_of(owner.page().*which, 0, count));
+      first += kPage;
+    }
+  }
+  return all;
 }
+
+Tensor KeyValueState::keys(std::int64_t length) const { return gathered(length, &KeyValuePage::keys); }
+Tensor KeyValueState::values(std::int64_t length) const { return gathered(length, &KeyValuePage::values); }
 
 void KeyValueState::reorder(const RowReorder& rows) {
-  if (!keys_.defined()) return;
-  const std::int64_t before = std::exchange(rows_, static_cast<std::int64_t>(rows.from.size()));
-  if (rows_ > keys_.size(0)) {
-    keys_ = gather(slice(keys_, 0, 0, before), 0, index_of(rows));
-    values_ = gather(slice(values_, 0, 0, before), 0, index_of(rows));
-    return;
-  }
+  if (rows_.empty()) return;
+  std::vector<Row> before = std::exchange(rows_, {});
   struct Move {
-    std::int64_t row, first;
-    Tensor keys, values;
+    std::size_t row;
+    std::int64_t page, first;
+    Tensor keys, values;  // [1, K, count, d]: copied first, as pages are overwritten
   };
-  std::vector<Move> moves;  // copied first, as rows are overwritten
+  std::vector<Move> moves;
   for (std::size_t row = 0; row < rows.from.size(); ++row) {
-    const std::int64_t from = rows.from[row], first = rows.common[row], count = rows.lengths[row] - first;
-    if (from == static_cast<std::int64_t>(row) || count == 0) continue;
-    moves.push_back({static_cast<std::int64_t>(row), first, block_of(keys_, from, first, count).clone(),
-                     block_of(values_, from, first, count).clone()});
+    const auto from = static_cast<std::size_t>(rows.from[row]);
+    const std::int64_t last = rows.lengths[row] / kPage, rest = rows.lengths[row] % kPage;
+    const Row& parent = before[from];
+    Row& taken = rows_.emplace_back(parent.begin(), parent.begin() + last);
+    if (rest == 0) continue;
+    const bool has_own = row < before.size() && last < std::ssize(before[row]);
+    taken.push_back((has_own ? before[row] : parent)[static_cast<std::size_t>(last)]);
+    const std::int64_t first = has_own ? std::max<std::int64_t>(rows.common[row] - last * kPage, 0) : rest;
+    if (from == row || first >= rest) continue;
+    const KeyValuePage& page = parent[static_cast<std::size_t>(last)].page();
+    moves.push_back({row, last, first, positions_of(page.keys, first, rest - first).clone(),
+                     positions_of(page.values, first, rest - first).clone()});
   }
+  before.clear();  // what no row has any more
   for (const Move& move : moves) {
-    block_of(keys_, move.row, move.first, move.keys.size(2)).copy_from(move.keys);
-    block_of(values_, move.row, move.first, move.values.size(2)).copy_from(move.values);
+    const std::int64_t count = move.keys.size(2), needed = move.first + count;
+    Row& row = rows_[move.row];
+    own(row, move.page, needed, std::max(needed, row.back().page().capacity()), move.first, move.keys,
+        move.values);
+    const PageWrite rest{0, 0, count, &row.back().page(), move.first};
+    write_pages(move.keys, move.values, {&rest, 1});
   }
 }
 
-void KeyValueState::join(const PartState& other, const RowJoin& rows) {
+void KeyValueState::join(const PartState& other, const RowJoin&) {
   const auto& more = static_cast<const KeyValueState&>(other);
   if (more.dtype_ != dtype_) refuse_dtype(more.dtype_, dtype_);
-  const std::int64_t count = rows.rows + rows.more_rows, room = keys_.size(0);
-  const std::int64_t longest = std::max(rows.longest, rows.more_longest);
-  // A long row that has left may have left much room behind.
-  const std::int64_t capacity = std::clamp(keys_.size(2), longest, 4 * longest + kAtOnce);
-  if (count > room || capacity != keys_.size(2))
-    resize(count > room ? std::max(count, 2 * room) : room, capacity, rows.longest);
-  rows_ = count;
-  const auto append = [&](const Tensor& store, const Tensor& from) {
-    slice(slice(store, 0, rows.rows, count), 2, 0, rows.more_longest).copy_from(from);
-  };
-  append(keys_, more.keys(rows.more_longest));
-  append(values_, more.values(rows.more_longest));
+  rows_.insert(rows_.end(), more.rows_.begin(), more.rows_.end());
 }
 
 std::unique_ptr<PartState> KeyValueState::copy_row(std::int64_t row, std::int64_t, std::int64_t length,
-                                                   std::int64_t room) const {
+                                                   std::int64_t) const {
   auto copy = std::make_unique<KeyValueState>();
+  const Row& pages = rows_[static_cast<std::size_t>(row)];
   copy->dtype_ = dtype_;
-  copy->rows_ = 1;
-  copy->keys_ = store_of(1, length + room, keys_, block_of(keys_, row, 0, length), length);
-  copy->values_ = store_of(1, length + room, values_, block_of(values_, row, 0, length), length);
+  copy->rows_.emplace_back(pages.begin(), pages.begin() + (length + kPage - 1) / kPage);
   return copy;
 }
 
-std::size_t KeyValueState::bytes() const { return bytes_of(keys_) + bytes_of(values_); }
+std::size_t KeyValueState::bytes() const {
+  std::size_t sum = 0;
+  for (const Row& row : rows_) {
+    for (const PageOwner& owner : row) sum += bytes_of(owner.page().keys) + bytes_of(owner.page().values);
+  }
+  return sum;
+}
 
 MemoryState::MemoryState(const Tensor& memory_keys, const Tensor& memory_values)
     : keys_(memory_keys.contiguous()), values_(memory_values.contiguous()) {
@@ -164,6 +203,20 @@ void MemoryState::reorder(const RowReorder& rows) {
   }
   keys_ = gather(keys_, 0, index_of(rows));
   values_ = gather(values_, 0, index_of(rows));
+}
+
+void MemoryState::join(const PartState& other, const RowJoin& rows) {
+  const auto& more = static_cast<const MemoryState&>(other);
+  if (more.dtype_ != dtype_) refuse_dtype(more.dtype_, dtype_);
+  const std::int64_t count = rows.rows + rows.more_rows, length = std::max(keys_.size(2), more.keys_.size(2));
+  const auto joined = [&](const Tensor& own, const Tensor& others) {
+    Tensor all = Tensor::zeros({count, own.size(1), length, own.size(3)}, own.dtype());
+    slice(slice(all, 0, 0, rows.rows), 2, 0, own.size(2)).copy_from(own);
+    slice(slice(all, 0, rows.rows, count), 2, 0, others.size(2)).copy_from(others);
+    return all;
+  };
+  keys_ = joined(keys_, more.keys_);
+  values_ = joined(values_, more.values_);
 }
 
 std::size_t MemoryState::bytes() const { return bytes_of(keys_) + bytes_of(values_); }

@@ -51,7 +51,8 @@ class LinearAttentionState final : public PartState {
   }
   void join(const PartState& other, const RowJoin&) override {
     sums_ = concat({sums_, static_cast<const LinearAttentionState&>(other).sums_}, 0);
-    heard_ = 0;  // listeners hear rows that began together
+    all_ = {};  // listeners hear rows that began together
+    heard_ = 0;
   }
   std::unique_ptr<PartState> copy_row(std::int64_t row, std::int64_t row_length, std::int64_t length,
                                       std::int64_t) const override {

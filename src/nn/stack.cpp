@@ -304,7 +304,9 @@ void StackState::join(const StackState& other) {
     for (std::int64_t row = 0; row < join.more_rows; ++row) each.push_back(other.lengths_.of(row));
     lengths_ = {std::max(join.longest, join.more_longest), std::move(each)};
   }
-  sources_.insert(sources_.end(), other.sources_.begin(), other.sources_.end());
+  const auto last = std::max_element(sources_.begin(), sources_.end());
+  const std::int64_t sources = last == sources_.end() ? 0 : *last + 1;
+  for (const std::int64_t source : other.sources_) sources_.push_back(sources + source);
   for (std::vector<std::int64_t> tokens : other.history_) {
     for (std::int64_t& token : tokens) token += tokens_seen_;
     history_.push_back(std::move(tokens));

@@ -6,7 +6,10 @@
 
 #include "heed/autograd.h"
 #include "heed/ops/shape.h"
+#include "heed/threads.h"
+#include "kernels/copy.h"
 #include "ops/attention_operands.h"
+#include "ops/paged_attention.h"
 
 namespace heed {
 namespace {
@@ -135,7 +138,89 @@ struct Forward {
   }
 };
 
+// The pages of all rows, as the kernel takes them; those that are missing are null.
+template <class S>
+struct PageTable {
+  std::vector<const S*> keys, values;
+  std::vector<std::int64_t> capacities;
+  std::int64_t row_pages;
+
+  PageTable(std::span<const std::vector<const KeyValuePage*>> rows, std::int64_t length)
+      : row_pages((length + kernels::kAttentionPage - 1) / kernels::kAttentionPage) {
+    const std::size_t count = rows.size() * static_cast<std::size_t>(row_pages);
+    for (auto* numbers : {&keys, &values}) numbers->resize(count);
+    capacities.resize(count);
+    for (std::size_t row = 0; row < rows.size(); ++row) {
+      const std::size_t first = row * static_cast<std::size_t>(row_pages);
+      for (std::size_t i = 0; i < std::min(rows[row].size(), static_cast<std::size_t>(row_pages)); ++i) {
+        const KeyValuePage& page = *rows[row][i];
+        keys[first + i] = reinterpret_cast<const S*>(page.keys.raw_data());
+        values[first + i] = reinterpret_cast<const S*>(page.values.raw_data());
+        capacities[first + i] = page.capacity();
+      }
+    }
+  }
+  void give(kernels::AttentionForward<S>& args) const {
+    args.k_pages = {keys.data(), capacities.data(), row_pages};
+    args.v_pages = {values.data(), capacities.data(), row_pages};
+  }
+};
+
+// Positions [first, first + count) of a row of x [R, K, T, d], to those of a page [K, C, d] from `at` on.
+void write_page(const Tensor& x, const PageWrite& write, const Tensor& page) {
+  kernels::StridedCopy copy;
+  copy.rank = 3;
+  copy.sizes = {x.size(1), write.count, x.size(3)};
+  copy.src_strides = {x.strides()[1], x.strides()[2], x.strides()[3]};
+  copy.dst_strides = {page.strides()[0], page.strides()[1], page.strides()[2]};
+  const auto size = static_cast<std::int64_t>(size_of(x.dtype()));
+  const std::int64_t from = write.row * x.strides()[0] + write.first * x.strides()[2];
+  kernels::copy_strided(x.raw_data() + from * size, page.raw_data() + write.at * page.strides()[1] * size,
+                        copy, size_of(x.dtype()));
+}
+
 }  // namespace
+
+Tensor paged_attention(const Tensor& q, std::span<const std::vector<const KeyValuePage*>> rows,
+                       std::int64_t keys, const AttentionOptions& options) {
+  HEED_ASSERT(std::ssize(rows) == q.size(0) && keys > 0, "rows with pages");
+  refuse_gradient("attention to pages", {q, options.mask, options.relative_bias});
+  // Of the shapes of keys and values of all pages together, without their numbers.
+  const KeyValuePage& like = *rows.front().front();
+  const auto together = [&](const Tensor& page) {
+    return page.as_strided({q.size(0), page.size(0), keys, page.size(2)}, {0, 0, 0, 1}, 0);
+  };
+  const Tensor key = together(like.keys), value = together(like.values);
+  const AttentionSizes n = attention_sizes(q, key, value);
+  const DType compute = attention_compute_type(q);
+  check_attention_options(n, compute, options);
+  const AttentionOperands operands(n, q.to(compute), key, value);
+  const Masks masks = dense_masks(options);
+  kernels::AttentionShape shape = operands.shape(n);
+  shape.k.row = key.size(3);
+  shape.v.row = value.size(3);
+  dispatch_storage(key.dtype(), [&]<class S>() {
+    const PageTable<S> table(rows, keys);
+    kernels::AttentionForward<S> args;
+    operands.give(args);
+    table.give(args);
+    kernels::attention(
+        shape, kernel_options<kernels::AttentionCompute<S>>(options, masks, attention_scale(options, n)),
+        args);
+  });
+  return q.dtype() == compute ? operands.o : operands.o.to(q.dtype());
+}
+
+void write_pages(const Tensor& keys, const Tensor& values, std::span<const PageWrite> writes) {
+  constexpr std::int64_t kWrites = 16;  // for a thread
+  parallel_for(std::ssize(writes), kWrites, [&](std::int64_t begin, std::int64_t end) {
+    for (const PageWrite& write :
+         writes.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin))) {
+      write_page(keys, write, write.page->keys);
+      write_page(values, write, write.page->values);
+    }
+  });
+}
 
 Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, const Tensor& value,
                                     const AttentionOptions& options, AttentionWeights* weights) {

@@ -130,11 +130,16 @@ bool PassLane::turn() {
 void GenerationLane::add(std::shared_ptr<GenerationJob> job) {
   std::vector<std::uint64_t> added;
   try {
+    job->prepare();
     for (std::size_t i = 0; i < job->requests.size(); ++i)
       added.push_back(generation_.add(std::move(job->requests[i])));
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {
     for (const std::uint64_t request : added) generation_.cancel(request);
     return job->call->fail(ApiError(Problem::invalid, error.what()));
+  }
+  if (added.empty()) {
+    told(*job, [&] { job->have_all(); });
+    return;
   }
   open_[job.get()] = added.size();
   for (std::size_t i = 0; i < added.size(); ++i) parts_[added[i]] = {job, i, Clock::now(), false};

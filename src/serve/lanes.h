@@ -47,7 +47,7 @@ class PassLane : public Lane {
 class GenerationLane : public Lane {
  public:
   GenerationLane(const ServedModel& model, const SchedulerLimits& limits)
-      : generation_(*model.decoder(), limits.generation) {}
+      : generation_(generation_of(model, limits.generation)) {}
   void add(std::shared_ptr<GenerationJob> job);
   bool turn() override;
 
@@ -59,6 +59,10 @@ class GenerationLane : public Lane {
     Clock::time_point last;  // token, or when its prompt began to be read
     bool has_tokens = false;
   };
+  static Generation generation_of(const ServedModel& model, const GenerationLimits& limits) {
+    if (const DecoderModel* decoder = model.decoder()) return Generation(*decoder, limits);
+    return Generation(*model.encoder_decoder(), limits);
+  }
   void cancel_stopped();
   void drop(const GenerationJob& job);
   void have_token(const GeneratedToken& token);

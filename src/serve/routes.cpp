@@ -59,7 +59,8 @@ const Notes kSpeech =
                     {"prompt", "string", "Text that seems to precede the recording: names, spelling, style"},
                     {"response_format", "string", "json, text, srt, verbose_json or vtt"},
                     {"temperature", "number", "0: the likeliest text, at higher ones where it seems wrong"},
-                    {"timestamp_granularities[]", "array", "segment, word: what verbose_json shows"}});
+                    {"timestamp_granularities[]", "array", "segment, word: what verbose_json shows"},
+                    {"stream", "boolean", "Send the text in pieces, as server-sent events"}});
 
 std::vector<Route> made_routes() {
   return {

@@ -48,9 +48,11 @@ struct EncoderJob : Job {
   std::size_t next = 0;            // in `order`
 };
 
-/// Prompts for a decoder, each of which is continued once.
+/// Prompts for a decoder, or sources for an encoder-decoder, each of which is continued once.
 struct GenerationJob : Job {
   std::vector<GenerationRequest> requests;
+  /// Before the requests are taken: may add some. Throws Error.
+  virtual void prepare() {}
   /// A token of a request by its index; false ends that request.
   virtual bool have_token(std::size_t index, const GeneratedToken& token) = 0;
   virtual void have_finished(std::size_t index, const Hypothesis& result, std::int64_t cached_tokens) = 0;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "core/trimmed.h"
 #include "heed/canceled.h"
@@ -22,16 +23,17 @@ struct SpeechRequest {
   std::string_view sound;
   std::string form = "json";
   bool segments = false, words = false;  ///< that the answer shows
+  bool stream = false;
   TranscribeOptions options;
 };
 
-// The fields of a form as JSON: numbers where the text is one, and `a[]` as an array.
+// The fields of a form as JSON: `temperature` and `stream` as they are written, and `a[]` as an array.
 Json fields_of(const std::vector<server::FormPart>& parts) {
   Json fields = Json::object();
   for (const server::FormPart& part : parts) {
     if (part.file || replace_invalid_utf8(part.name) != part.name) continue;
     const std::string text = replace_invalid_utf8(part.content);
-    if (part.name == "temperature" && !text.empty()) {
+    if ((part.name == "temperature" || part.name == "stream") && !text.empty()) {
       try {
         fields[part.name] = parse_json(text, part.name);
       } catch (const Error&) {
@@ -72,6 +74,9 @@ SpeechRequest read_speech(const Transcriber& transcriber, const Fields& fields, 
   if (!shown.empty() && request.form != "verbose_json")
     fields.fail("timestamp_granularities", "none, unless response_format is verbose_json");
   request.segments = request.segments || shown.empty();
+  request.stream = fields.boolean("stream").value_or(false);
+  if (request.stream && request.form != "json" && request.form != "text")
+    fields.fail("response_format", "json or text with stream");
   TranscribeOptions& options = request.options;
   options.word_times = request.words;
   options.prompt = fields.string("prompt").value_or("");
@@ -122,6 +127,10 @@ Json verbose_json(const SpeechRequest& request, const Transcript& transcript) {
   return answer;
 }
 
+Json usage_of(const Transcript& transcript) {
+  return {{"type", "duration"}, {"seconds", transcript.seconds}};
+}
+
 server::HttpResponse speech_answer(const SpeechRequest& request, const Transcript& transcript) {
   if (request.form == "srt")
     return {200, written(transcript, TranscriptForm::srt), "application/x-subrip; charset=utf-8"};
@@ -130,9 +139,49 @@ server::HttpResponse speech_answer(const SpeechRequest& request, const Transcrip
   const std::string text(trimmed(transcript.text));
   if (request.form == "text") return {200, text + "\n", "text/plain; charset=utf-8"};
   Json answer = request.form == "json" ? Json{{"text", text}} : verbose_json(request, transcript);
-  answer["usage"] = {{"type", "duration"}, {"seconds", transcript.seconds}};
+  answer["usage"] = usage_of(transcript);
   return {200, json_text(answer)};
 }
+
+// A transcript as events, a segment each, whose texts together are the whole one.
+class SpeechEvents {
+ public:
+  /// `spaced`: whether the segments' own texts say where spaces are, as those of Whisper do.
+  SpeechEvents(Call& call, bool spaced) : call_(call), spaced_(spaced) {}
+
+  void segment(const std::string& text) {
+    if (spaced_) {
+      waiting_ += text;
+    } else if (!trimmed(text).empty()) {
+      waiting_ += " " + std::string(trimmed(text));
+    }
+    const std::string_view added = trimmed(waiting_);
+    if (added.empty()) return;
+    const auto begin = static_cast<std::size_t>(added.data() - waiting_.data()), end = begin + added.size();
+    send({{"type", "transcript.text.delta"},
+          {"delta", has_text_ ? waiting_.substr(0, end) : waiting_.substr(begin, end - begin)}});
+    waiting_.erase(0, end);  // spaces, which the next one may follow
+    has_text_ = true;
+  }
+
+  void finish(const Transcript& transcript) {
+    send({{"type", "transcript.text.done"},
+          {"text", trimmed(transcript.text)},
+          {"usage", usage_of(transcript)}});
+    call_.end_events();
+  }
+
+ private:
+  // The answer begins with the first event: until then, an error has a status of its own.
+  void send(const Json& event) {
+    if (!std::exchange(begun_, true)) call_.begin_events();
+    call_.event(event);
+  }
+
+  Call& call_;
+  bool spaced_, begun_ = false, has_text_ = false;
+  std::string waiting_;
+};
 
 // The call gives its turn back after each window.
 std::shared_ptr<PausedCall> started_speech(const std::shared_ptr<Call>& call, const ServedModel& model,
@@ -143,7 +192,11 @@ std::shared_ptr<PausedCall> started_speech(const std::shared_ptr<Call>& call, co
         options.stop = &call->stop();
         options.on_progress = [&](double, double) { pause(); };
         SoundReader sound(request.sound, "file", {.rate = model.transcriber->rate()});
-        call->answer(speech_answer(request, (*model.transcriber)(std::move(sound), options)));
+        if (!request.stream)
+          return call->answer(speech_answer(request, (*model.transcriber)(std::move(sound), options)));
+        SpeechEvents events(*call, model.transcriber->settings() != nullptr);
+        options.on_segment = [&](const TranscriptSegment& segment) { events.segment(segment.text); };
+        events.finish((*model.transcriber)(std::move(sound), options));
       });
 }
 

@@ -1,8 +1,8 @@
-// Text after text.
+// Each text is a request of the model's generation.
 #include "serve/translate.h"
 
-#include "heed/canceled.h"
-#include "heed/generate/translate.h"
+#include "generate/translation_sources.h"
+#include "generate/whole_length.h"
 #include "serve/inputs.h"
 
 namespace heed::serve {
@@ -10,30 +10,45 @@ namespace {
 
 constexpr std::int64_t kMostBeams = 64, kMostNewTokens = 1 << 20;
 
-struct TranslationJob : PassJob {
+struct TranslationJob : GenerationJob {
   std::vector<std::string> texts;
   std::optional<std::string> source;  ///< language; by default, the tokenizer's
   TranslateOptions options;
+  std::vector<std::size_t> text_of;  ///< of each request; a blank text has none
   Json translations = Json::array();
 
-  bool translate_next();
+  void prepare() override;
+  bool have_token(std::size_t, const GeneratedToken&) override { return true; }
+  void have_finished(std::size_t index, const Hypothesis& result, std::int64_t cached_tokens) override;
+  void have_all() override {
+    call->answer(Json{{"model", model->name}, {"translations", std::move(translations)}});
+  }
 };
 
-bool TranslationJob::translate_next() {
+void TranslationJob::prepare() {
   const Tokenizer* tokenizer = model->tokenizer.get();
   if (Tokenizer* chosen = model->translating.get()) {
     chosen->set_languages(source.value_or(tokenizer->languages()->source.token), std::nullopt);
     tokenizer = chosen;
   }
-  const std::string& text = texts[translations.size()];
-  const Translation translation =
-      translate(*model->encoder_decoder(), *tokenizer, std::span(&text, 1), options).front();
-  const Hypothesis& best = translation.candidates.front().hypothesis;
-  translations.push_back({{"text", translation.text()},
-                          {"score", options.generation.num_beams > 1 ? best.beam_score : best.score}});
-  if (translations.size() < texts.size()) return true;
-  call->answer(Json{{"model", model->name}, {"translations", std::move(translations)}});
-  return false;
+  GenerationRequest request{.options = options.generation};
+  generate::allow_whole_length(*model->encoder_decoder(), request.options, request.hooks);
+  auto sources = generate::translation_sources(*model->encoder_decoder(), *tokenizer, texts, options);
+  for (std::size_t text = 0; text < texts.size(); ++text) {
+    translations.push_back({{"text", ""}, {"score", 0.0}});
+    for (std::size_t part = sources.first_part[text]; part < sources.first_part[text + 1]; ++part) {
+      request.source = std::move(sources.ids[part]);
+      requests.push_back(request);
+      text_of.push_back(text);
+    }
+  }
+}
+
+void TranslationJob::have_finished(std::size_t index, const Hypothesis& result, std::int64_t) {
+  call->facts.completion_tokens += std::ssize(result.ids);
+  translations[text_of[index]] = {
+      {"text", model->tokenizer->decode(result.ids)},
+      {"score", options.generation.num_beams > 1 ? result.beam_score : result.score}};
 }
 
 // The language of a field, which the model must have.
@@ -67,7 +82,6 @@ void read_options(const ServedModel& model, const Fields& fields, TranslationJob
   }
   job.options.prefix = fields.string("prefix").value_or("");
   job.options.long_lines = fields.boolean("truncate").value_or(true) ? LongLines::cut : LongLines::error;
-  job.options.task.stop = &job.call->stop();
 }
 
 }  // namespace
@@ -88,16 +102,7 @@ void translate_texts(const Asked& asked) {
   read_options(model, asked.fields, *job);
   for (const std::string& text : job->texts) job->tokens += model.tokenizer->encode(text).size();
   job->call->facts.prompt_tokens = job->tokens;
-  job->pass = [job = job.get()] {
-    try {
-      return job->translate_next();
-    } catch (const Canceled&) {
-      return true;  // the next turn tells why
-    } catch (const Error& error) {
-      job->call->fail(ApiError(Problem::invalid, error.what()));
-      return false;
-    }
-  };
+  job->failure = Problem::invalid;
   asked.scheduler.add(std::move(job));
 }
 

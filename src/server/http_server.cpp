@@ -318,7 +318,11 @@ class HttpServer::State::Connection : public std::enable_shared_from_this<Connec
   // Between requests.
   void wait() {
     idle_since_ = std::chrono::steady_clock::now();
+    // An idle connection keeps nothing of what its largest request and answer took.
+    message_.reset();
+    std::string().swap(sent_);
     if (buffer_.size() > 0) return read();
+    buffer_.shrink_to_fit();
     arm(is_admitted_ ? limits_.idle : limits_.first);
     socket_.async_wait(tcp::socket::wait_read, [self = shared_from_this()](const error_code& error) {
       error ? self->close() : self->read();
@@ -416,11 +420,11 @@ class HttpServer::State::Connection : public std::enable_shared_from_this<Connec
     keep_alive = keep_alive && !server_.stopping_;
     writing_ = true;
     message_ = message_of(response, keep_alive, version_);
-    message_.body() = response.body;
-    message_.prepare_payload();
-    if (is_head_) message_.body().clear();
+    message_->body() = response.body;
+    message_->prepare_payload();
+    if (is_head_) message_->body().clear();
     arm(limits_.write);
-    http::async_write(socket_, message_,
+    http::async_write(socket_, *message_,
                       [self = shared_from_this(), keep_alive](const error_code& error, std::size_t) {
                         self->writing_ = false;
                         self->disarm();
@@ -449,7 +453,7 @@ class HttpServer::State::Connection : public std::enable_shared_from_this<Connec
   asio::steady_timer timer_;
   boost::beast::flat_buffer buffer_;
   std::optional<http::request_parser<http::string_body>> parser_;
-  http::response<http::string_body> message_;
+  std::optional<http::response<http::string_body>> message_;
   std::shared_ptr<Exchange> exchange_;  // until it is answered
   std::string head_, ping_, sent_;      // of an answer in parts: what is sent first, in silence, and now
   std::chrono::steady_clock::time_point wrote_;  // when the client last took something

@@ -11,6 +11,7 @@
 namespace heed::cli_test {
 namespace {
 
+using testing::EndsWith;
 using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
@@ -145,19 +146,106 @@ TEST(ChatCommand, TalksInATerminal) {
 TEST(ChatCommand, BreaksLinesBetweenWords) {
   const std::string answer = continued("USER:\nSpeak.\n\nASSISTANT:\n");
   std::string out = run_on_terminal(chat({}), "Speak.\n/quit\n", 20).out;
-  out = out.substr(out.find(">\033[0m ") + 6);
+  const std::string typed = "\033[?2004l";  // ends what is typed
+  out = out.substr(out.rfind(typed) + typed.size());
   out = out.substr(0, out.find("\033[2m"));  // what the answer is followed by
   std::erase(out, '\r');
   const auto words_of = [](const std::string& text) {
     std::istringstream stream(text);
-    Words words(std::istream_iterator<std::string>(stream), {});
-    std::erase_if(words,
-                  [](const std::string& word) { return word == "Speak." || word == "/quit"; });  // echo
-    return words;
+    return Words(std::istream_iterator<std::string>(stream), {});
   };
   EXPECT_EQ(words_of(out), words_of(answer));
   std::istringstream shown(out);
   for (std::string line; std::getline(shown, line);) EXPECT_LE(line.size(), 20u) << line;
+}
+
+/// The chat command, by someone who waits for each answer.
+class Chatter : public TerminalDialogue {
+ public:
+  explicit Chatter(const Folder& state, const Words& more = {}) : TerminalDialogue(chat(more), state.path()) {
+    read_until("Ctrl-D ends.");
+    next();
+  }
+  void next() { read_until("\033[?2004h\033[1m>\033[0m "); }  // the prompt, not as it is drawn again
+  void say(const std::string& keys) {
+    type(keys + "\r");
+    next();
+  }
+};
+
+TEST(ChatCommand, EditsLines) {
+  const Folder state, folder;
+  const std::string saved = folder / "saved.json";
+  Chatter one(state);
+  const auto said = [&] {
+    one.say("/sa\t" + saved);
+    const Json conversation = read_json(saved);
+    Words messages;
+    for (const Json& message : conversation.at("messages")) {
+      if (message.at("role") == "user") messages.push_back(message.at("content"));
+    }
+    one.say("/clear");  // makes room
+    return messages;
+  };
+  one.say("peak.\001S");                       // Ctrl-A
+  one.say("nothing\025N\303\251a\033[D\177");  // Ctrl-U, arrow left, Backspace after a letter of two bytes
+  one.say("\033[A\033[A!");                    // arrow up
+  EXPECT_EQ(said(), (Words{"Speak.", "Na", "Speak.!"}));
+  one.say("\033[200~one\rtwo\t\033[201~");  // a paste
+  one.say("\"\"\"a\r/b\"\"\"");
+  one.say("\"\"\"\rc\r\"\"\"");
+  one.say("a\033\rb");  // Alt-Enter
+  EXPECT_EQ(said(), (Words{"one\ntwo\t", "a\n/b", "c", "a\nb"}));
+  one.type("half\003");
+  one.read_until("Ctrl-D or /quit ends.");
+  one.next();
+  one.type("\004");
+  EXPECT_EQ(one.finish().status, 0);
+}
+
+TEST(ChatCommand, KeepsWhatWasTyped) {
+  const Folder state;
+  const std::filesystem::path file = state.path() / "heed" / "chat_history";
+  const auto quit = [](Chatter& chatter) {
+    chatter.type("/quit\r");
+    EXPECT_EQ(chatter.finish().status, 0);
+  };
+  {
+    Chatter none(state, {"--no-history"});
+    none.say("a secret");
+    quit(none);
+    EXPECT_FALSE(std::filesystem::exists(file));
+  }
+  {
+    Chatter one(state);
+    one.say("/undo");
+    one.say("\033[200~back\\slash\rline\033[201~");
+    quit(one);
+  }
+  EXPECT_EQ(slurp(file), "/undo\nback\\\\slash\\nline\n/quit\n");
+  EXPECT_EQ(std::filesystem::status(file).permissions(), std::filesystem::perms(0600));
+  {
+    Chatter again(state);
+    again.say("\033[A\033[A\033[A");  // /undo
+    again.say("\033[A\033[A\033[A!");
+    quit(again);
+  }
+  EXPECT_THAT(slurp(file), EndsWith("/quit\n/undo\nback\\\\slash\\nline!\n/quit\n"));
+  std::string many;
+  for (int i = 0; i < 2001; ++i) many += "/undo " + std::to_string(i) + "\n";
+  spill(file, many);
+  std::filesystem::permissions(file, std::filesystem::perms(0600));
+  {
+    Chatter last(state);
+    last.say("\033[A");
+    quit(last);
+  }
+  const Words kept = lines(slurp(file));
+  ASSERT_EQ(kept.size(), 1001u);
+  EXPECT_EQ(kept.front(), "/undo 1001");
+  EXPECT_EQ(kept[999], "/undo 2000");
+  EXPECT_EQ(kept.back(), "/quit");
+  EXPECT_EQ(std::filesystem::status(file).permissions(), std::filesystem::perms(0600));
 }
 
 TEST(ChatCommand, SaysWhenTheConversationIsTooLong) {

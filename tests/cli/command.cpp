@@ -90,28 +90,57 @@ void expect_error(int status, const Words& words, const std::string& told, const
   EXPECT_THAT(result.err, testing::HasSubstr(told));
 }
 
-Result run_on_terminal(const Words& words, const std::string& input, unsigned short columns) {
+TerminalDialogue::TerminalDialogue(const Words& words, const std::string& state, unsigned short columns) {
   Words all = with_threads(words);
   winsize size{};
   size.ws_col = columns;
-  int terminal = -1;
-  const pid_t process = ::forkpty(&terminal, nullptr, nullptr, &size);
-  if (process < 0) throw std::runtime_error("forkpty failed");
-  if (process == 0) {
-    ::unsetenv("NO_COLOR");
-    execute(all);
-  }
-  Result result;
-  for (std::size_t written = 0; written < input.size();) {
-    const ssize_t count = ::write(terminal, input.data() + written, input.size() - written);
+  process_ = ::forkpty(&terminal_, nullptr, nullptr, &size);
+  if (process_ < 0) throw std::runtime_error("forkpty failed");
+  if (process_ != 0) return;
+  ::unsetenv("NO_COLOR");
+  ::setenv("TERM", "xterm", 1);
+  ::setenv("XDG_STATE_HOME", state.c_str(), 1);
+  ::setenv("HOME", state.c_str(), 1);  // no ~/.editrc
+  execute(all);
+}
+
+TerminalDialogue::~TerminalDialogue() {
+  if (process_ > 0) finish();
+}
+
+void TerminalDialogue::type(const std::string& keys) const {
+  for (std::size_t written = 0; written < keys.size();) {
+    const ssize_t count = ::write(terminal_, keys.data() + written, keys.size() - written);
     if (count < 0) throw std::runtime_error("write failed");
     written += static_cast<std::size_t>(count);
   }
+}
+
+std::string TerminalDialogue::read_until(const std::string& text) {
+  std::string shown;
   char byte = 0;
-  while (::read(terminal, &byte, 1) == 1) result.out += byte;  // fails when the command has ended
-  ::close(terminal);
-  result.status = wait_for(process);
+  while (!shown.ends_with(text)) {
+    if (::read(terminal_, &byte, 1) != 1) throw std::runtime_error(text + " was not shown, but: " + shown);
+    shown += byte;
+  }
+  return shown;
+}
+
+Result TerminalDialogue::finish() {
+  Result result;
+  char byte = 0;
+  while (::read(terminal_, &byte, 1) == 1) result.out += byte;  // fails when the command has ended
+  ::close(terminal_);
+  result.status = wait_for(process_);
+  process_ = -1;
   return result;
+}
+
+Result run_on_terminal(const Words& words, const std::string& input, unsigned short columns) {
+  const Folder state;
+  TerminalDialogue dialogue(words, state.path().string(), columns);
+  dialogue.type(input);
+  return dialogue.finish();
 }
 
 pid_t start(const Words& words) { return spawn(words, "/dev/null", "/dev/null", "/dev/null"); }

@@ -38,9 +38,27 @@ std::string output_of(const Words& words, const std::string& input = "");
 void expect_error(int status, const Words& words, const std::string& told, const std::string& input = "");
 
 /// Runs it with a terminal as stdin, stdout and stderr, of `columns` (0: it does not say), where `input` is
-/// typed. Returns all that it shows in `out`, where each line
-/// ends with a carriage return and a line feed.
+/// typed. Returns all that it shows in `out`, where each line ends with a carriage return and a line feed.
 Result run_on_terminal(const Words& words, const std::string& input = "", unsigned short columns = 0);
+
+/// A running command with a terminal, where someone reads before typing.
+class TerminalDialogue {
+ public:
+  /// `state` is its $XDG_STATE_HOME.
+  TerminalDialogue(const Words& words, const std::string& state, unsigned short columns = 80);
+  ~TerminalDialogue();
+  TerminalDialogue(const TerminalDialogue&) = delete;
+  TerminalDialogue& operator=(const TerminalDialogue&) = delete;
+  void type(const std::string& keys) const;
+  /// Reads until `text` is shown, and returns what is. Throws if the command ends before.
+  std::string read_until(const std::string& text);
+  /// Reads the rest and waits for its end.
+  Result finish();
+
+ private:
+  pid_t process_ = -1;
+  int terminal_ = -1;
+};
 
 /// The same without waiting; the output is discarded.
 pid_t start(const Words& words);

@@ -21,6 +21,7 @@ std::vector<serve::ServedModel> with_speech() {
   models.push_back(served("encoders/bert-mlm"));
   models.push_back(served("speech"));
   models.push_back(served("ctc"));
+  models.push_back(served("moonshine-speech"));
   return models;
 }
 
@@ -102,13 +103,59 @@ TEST(Speech, TranslatesAndHasSeveralAtOnce) {
   }
 }
 
-TEST(Speech, OfFramesAsWell) {
-  const serve::ServedModel model = served("ctc");
-  const Transcript expected = expected_transcript(model, {});
+TEST(Speech, OfModelsOfSamplesAsWell) {
   Asking server(with_speech());
-  const Answer answer = server.ask(form_of(
-      "/v1/audio/transcriptions", {{"model", "ctc"}, {"response_format", "text"}}, read_file(kTones)));
-  EXPECT_EQ(answer.text, std::string(trimmed(expected.text)) + "\n");
+  for (const char* name : {"ctc", "moonshine-speech"}) {
+    const serve::ServedModel model = served(name);
+    const Transcript expected = expected_transcript(model, {});
+    const auto ask = [&](const char* form) {
+      return server.ask(form_of("/v1/audio/transcriptions", {{"model", name}, {"response_format", form}},
+                                read_file(kTones)));
+    };
+    EXPECT_FALSE(trimmed(expected.text).empty());
+    EXPECT_EQ(ask("text").text, std::string(trimmed(expected.text)) + "\n");
+    EXPECT_EQ(ask("srt").text, written(expected, TranscriptForm::srt));
+    const Answer verbose = ask("verbose_json");
+    ASSERT_EQ(verbose.status, 200) << verbose.text;
+    EXPECT_EQ(verbose.json["language"], "");
+    ASSERT_EQ(verbose.json["segments"].size(), expected.segments.size());
+    for (std::size_t i = 0; i < expected.segments.size(); ++i) {
+      EXPECT_EQ(verbose.json["segments"][i]["text"], expected.segments[i].text);
+      EXPECT_EQ(verbose.json["segments"][i]["end"].get<double>(), expected.segments[i].end);
+    }
+  }
+}
+
+TEST(Speech, ComesInPieces) {
+  Asking server(with_speech());
+  for (const char* name : {"speech", "ctc", "moonshine-speech"}) {
+    SCOPED_TRACE(name);
+    const Transcript expected = expected_transcript(served(name), {});
+    const Answer answer = server.ask(
+        form_of("/v1/audio/transcriptions", {{"model", name}, {"stream", "true"}}, read_file(kTones)));
+    ASSERT_EQ(answer.status, 200) << answer.text;
+    std::vector<Json> events = answer.events();
+    ASSERT_FALSE(events.empty());
+    const Json last = events.back();
+    events.pop_back();
+    EXPECT_LE(events.size(), expected.segments.size());
+    EXPECT_GE(events.size(), std::min<std::size_t>(expected.segments.size(), 2));
+    std::string text;
+    for (const Json& event : events) {
+      EXPECT_EQ(event["type"], "transcript.text.delta");
+      text += event["delta"].get<std::string>();
+    }
+    EXPECT_EQ(text, trimmed(expected.text));
+    EXPECT_EQ(last["type"], "transcript.text.done");
+    EXPECT_EQ(last["text"], text);
+    EXPECT_EQ(last["usage"]["seconds"].get<double>(), expected.seconds);
+  }
+  const Answer whole = server.ask(
+      form_of("/v1/audio/transcriptions", {{"model", "ctc"}, {"stream", "false"}}, read_file(kTones)));
+  EXPECT_TRUE(whole.json.contains("text")) << whole.text;
+  const Answer none =
+      server.ask(form_of("/v1/audio/transcriptions", {{"model", "speech"}, {"stream", "true"}}, "no sound"));
+  EXPECT_EQ(none.status, 400) << none.text;  // no event has begun
 }
 
 TEST(Speech, WhoLeavesIsNotComputedFor) {
@@ -137,6 +184,10 @@ TEST(Speech, WrongRequestsAreRefused) {
            {{{"timestamp_granularities[]", "word"}}, 400, "verbose_json"},
            {{{"timestamp_granularities", "a"}, {"timestamp_granularities[]", "b"}}, 400, "segment and word"},
            {{{"model", "ctc"}, {"language", "en"}}, 400, "language"},
+           {{{"model", "moonshine-speech"}, {"language", "en"}}, 400, "language"},
+           {{{"model", "moonshine-speech"}, {"prompt", "a"}}, 400, "prompt"},
+           {{{"stream", "maybe"}}, 400, "stream"},
+           {{{"stream", "true"}, {"response_format", "srt"}}, 400, "json or text with stream"},
            {{{"model", "\xff"}}, 404, "not found"}}) {
     const Answer answer = server.ask(form_of("/v1/audio/transcriptions", one.fields, sound));
     EXPECT_EQ(answer.status, one.status) << answer.text;

@@ -49,6 +49,40 @@ TEST(TranslateRoute, EqualsTranslate) {
   EXPECT_LT(shorter.json["translations"][0]["text"].get<std::string>().size(), 12u);
 }
 
+// What many ask for at once is generated together, with the bits that each text gets alone.
+TEST(TranslateRoute, ManyTextsShareTheirPasses) {
+  const serve::ServedModel model = served("../../models/en-fr");
+  const std::vector<std::vector<std::string>> all{{"The cat sat on the mat.", "Good morning."},
+                                                  {"Yes."},
+                                                  {"  "},
+                                                  {"Where is the station, please?", "", "No."},
+                                                  {"I am hungry"},
+                                                  {"She reads a long book about the sea."}};
+  Asking server(with_translation());
+  std::vector<std::shared_ptr<Received>> waiting;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const Json body = {{"text", all[i]}, {"num_beams", 1 + i % 3}};
+    waiting.push_back(server.begin(request_of("POST", "/translate", body.dump())));
+  }
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    TranslateOptions options;
+    options.generation = load_generation_options(model.directory);
+    options.generation.num_beams = static_cast<std::int64_t>(1 + i % 3);
+    const auto& response = waiting[i]->response();
+    ASSERT_EQ(response.status, 200) << response.body;
+    const Json got = parse_json(response.body, "answer")["translations"];
+    ASSERT_EQ(got.size(), all[i].size());
+    for (std::size_t text = 0; text < all[i].size(); ++text) {
+      const auto alone =
+          translate(*model.encoder_decoder(), *model.tokenizer, std::span(&all[i][text], 1), options);
+      const Hypothesis& best = alone[0].candidates[0].hypothesis;
+      EXPECT_EQ(got[text]["text"], alone[0].text());
+      EXPECT_EQ(got[text]["score"].get<double>(),
+                options.generation.num_beams > 1 ? best.beam_score : best.score);
+    }
+  }
+}
+
 // A small M2M100 with random weights: each request has its languages, whatever those before it had.
 TEST(TranslateRoute, TranslatesBetweenLanguages) {
   const TemporaryFolder folder;

@@ -4,11 +4,14 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <malloc.h>
 
 #include <condition_variable>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <thread>
+#include <vector>
 
 #include "heed/canceled.h"
 #include "heed/error.h"
@@ -253,6 +256,30 @@ TEST(HttpServer, IdleConnectionsGiveWay) {
   const Client last(served.server.port());
   EXPECT_EQ(status_of(last.ask(get("/quick"))), 200);
   EXPECT_TRUE(newest.is_closed()) << "the one that was idle longest";
+}
+
+TEST(HttpServer, IdleConnectionsKeepNothingOfLargeAnswers) {
+  constexpr std::size_t kBytes = 60'000, kClients = 32;
+  Served served;
+  std::vector<std::unique_ptr<Client>> clients;
+  const auto in_use = [] {
+    const struct mallinfo2 now = mallinfo2();
+    return static_cast<std::ptrdiff_t>(now.uordblks + now.hblkhd);
+  };
+  const std::string large(kBytes, 'x');
+  const auto ask = [&](const std::string& body) {
+    for (const auto& client : clients) {
+      const bool answered = client->ask(post("/compute", body)).ends_with("computed " + body);
+      EXPECT_TRUE(answered);
+    }
+  };
+  for (std::size_t i = 0; i < kClients; ++i)
+    clients.push_back(std::make_unique<Client>(served.server.port()));
+  ask("small");
+  const std::ptrdiff_t before = in_use();
+  ask(large);
+  EXPECT_EQ(status_of(clients.front()->ask(get("/quick"))), 200);  // the last answer has gone
+  EXPECT_LT(in_use() - before, static_cast<std::ptrdiff_t>(kBytes * kClients / 4));
 }
 
 TEST(HttpServer, StrangersWaitNotLong) {

@@ -1,8 +1,8 @@
-// Generation: continues many prompts with one decoder, a step at a time. Requests come and go between steps
-// (continuous batching; Yu et al. 2022, "Orca"), long prompts are read in pieces between the tokens of others
-// (chunked prefill; Agrawal et al. 2023, "SARATHI"), and what prompts begin with in common is read once. The
-// tokens and scores of a request are, to the bit, those that search_prompts() gives it alone: they depend
-// neither on other requests nor on when it came.
+// Generation: continues many prompts with one decoder, or decodes many sources with one encoder-decoder, a
+// step at a time. Requests come and go between steps (continuous batching; Yu et al. 2022, "Orca"), long
+// prompts are read in pieces between the tokens of others (chunked prefill; Agrawal et al. 2023, "SARATHI"),
+// and what prompts begin with in common is read once. The tokens and scores of a request are, to the bit,
+// those that search_prompts() gives it alone: they depend neither on other requests nor on when it came.
 #pragma once
 
 #include <cstddef>
@@ -30,7 +30,7 @@ struct GenerationLimits {
 };
 
 struct GenerationRequest {
-  std::vector<std::int64_t> prompt;  ///< at least one token
+  std::vector<std::int64_t> prompt = {};  ///< at least one token
   GenerationOptions options = {};
   std::uint64_t sample_id = 0;  ///< selects the random numbers of sampling, as SearchHooks::sample_ids
   std::int64_t top = 0;         ///< GeneratedToken::top has this many alternatives
@@ -39,6 +39,10 @@ struct GenerationRequest {
   /// Requests with `capture` or `taps` share no pass with others, and their prompts are read at once.
   /// `sample_ids` has no effect; `sources`, if given, has one row.
   SearchHooks hooks = {};
+  /// What an encoder-decoder reads, and a decoder does not have: either the ids of a source, or features of
+  /// one row, as search_features() takes them. The prompt, which may then be empty, is the decoder's.
+  std::vector<std::int64_t> source = {};
+  Tensor features = {};
 };
 
 /// A token as it is generated, with greedy search and sampling. The tokens of beams are known at the end
@@ -58,11 +62,16 @@ class Generation {
   /// The model must outlive the generation. Throws Error for a limit that is not positive (cached_bytes may
   /// be 0), and for a model without an output map.
   explicit Generation(const DecoderModel& model, const GenerationLimits& limits = {});
+  /// The same, with results as of search_sources() and search_features(). Sources count among the tokens of
+  /// prompts and are read whole; nothing is remembered of finished requests. The requests of a recurrent
+  /// model share no pass.
+  explicit Generation(const EncoderDecoderModel& model, const GenerationLimits& limits = {});
   ~Generation();
   Generation(const Generation&) = delete;
   Generation& operator=(const Generation&) = delete;
 
-  /// Takes a request, and returns its number. Throws Error for what search_prompts() refuses.
+  /// Takes a request, and returns its number. Throws Error for what search_prompts(), search_sources() or
+  /// search_features() refuses, and for a source of a decoder.
   std::uint64_t add(GenerationRequest request);
 
   struct Step {

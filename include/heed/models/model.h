@@ -162,12 +162,12 @@ class Decoding {
   /// Forgets all tokens but the first `length` of every row, and keeps the source: another search may begin
   /// there. Throws Error for more tokens than a row has, and for a model that cannot (recurrent).
   virtual void truncate(std::int64_t length);
-  /// Appends copies of the rows of `other`, which decodes the same model with the same cache_dtype. Both have
-  /// read tokens. Throws Error where rows depend on more than their tokens (a source).
+  /// Appends copies of the rows of `other`, which decodes the same model with the same cache_dtype, and their
+  /// sources. Both have read tokens. Throws Error where granule() is 0.
   virtual void join(const Decoding& other);
   /// The first `length` tokens of a row as a decoding of one row, with room for `room` more tokens before it
   /// grows. Throws Error for a row or tokens that are not there, for fewer tokens than the row has where
-  /// truncate() cannot go back, and as join().
+  /// truncate() cannot go back, for rows with a source, and as join().
   virtual std::unique_ptr<Decoding> copy_row(std::int64_t row, std::int64_t length,
                                              std::int64_t room = 0) const;
   /// A prompt may be read in several passes, with the same bits as in one, if each pass but the last ends at

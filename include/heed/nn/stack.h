@@ -79,7 +79,7 @@ class StackState {
   const SequenceLengths& lengths() const { return lengths_; }
   /// Those of the tokens that follow.
   PositionIds positions() const;
-  /// The row of `memory` that each row attends to.
+  /// A number for the memory that each row attends to: at first its row; join() counts on from the largest.
   const std::vector<std::int64_t>& sources() const { return sources_; }
   /// Row i becomes a copy of the old row rows[i]; the number of rows may change. Throws Error when there is
   /// no such row.

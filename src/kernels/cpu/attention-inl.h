@@ -27,6 +27,7 @@ namespace heed::kernels::HWY_NAMESPACE {
 
 /// Keys whose scores are held at a time. Blocks start at multiples of it, wherever the visible keys start.
 inline constexpr int64_t kKeyBlock = 128;
+static_assert(kAttentionPage % kKeyBlock == 0, "a block lies in one page");
 /// The sum of a block's probabilities is kept in as many parts, key s in part s % kSumParts.
 inline constexpr int64_t kSumParts = 16;
 /// The softmax runs over a span of keys; spans are then joined in order. This lets several threads share a
@@ -316,8 +317,13 @@ template <class T>
 class Stored {
  public:
   template <class S>
-  Stored(const S* data, const AttentionStrides& strides) : data_(data), strides_(strides), read_(&read<S>) {}
-  /// Rows [which.begin, which.end) of one head, as rows_of gives them.
+  Stored(const S* data, const AttentionPages<S>& pages, const AttentionStrides& strides)
+      : data_(data), strides_(strides), read_(&read<S>) {
+    if (pages.data == nullptr) return;
+    data_ = &pages;
+    read_ = &read_page<S>;
+  }
+  /// Rows [which.begin, which.end) of one head, all of one block, as rows_of gives them.
   RowMajor<const T> rows(HeadIndex at, Interval which, int64_t width, T* workspace) const {
     return read_(data_, strides_, at, which, width, workspace);
   }
@@ -328,6 +334,14 @@ class Stored {
                                              Interval which, int64_t width, T* workspace) {
     const S* from = head_of(static_cast<const S*>(data), strides, at.b, at.h) + which.begin * strides.row;
     return rows_of<T>(from, strides.row, which.size(), width, workspace);
+  }
+  template <class S>
+  static HWY_NOINLINE RowMajor<const T> read_page(const void* data, const AttentionStrides& strides,
+                                                  HeadIndex at, Interval which, int64_t width, T* workspace) {
+    const auto& pages = *static_cast<const AttentionPages<S>*>(data);
+    const int64_t page = at.b * pages.row_pages + which.begin / kAttentionPage;
+    const int64_t row = at.h * pages.capacities[page] + which.begin % kAttentionPage;
+    return rows_of<T>(pages.data[page] + row * strides.row, strides.row, which.size(), width, workspace);
   }
 
   const void* data_;
@@ -341,8 +355,8 @@ struct ForwardArgs {
   template <class S>
   ForwardArgs(const AttentionShape& shape, const AttentionForward<S>& a)
       : q(a.q),
-        k(a.k, shape.k),
-        v(a.v, shape.v),
+        k(a.k, a.k_pages, shape.k),
+        v(a.v, a.v_pages, shape.v),
         o(a.o),
         logsumexp(a.logsumexp),
         weights(a.weights),
