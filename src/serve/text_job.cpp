@@ -72,7 +72,7 @@ void TextJob::begin() {
 bool TextJob::have_token(std::size_t index, const GeneratedToken& token) {
   Choice& choice = choices_[index];
   if (choice.stop.is_stopped()) return false;
-  ++completion_tokens_;
+  call->facts.completion_tokens = ++completion_tokens_;
   if (request_.token_ids) choice.ids.push_back(token.id);
   const auto& ends = request_.options.eos_token_id;
   const bool ends_text = std::find(ends.begin(), ends.end(), token.id) != ends.end();
@@ -118,7 +118,6 @@ void TextJob::have_finished(std::size_t index, const Hypothesis& result, std::in
 }
 
 void TextJob::have_all() {
-  call->facts.completion_tokens = completion_tokens_;
   call->facts.cached_tokens = cached_tokens_;
   if (!request_.stream) {
     Json body = envelope(false);
