@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numeric>
 #include <optional>
 
+#include "generate/best_tokens.h"
 #include "generate/strategies.h"
 #include "heed/ops/elementwise.h"
 #include "heed/ops/loss.h"
@@ -26,20 +26,6 @@ std::vector<float> losses_of(const Tensor& scores, const std::vector<std::option
   std::vector<std::int64_t> targets;
   for (const auto& token : tokens) targets.push_back(token.value_or(options.ignore_index));
   return cross_entropy(scores, Tensor::from(targets, {scores.size(0)}), options).to_vector<float>();
-}
-
-/// The tokens with the highest log-probabilities, in a tie by id.
-std::vector<std::pair<std::int64_t, double>> best_of(std::span<const float> log_probs, std::int64_t count) {
-  if (count == 0) return {};
-  std::vector<std::int64_t> order(log_probs.size());
-  std::iota(order.begin(), order.end(), std::int64_t{0});
-  const auto end = order.begin() + std::min(count, std::ssize(order));
-  const auto at = [&](std::int64_t token) { return log_probs[static_cast<std::size_t>(token)]; };
-  std::partial_sort(order.begin(), end, order.end(),
-                    [&](std::int64_t a, std::int64_t b) { return at(a) != at(b) ? at(a) > at(b) : a < b; });
-  std::vector<std::pair<std::int64_t, double>> best;
-  for (auto token = order.begin(); token != end; ++token) best.emplace_back(*token, at(*token));
-  return best;
 }
 
 class RowSearch final : public Search {
@@ -135,7 +121,7 @@ GeneratedToken RowSearch::token_of(std::size_t i) const {
   const std::span row(log_probs_.data<float>() + i * vocabulary, vocabulary);
   const std::int64_t token = *chosen_[i];
   return {task().request, going_[i].index, token, row[static_cast<std::size_t>(token)],
-          best_of(row, *task().top)};
+          best_tokens(row, *task().top)};
 }
 
 void RowSearch::advance(AttentionRecorder& recorder, std::vector<GeneratedToken>& told) {

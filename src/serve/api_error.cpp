@@ -14,6 +14,7 @@ constexpr Form kForms[] = {
     {Problem::invalid, 400, 400, "invalid_request_error", "Validation", nullptr},
     {Problem::empty, 400, 400, "invalid_request_error", "Empty", nullptr},
     {Problem::not_supported, 400, 400, "invalid_request_error", "Validation", "not_supported"},
+    {Problem::too_long, 400, 413, "invalid_request_error", "Validation", "context_length_exceeded"},
     {Problem::unauthorized, 401, 401, "authentication_error", "Validation", "invalid_api_key"},
     {Problem::forbidden, 403, 403, "permission_error", "Validation", nullptr},
     {Problem::not_found, 404, 404, "not_found_error", "Validation", "not_found"},

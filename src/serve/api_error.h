@@ -17,6 +17,7 @@ enum class Problem : std::uint8_t {
   invalid,        ///< 400
   empty,          ///< 400: no input
   not_supported,  ///< 400
+  too_long,       ///< 400: the prompt
   unauthorized,   ///< 401
   forbidden,      ///< 403
   not_found,      ///< 404

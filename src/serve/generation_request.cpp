@@ -47,6 +47,7 @@ void read_ends(const ServedModel& model, const Fields& fields, TextRequest& requ
     options.eos_token_id = {*model.tokenizer->eos_id()};
   if (fields.boolean("ignore_eos").value_or(false)) options.eos_token_id.clear();
   for (const std::int64_t id : fields.integers("stop_token_ids", 0, last)) options.eos_token_id.push_back(id);
+  request.min_tokens = fields.integer("min_tokens", 0, kMostTokens).value_or(0);
   request.stops = fields.strings("stop");
   for (const std::string& stop : request.stops) {
     if (stop.empty()) fields.fail("stop", "strings with characters");
@@ -72,8 +73,14 @@ void read_biases(const ServedModel& model, const Fields& fields, TextRequest& re
   }
 }
 
-// What the answer may be, as OpenAI, llama.cpp and vLLM name it.
+// What the answer may be, as OpenAI, llama.cpp and vLLM name it, vLLM in two ways.
 void read_constraint(const Fields& fields, TextRequest& request) {
+  for (const char* name : {"grammar", "guided_grammar"}) {
+    if (fields.find(name) != nullptr)
+      throw ApiError(
+          Problem::not_supported,
+          fmt::format("request: {}: expected none (guided_regex and guided_json are supported)", name), name);
+  }
   const auto grammar = [&](const char* param, const auto& make) {
     try {
       request.grammar = make();
@@ -96,12 +103,31 @@ void read_constraint(const Fields& fields, TextRequest& request) {
       fields.fail("response_format", "text, json_object or json_schema");
     }
   }
-  if (const Json* schema = fields.object("guided_json"))
-    grammar("guided_json", [&] { return Grammar::json_schema(json_text(*schema), "guided_json"); });
-  if (const auto pattern = fields.string("guided_regex"))
-    grammar("guided_regex", [&] { return Grammar::regex(*pattern); });
-  if (const std::vector<std::string> texts = fields.strings("guided_choice"); !texts.empty())
-    grammar("guided_choice", [&] { return Grammar::choices(texts); });
+  const auto schema = [&](const Fields& from, const char* name, const char* where) {
+    if (const Json* given = from.object(name))
+      grammar(where, [&] { return Grammar::json_schema(json_text(*given), where); });
+  };
+  const auto pattern = [&](const Fields& from, const char* name, const char* where) {
+    if (const auto given = from.string(name)) grammar(where, [&] { return Grammar::regex(*given, where); });
+  };
+  const auto choices = [&](const Fields& from, const char* name, const char* where) {
+    if (const std::vector<std::string> given = from.strings(name); !given.empty())
+      grammar(where, [&] { return Grammar::choices(given, where); });
+  };
+  schema(fields, "json_schema", "json_schema");
+  schema(fields, "guided_json", "guided_json");
+  pattern(fields, "guided_regex", "guided_regex");
+  choices(fields, "guided_choice", "guided_choice");
+  const Json* outputs = fields.object("structured_outputs");
+  if (outputs == nullptr) return;
+  for (const auto& [name, value] : outputs->items()) {
+    if (name != "json" && name != "regex" && name != "choice" && !value.is_null())
+      fields.fail("structured_outputs", "json, regex or choice");
+  }
+  const Fields members(*outputs);
+  schema(members, "json", "structured_outputs");
+  pattern(members, "regex", "structured_outputs");
+  choices(members, "choice", "structured_outputs");
 }
 
 // The field that asked for the grammar, for errors.
@@ -129,13 +155,14 @@ void read_tools(const ServedModel& model, const Fields& fields, TextRequest& req
   request.calls = model.chat->tool_calls();
   if (how == "auto") return;
   ToolCallMarks marks;
-  if (request.calls == ToolCallFormat::llama) marks = {"", "", "parameters"};
-  if (request.calls != ToolCallFormat::hermes && request.calls != ToolCallFormat::llama)
-    throw ApiError(
-        Problem::not_supported,
-        "request: tool_choice: expected auto or none, as a call cannot be forced on the format of this "
-        "model's template",
-        "tool_choice");
+  const auto mistral = model.tokenizer->token_to_id("[TOOL_CALLS]");
+  if (request.calls == ToolCallFormat::mistral && mistral) {
+    request.prompts.front().push_back(*mistral);  // which no grammar can write
+    marks = {"[", "]", "arguments"};
+  } else if (request.calls != ToolCallFormat::hermes) {
+    request.calls = ToolCallFormat::llama;  // plain JSON, which every model can be made to write
+    marks = {"", "", "parameters"};
+  }
   try {
     request.grammar = Grammar::tool_calls(json_text(*tools), marks, only);
   } catch (const Error& error) {
@@ -145,10 +172,17 @@ void read_tools(const ServedModel& model, const Fields& fields, TextRequest& req
 
 void read_form(const Fields& fields, TextRequest& request) {
   request.choices = fields.integer("n", 1, kMostChoices).value_or(1);
+  request.candidates = request.choices;
   request.stream = fields.boolean("stream").value_or(false);
   request.token_ids = fields.boolean("return_token_ids").value_or(false);
-  if (const Json* options = fields.object("stream_options"))
-    request.stream_usage = Fields(*options).boolean("include_usage").value_or(false);
+  request.tokens_as_ids = fields.boolean("return_tokens_as_token_ids").value_or(false);
+  request.skip_special = fields.boolean("skip_special_tokens").value_or(true);
+  const Json* options = fields.object("stream_options");
+  if (options == nullptr) return;
+  if (!request.stream) fields.fail("stream_options", "none without stream");
+  request.stream_usage = Fields(*options).boolean("include_usage").value_or(false);
+  request.usage_always =
+      request.stream_usage && Fields(*options).boolean("continuous_usage_stats").value_or(false);
 }
 
 void read_common(const ServedModel& model, const Fields& fields, TextRequest& request) {
@@ -159,6 +193,22 @@ void read_common(const ServedModel& model, const Fields& fields, TextRequest& re
   read_form(fields, request);
 }
 
+// The last tokens of each prompt, or the first.
+void truncate_prompts(const ServedModel& model, const Fields& fields, TextRequest& request) {
+  const auto most = fields.integer("truncate_prompt_tokens", -1, kMostTokens);
+  const std::string side = fields.string("truncation_side").value_or("left");
+  if (side != "left" && side != "right") fields.fail("truncation_side", "left or right");
+  if (!most) return;
+  if (*most == 0) fields.fail("truncate_prompt_tokens", "at least 1, or -1 for what the model takes");
+  const std::int64_t kept = *most > 0 ? *most : std::min(model.context(), kMostTokens) - 1;
+  for (auto& prompt : request.prompts) {
+    const std::int64_t cut = std::ssize(prompt) - kept;
+    if (cut <= 0) continue;
+    const auto begin = side == "left" ? prompt.begin() : prompt.end() - cut;
+    prompt.erase(begin, begin + cut);
+  }
+}
+
 // The room that the prompts leave is the most that is generated.
 void limit_lengths(const ServedModel& model, TextRequest& request, std::optional<std::int64_t> most) {
   std::int64_t longest = 0;
@@ -166,14 +216,21 @@ void limit_lengths(const ServedModel& model, TextRequest& request, std::optional
   const std::int64_t room = std::min(model.context(), kMostTokens) - longest;
   if (room <= 0)
     throw ApiError(
-        Problem::invalid,
+        Problem::too_long,
         fmt::format("request: expected a prompt of less than {} tokens, which the model takes, got {}",
                     model.context(), longest),
         request.chat ? "messages" : "prompt");
+  request.is_empty = most == 0;
   GenerationOptions& options = request.options;
   options.max_length.reset();
-  options.max_new_tokens = std::min(most.value_or(room), room);
-  options.min_new_tokens = std::nullopt;
+  options.max_new_tokens = std::max<std::int64_t>(1, std::min(most.value_or(room), room));
+  if (request.min_tokens > *options.max_new_tokens)
+    throw ApiError(
+        Problem::invalid,
+        fmt::format("request: min_tokens: expected at most the {} tokens that there may be, got {}",
+                    *options.max_new_tokens, request.min_tokens),
+        "min_tokens");
+  options.min_new_tokens = request.min_tokens;
   options.min_length = 0;
 }
 
@@ -188,22 +245,28 @@ std::vector<std::int64_t> checked_ids(const ServedModel& model, const Fields& fi
   return ids;
 }
 
-// A text, an array of texts, an array of ids, or an array of these.
+// A text, an array of texts, an array of ids, or an array of these. An echo of texts is what was given.
 void read_prompts(const ServedModel& model, const Fields& fields, TextRequest& request) {
   const Json* prompt = fields.find("prompt");
   if (prompt == nullptr || (!prompt->is_string() && !prompt->is_array()))
     fields.fail("prompt", "a text, ids of tokens, or an array of these");
   if (prompt->empty() && prompt->is_array()) fields.fail("prompt", "at least one prompt");
+  const bool special = fields.boolean("add_special_tokens").value_or(true);
+  const bool echo = fields.boolean("echo").value_or(false);
   const auto add = [&](const Json& one) {
     if (one.is_string()) {
+      const std::string& text = one.get_ref<const std::string&>();
       try {
-        request.prompts.push_back(
-            prompt_ids(*model.tokenizer, one.get_ref<const std::string&>(), model.generation));
+        request.prompts.push_back(special ? prompt_ids(*model.tokenizer, text, model.generation)
+                                          : model.tokenizer->encode(text, false).ids);
       } catch (const Error& error) {
         throw ApiError(Problem::invalid, error.what(), "prompt");
       }
+      if (request.prompts.back().empty()) fields.fail("prompt", "texts with tokens");
+      if (echo) request.echoes.push_back(text);
     } else if (one.is_array()) {
       request.prompts.push_back(checked_ids(model, fields, one));
+      if (echo) request.echoes.push_back(model.tokenizer->decode_clean(request.prompts.back(), false));
     } else {
       fields.fail("prompt", "texts or ids of tokens alone");
     }
@@ -245,16 +308,14 @@ TextRequest read_completion(const ServedModel& model, const Fields& fields) {
   TextRequest request;
   read_common(model, fields, request);
   read_prompts(model, fields, request);
+  truncate_prompts(model, fields, request);
   request.top_logprobs = fields.integer("logprobs", 0, 20);
-  if (fields.boolean("echo").value_or(false)) {
-    if (request.top_logprobs)
-      throw ApiError(Problem::not_supported, "request: echo: expected no logprobs with it", "echo");
-    for (const auto& prompt : request.prompts)
-      request.echoes.push_back(model.tokenizer->decode_clean(prompt, true));
-  }
+  request.prompt_logprobs = request.top_logprobs && !request.echoes.empty();
   if (const auto suffix = fields.string("suffix"); suffix && !suffix->empty())
     throw ApiError(Problem::not_supported, "request: suffix: expected none", "suffix");
-  limit_lengths(model, request, fields.integer("max_tokens", 1, kMostTokens).value_or(16));
+  request.candidates = fields.integer("best_of", request.choices, kMostChoices).value_or(request.choices);
+  if (request.stream && request.candidates > request.choices) fields.fail("best_of", "n, in a stream");
+  limit_lengths(model, request, fields.integer("max_tokens", 0, kMostTokens).value_or(16));
   return request;
 }
 
@@ -268,9 +329,13 @@ TextRequest read_chat(const ServedModel& model, const Fields& fields) {
   } else if (top.value_or(0) > 0) {
     fields.fail("top_logprobs", "logprobs to be true");
   }
+  if (fields.find("chat_template") != nullptr)
+    throw ApiError(Problem::not_supported, "request: chat_template: expected none, as the model has its own",
+                   "chat_template");
   request.prompts = {chat_prompt(model, conversation_of(fields))};
   read_tools(model, fields, request);
   if (request.prompts.front().empty()) fields.fail("messages", "a conversation that the template shows");
+  truncate_prompts(model, fields, request);
   auto most = fields.integer("max_completion_tokens", 1, kMostTokens);
   if (const auto other = fields.integer("max_tokens", 1, kMostTokens); !most) most = other;
   limit_lengths(model, request, most);
@@ -284,7 +349,7 @@ std::vector<GenerationRequest> generation_requests(const ServedModel& model, con
     if (request.grammar)
       constrain = constrain_tokens(*request.grammar, *model.vocabulary, {prompt.size()},
                                    request.options.eos_token_id);
-    for (std::int64_t choice = 0; choice < request.choices; ++choice) {
+    for (std::int64_t choice = 0; choice < request.candidates; ++choice) {
       GenerationRequest one;
       one.prompt = prompt;
       one.options = request.options;

@@ -6,6 +6,7 @@
 
 #include "files/input_file.h"
 #include "heed/api/loaded_model.h"
+#include "heed/text/token_bytes.h"
 #include "serve/api_error.h"
 
 namespace heed::serve {
@@ -70,7 +71,10 @@ ServedModel load_served(const std::string& name, const LocatedModel& located, co
   if (served.decoder() == nullptr) return served;
   if (ModelChat::has_template(served.directory))
     served.chat = ModelChat::load(served.directory, *served.tokenizer);
-  served.vocabulary.emplace(*served.tokenizer);
+  served.token_bytes = token_bytes(*served.tokenizer);
+  served.vocabulary.emplace(served.token_bytes);
+  const auto ids = static_cast<std::size_t>(served.model->vocab_size());  // may be more than the tokenizer's
+  served.token_bytes.resize(std::max(served.token_bytes.size(), ids));
   return served;
 }
 

@@ -34,7 +34,8 @@ struct ServedModel {
   std::optional<Transcriber> transcriber;     ///< of a model of speech, which has no recipes
   std::map<std::string, Recipes> recipes;     ///< by the name of the prompt; "": the model's default
   std::optional<ModelChat> chat;              ///< of a model for chats
-  std::optional<TokenVocabulary> vocabulary;  ///< of a decoder, for answers of a given form
+  std::vector<std::string> token_bytes;       ///< of a decoder, as token_bytes()
+  std::optional<TokenVocabulary> vocabulary;  ///< the same, for answers of a given form
   std::map<std::string, TensorMap> steering;  ///< vectors that requests name, by taps
   std::shared_ptr<Tokenizer> translating;     ///< of a model of several languages: the computing thread's own
 

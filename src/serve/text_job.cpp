@@ -1,9 +1,14 @@
 // Choices, chunks, log-probabilities and usage.
 #include "serve/text_job.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <ctime>
+#include <numeric>
 
+#include "heed/core/utf8.h"
+#include "heed/text/unicode.h"
 #include "heed/version.h"
 #include "server/access.h"
 
@@ -11,6 +16,11 @@ namespace heed::serve {
 namespace {
 
 std::string fingerprint() { return std::string("heed-") + version(); }
+
+// In the bytes of a token, which may be parts of characters.
+std::int64_t characters_begun(std::string_view bytes) {
+  return std::count_if(bytes.begin(), bytes.end(), [](char c) { return (c & 0xC0) != 0x80; });
+}
 
 Json call_json(const ToolCall& call, std::size_t index) {
   return {{"index", index},
@@ -33,6 +43,14 @@ TextJob::TextJob(std::shared_ptr<Call> given_call, const ServedModel& given_mode
     choices_.back().decoder.begin_after(one.prompt);
     choices_.back().last = one.prompt.back();
   }
+  if (request_.prompt_logprobs) {
+    for (std::size_t i = 0; i < requests.size(); ++i) {
+      auto scores =
+          std::make_unique<PromptScores>(*given_model.decoder(), requests[i].prompt, *request_.top_logprobs);
+      requests[i].hooks.taps = &scores->taps();
+      choices_[i].prompt = std::move(scores);
+    }
+  }
   for (const auto& prompt : request_.prompts) prompt_tokens_ += std::ssize(prompt);
   tokens = prompt_tokens_;
   call->facts.prompt_tokens = prompt_tokens_;
@@ -42,6 +60,9 @@ void TextJob::inspect(std::shared_ptr<Inspection> inspection) {
   if (inspection->shows_values() && (request_.stream || choices_.size() > 1))
     throw ApiError(Problem::not_supported,
                    "request: heed: expected one prompt, n of 1, and no stream, for an answer with values",
+                   "heed");
+  if (request_.prompt_logprobs)
+    throw ApiError(Problem::not_supported, "request: heed: expected no logprobs of the prompt with it",
                    "heed");
   for (GenerationRequest& one : requests) {
     inspection->require_room(std::ssize(one.prompt) + one.options.max_new_tokens.value_or(0));
@@ -63,23 +84,70 @@ void TextJob::begin() {
                     {"finish_reason", nullptr}};
       chunk["choices"] = Json::array({std::move(first)});
       call->event(chunk);
-    } else if (!echo_of(i).empty()) {
-      send(i, echo_of(i));
+    } else if (choices_[i].prompt == nullptr) {
+      echo(i);
     }
+  }
+}
+
+// The prompt before its answer, once its log-probabilities are known, if they are asked for.
+void TextJob::echo(std::size_t index) {
+  Choice& choice = choices_[index];
+  if (std::exchange(choice.is_echoed, true) || request_.echoes.empty()) return;
+  const std::string& text = request_.echoes[index / static_cast<std::size_t>(request_.candidates)];
+  if (choice.prompt != nullptr) score_prompt(index);
+  choice.offset = count_characters(text);
+  if (!request_.stream) {
+    choice.text = text;
+  } else if (!text.empty()) {
+    send(index, text);
+  }
+}
+
+// A token that the tokenizer has put before the text has no characters of it.
+void TextJob::score_prompt(std::size_t index) {
+  Choice& choice = choices_[index];
+  std::string_view rest = request_.echoes[index / static_cast<std::size_t>(request_.candidates)];
+  const std::vector<std::int64_t>& ids =
+      request_.prompts[index / static_cast<std::size_t>(request_.candidates)];
+  const auto pass = [&](std::int64_t id) {
+    std::string_view text = model->token_bytes[static_cast<std::size_t>(id)];
+    const std::string special = text.empty() ? model->tokenizer->decode(std::span(&id, 1), false) : "";
+    if (text.empty()) text = special;
+    if (text.starts_with(' ') && !rest.starts_with(text)) text.remove_prefix(1);  // of the first word
+    if (!rest.starts_with(text)) return;
+    rest.remove_prefix(text.size());
+    choice.offset += characters_begun(text);
+  };
+  choice.logprobs.push_back({{"token", shown(ids.front(), nullptr)},
+                             {"logprob", nullptr},
+                             {"top_logprobs", nullptr},
+                             {"text_offset", 0}});
+  choice.last = ids.front();
+  pass(ids.front());
+  for (const GeneratedToken& token : choice.prompt->tokens()) {
+    choice.logprobs.push_back(logprob_of(choice, token));
+    choice.last = token.id;
+    pass(token.id);
   }
 }
 
 bool TextJob::have_token(std::size_t index, const GeneratedToken& token) {
   Choice& choice = choices_[index];
-  if (choice.stop.is_stopped()) return false;
-  ++completion_tokens_;
+  echo(index);
+  if (request_.is_empty || choice.stop.is_stopped()) return false;
+  call->facts.completion_tokens = ++completion_tokens_;
   if (request_.token_ids) choice.ids.push_back(token.id);
   const auto& ends = request_.options.eos_token_id;
   const bool ends_text = std::find(ends.begin(), ends.end(), token.id) != ends.end();
   if (request_.top_logprobs && !ends_text) choice.logprobs.push_back(logprob_of(choice, token));
   choice.last = token.id;
+  ++choice.tokens;
   if (ends_text) return true;
-  const std::string text = choice.calls.push(choice.stop.push(choice.decoder.push(token.id)));
+  std::string text = choice.decoder.push(token.id);
+  choice.offset += characters_begun(model->token_bytes[static_cast<std::size_t>(token.id)]);
+  if (choice.tokens > request_.min_tokens) text = choice.stop.push(text);
+  text = choice.calls.push(text);
   if (request_.stream) {
     if (!text.empty()) send(index, text);
   } else {
@@ -90,14 +158,18 @@ bool TextJob::have_token(std::size_t index, const GeneratedToken& token) {
 
 void TextJob::have_finished(std::size_t index, const Hypothesis& result, std::int64_t cached_tokens) {
   Choice& choice = choices_[index];
+  echo(index);
   cached_tokens_ += cached_tokens;
+  choice.likelihood =
+      result.log_probability / static_cast<double>(std::max<std::size_t>(1, result.ids.size()));
   std::string text = choice.calls.push(choice.stop.push(choice.decoder.finish()));
   text += choice.calls.push(choice.stop.finish());
   const ParsedToolCalls parsed = choice.calls.finish();
   text += parsed.content;
   for (const ToolCall& one : parsed.calls)
     choice.tool_calls.push_back(call_json(one, choice.tool_calls.size()));
-  const bool stopped = choice.stop.is_stopped() || result.finish_reason == FinishReason::stop;
+  const bool stopped =
+      !request_.is_empty && (choice.stop.is_stopped() || result.finish_reason == FinishReason::stop);
   choice.reason = !stopped ? "length" : parsed.calls.empty() ? "stop" : "tool_calls";
   if (!request_.stream) {
     choice.text += text;
@@ -118,13 +190,16 @@ void TextJob::have_finished(std::size_t index, const Hypothesis& result, std::in
 }
 
 void TextJob::have_all() {
-  call->facts.completion_tokens = completion_tokens_;
   call->facts.cached_tokens = cached_tokens_;
   if (!request_.stream) {
     Json body = envelope(false);
+    if (request_.chat && request_.token_ids) body["prompt_token_ids"] = request_.prompts.front();
     body["choices"] = Json::array();
-    for (std::size_t i = 0; i < choices_.size(); ++i)
-      body["choices"].push_back(choice_of(i, echo_of(i) + choices_[i].text, true));
+    for (const std::size_t index : likeliest()) {
+      Json one = choice_of(index, choices_[index].text, true);
+      one["index"] = body["choices"].size();
+      body["choices"].push_back(std::move(one));
+    }
     body["usage"] = usage();
     if (inspection_ != nullptr) return inspection_->answer(*call, json_text(body));
     return call->answer(body);
@@ -137,6 +212,20 @@ void TextJob::have_all() {
     call->event(chunk);
   }
   call->end_events();
+}
+
+// Of the candidates of each prompt, those of the highest log-probability per token.
+std::vector<std::size_t> TextJob::likeliest() const {
+  std::vector<std::size_t> all(choices_.size()), kept;
+  std::iota(all.begin(), all.end(), std::size_t{0});
+  for (auto begin = all.begin(); begin != all.end(); begin += request_.candidates) {
+    if (request_.candidates > request_.choices)
+      std::stable_sort(begin, begin + request_.candidates, [this](std::size_t a, std::size_t b) {
+        return choices_[a].likelihood > choices_[b].likelihood;
+      });
+    kept.insert(kept.end(), begin, begin + request_.choices);
+  }
+  return kept;
 }
 
 void TextJob::send(std::size_t index, const std::string& text) {
@@ -164,45 +253,69 @@ Json TextJob::choice_of(std::size_t index, const std::string& text, bool last) {
   one["logprobs"] = request_.top_logprobs && !(event && last) ? logprobs_of(choice) : Json();
   one["finish_reason"] = last ? Json(choice.reason) : Json();
   if (request_.token_ids && (!event || !choice.ids.empty())) one["token_ids"] = std::exchange(choice.ids, {});
+  if (request_.token_ids && !event && !request_.chat)
+    one["prompt_token_ids"] = request_.prompts[index / static_cast<std::size_t>(request_.candidates)];
   return one;
 }
 
-// A token as the text that it adds to another.
-std::string TextJob::shown(std::int64_t before, std::int64_t id) const {
-  return model->tokenizer->decode_continuation(std::span(&before, 1), std::span(&id, 1), false);
+// A token as the text that it adds to another, if there is one; a part of a character as OpenAI has it,
+// `bytes:\\xf0`.
+std::string TextJob::shown(std::int64_t id, const std::int64_t* before) const {
+  if (request_.tokens_as_ids) return "token_id:" + std::to_string(id);
+  const std::string& bytes = model->token_bytes[static_cast<std::size_t>(id)];
+  if (first_invalid_utf8(bytes)) {
+    std::string text = "bytes:";
+    for (const char c : bytes) text += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+    return text;
+  }
+  const std::span token(&id, 1);
+  if (before == nullptr) return model->tokenizer->decode(token, false);
+  return model->tokenizer->decode_continuation(std::span(before, 1), token, false);
 }
 
 // {token, logprob, bytes, top_logprobs}, as chats have them.
 Json TextJob::logprob_of(const Choice& choice, const GeneratedToken& token) const {
   const auto entry = [&](std::int64_t id, double logprob) {
-    const std::string text = shown(choice.last, id);
+    const std::string text = shown(id, &choice.last);
+    const std::string& own = model->token_bytes[static_cast<std::size_t>(id)];
     Json bytes = Json::array();
-    for (const char c : text) bytes.push_back(static_cast<unsigned char>(c));
+    for (const char c : own.empty() ? text : own) bytes.push_back(static_cast<unsigned char>(c));
     return Json{{"token", text}, {"logprob", logprob}, {"bytes", std::move(bytes)}};
   };
   Json one = entry(token.id, token.log_probability);
   one["top_logprobs"] = Json::array();
   for (const auto& [id, logprob] : token.top) one["top_logprobs"].push_back(entry(id, logprob));
+  // The rest of a character is where the character is.
+  const std::string& bytes = model->token_bytes[static_cast<std::size_t>(token.id)];
+  one["text_offset"] = choice.offset - (!bytes.empty() && characters_begun(bytes.substr(0, 1)) == 0 ? 1 : 0);
   return one;
 }
 
-// Of the tokens that have not been sent; completions have them by column.
+// Of the tokens that have not been sent; completions have them by column, and each token among the likeliest.
 Json TextJob::logprobs_of(Choice& choice) const {
   Json list = std::exchange(choice.logprobs, Json::array());
-  if (request_.chat) return {{"content", std::move(list)}};
+  if (request_.chat) {
+    for (Json& token : list) token.erase("text_offset");
+    return {{"content", std::move(list)}};
+  }
   Json columns = {{"tokens", Json::array()},
                   {"token_logprobs", Json::array()},
                   {"top_logprobs", Json::array()},
                   {"text_offset", Json::array()}};
-  std::size_t offset = 0;
   for (const Json& token : list) {
     columns["tokens"].push_back(token["token"]);
     columns["token_logprobs"].push_back(token["logprob"]);
-    Json top = Json::object();
-    for (const Json& other : token["top_logprobs"]) top[other["token"].get<std::string>()] = other["logprob"];
+    columns["text_offset"].push_back(token["text_offset"]);
+    Json top;
+    if (!token["top_logprobs"].is_null()) {
+      top = Json::object();
+      top[token["token"].get_ref<const std::string&>()] = token["logprob"];
+      for (const Json& other : token["top_logprobs"]) {
+        const std::string& text = other["token"].get_ref<const std::string&>();
+        if (!top.contains(text)) top[text] = other["logprob"];
+      }
+    }
     columns["top_logprobs"].push_back(std::move(top));
-    columns["text_offset"].push_back(offset);
-    offset += token["token"].get_ref<const std::string&>().size();
   }
   return columns;
 }
@@ -211,11 +324,13 @@ Json TextJob::envelope(bool event) const {
   const char* object = !request_.chat ? "text_completion"
                        : event        ? "chat.completion.chunk"
                                       : "chat.completion";
-  return {{"id", id_},
-          {"object", object},
-          {"created", created_},
-          {"model", model->name},
-          {"system_fingerprint", fingerprint()}};
+  Json all = {{"id", id_},
+              {"object", object},
+              {"created", created_},
+              {"model", model->name},
+              {"system_fingerprint", fingerprint()}};
+  if (event && request_.stream_usage) all["usage"] = request_.usage_always ? usage() : Json();
+  return all;
 }
 
 Json TextJob::usage() const {
@@ -223,12 +338,6 @@ Json TextJob::usage() const {
           {"completion_tokens", completion_tokens_},
           {"total_tokens", prompt_tokens_ + completion_tokens_},
           {"prompt_tokens_details", {{"cached_tokens", cached_tokens_}}}};
-}
-
-const std::string& TextJob::echo_of(std::size_t index) const {
-  static const std::string none;
-  if (request_.echoes.empty()) return none;
-  return request_.echoes[index / static_cast<std::size_t>(request_.choices)];
 }
 
 }  // namespace heed::serve

@@ -8,6 +8,7 @@
 #include "heed/text/tokenizer.h"
 #include "serve/generation_request.h"
 #include "serve/inspection.h"
+#include "serve/prompt_scores.h"
 #include "serve/scheduler.h"
 #include "serve/stop_text.h"
 
@@ -30,27 +31,34 @@ class TextJob : public GenerationJob {
  private:
   struct Choice {
     Choice(const Tokenizer& tokenizer, const TextRequest& request)
-        : decoder(tokenizer, request.calls == ToolCallFormat::none),
+        : decoder(tokenizer, request.skip_special && request.calls == ToolCallFormat::none),
           stop(request.stops),
           calls(request.calls) {}
     StreamingDecoder decoder;
     StopText stop;
     ToolCallStream calls;
-    std::int64_t last = 0;  // token
-    std::string text;       // of a whole answer
+    std::unique_ptr<PromptScores> prompt;  // or null
+    bool is_echoed = false;
+    std::int64_t last = 0;    // token
+    std::int64_t tokens = 0;  // new ones
+    std::int64_t offset = 0;  // characters of the text so far, for log-probabilities
+    std::string text;         // of a whole answer
     Json tool_calls = Json::array();
     std::vector<std::int64_t> ids;
     Json logprobs = Json::array();  // of tokens that are not sent
     std::string reason;
+    double likelihood = 0;  // log-probability per token
   };
-  std::string shown(std::int64_t before, std::int64_t id) const;
+  std::string shown(std::int64_t id, const std::int64_t* before) const;
   Json logprob_of(const Choice& choice, const GeneratedToken& token) const;
   Json logprobs_of(Choice& choice) const;
+  void echo(std::size_t index);
+  void score_prompt(std::size_t index);
+  std::vector<std::size_t> likeliest() const;
   void send(std::size_t index, const std::string& text);
   Json choice_of(std::size_t index, const std::string& text, bool last);
   Json envelope(bool event) const;
   Json usage() const;
-  const std::string& echo_of(std::size_t index) const;
 
   const TextRequest request_;
   const std::string id_;

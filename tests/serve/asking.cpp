@@ -142,8 +142,16 @@ serve::ServedModel chatting(const std::string& more) {
   // Characters of JSON and of marks in the place of rare ones.
   std::ifstream in(folder.path() / "tokenizer.json");
   std::string tokenizer{std::istreambuf_iterator<char>(in), {}};
-  for (const auto& [rare, other] :
-       {std::pair("$", "{"), {"&", "}"}, {"3", "\\\""}, {"!", "_"}, {"Z", "<"}, {"X", ">"}, {"Q", "/"}}) {
+  for (const auto& [rare, other] : {std::pair("$", "{"),
+                                    {"&", "}"},
+                                    {"3", "\\\""},
+                                    {"!", "_"},
+                                    {"Z", "<"},
+                                    {"X", ">"},
+                                    {"Q", "/"},
+                                    {"V", "["},
+                                    {"U", "]"},
+                                    {"Y", "[TOOL_CALLS]"}}) {
     const std::string key = std::string("\"") + rare + "\": ";
     tokenizer.replace(tokenizer.find(key), key.size(), std::string("\"") + other + "\": ");
   }

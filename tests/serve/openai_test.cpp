@@ -5,9 +5,12 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 
 #include "core/base64.h"
 #include "heed/generate/complete.h"
+#include "reference/temporary_folder.h"
 #include "serve/asking.h"
 
 namespace heed::serve_test {
@@ -265,7 +268,8 @@ TEST(OpenAi, AnswersHaveTheFormAskedFor) {
   for (const Json& form :
        {Json{{"response_format", {{"type", "json_schema"}, {"json_schema", {{"schema", schema}}}}}},
         Json{{"response_format", {{"type", "json_object"}, {"schema", schema}}}},
-        Json{{"guided_json", schema}}}) {
+        Json{{"guided_json", schema}}, Json{{"json_schema", schema}},
+        Json{{"structured_outputs", {{"json", schema}}}}}) {
     const Json value = Json::parse(content(form));
     EXPECT_THAT(value["place"].get<std::string>(), testing::AnyOf("here", "there"));
     EXPECT_EQ(value.size(), 2u);
@@ -273,6 +277,33 @@ TEST(OpenAi, AnswersHaveTheFormAskedFor) {
   }
   EXPECT_THAT(content({{"guided_choice", {"yes", "no"}}}), testing::AnyOf("yes", "no"));
   EXPECT_THAT(content({{"guided_regex", "[a-f]{3}-[xyz]"}}), testing::MatchesRegex("[a-f][a-f][a-f]-[xyz]"));
+  EXPECT_THAT(content({{"structured_outputs", {{"choice", {"yes", "no"}}}}}), testing::AnyOf("yes", "no"));
+  EXPECT_THAT(content({{"structured_outputs", {{"regex", "[xyz]{2}"}}}}),
+              testing::MatchesRegex("[xyz][xyz]"));
+}
+
+TEST(OpenAi, CallsCanBeForcedInEveryFormat) {
+  const Json tools = Json::parse(
+      R"([{"type": "function", "function": {"name": "find", "parameters":
+          {"type": "object", "properties": {"who": {"enum": ["king", "queen"]}}, "required": ["who"]}}}])");
+  for (const char* mark : {"<tool_call>", "<|python_tag|>", "[TOOL_CALLS]", "tool_code", "none"}) {
+    Asking server(only(chatting("{# " + std::string(mark) + " #}")));
+    Json body = {{"messages", {{{"role", "user"}, {"content", "Where is he?"}}}},
+                 {"temperature", 0},
+                 {"tools", tools},
+                 {"tool_choice", "required"}};
+    const Json choice = server.post("/v1/chat/completions", body).json["choices"][0];
+    ASSERT_EQ(choice["finish_reason"], "tool_calls") << mark << choice;
+    const Json& function = choice["message"]["tool_calls"][0]["function"];
+    EXPECT_EQ(function["name"], "find") << mark;
+    EXPECT_THAT(Json::parse(function["arguments"].get<std::string>())["who"].get<std::string>(),
+                testing::AnyOf("king", "queen"));
+    EXPECT_TRUE(choice["message"]["content"].is_null()) << mark;
+    body["stream"] = true;
+    const std::vector<Json> events = server.post("/v1/chat/completions", body).events();
+    EXPECT_EQ(text_of(events), "") << mark;
+    EXPECT_EQ(events[events.size() - 2]["choices"][0]["delta"]["tool_calls"][0]["function"], function);
+  }
 }
 
 TEST(OpenAi, CallsOfToolsAreTakenOutOfTheAnswer) {
@@ -323,6 +354,177 @@ TEST(OpenAi, CallsOfToolsAreTakenOutOfTheAnswer) {
   EXPECT_EQ(ask({{"tool_choice", {{"function", {{"name", "lose"}}}}}}).status, 400);
 }
 
+TEST(OpenAi, EchoesHaveTheLogProbabilitiesOfThePrompt) {
+  const serve::ServedModel model = shakespeare();
+  Asking server(only(shakespeare()));
+  const std::vector<std::int64_t> ids = model.tokenizer->encode(kPrompt).ids;
+  const std::int64_t count = std::ssize(ids);
+  const Tensor logits = model.model->forward({{"input_ids", Tensor::from(ids, {1, count})}}).at("logits");
+  const std::vector<float> numbers = logits.to_vector<float>();
+  const std::size_t width = numbers.size() / ids.size();
+  const auto log_prob = [&](std::size_t position, std::int64_t id) {
+    double sum = 0;
+    for (std::size_t i = 0; i < width; ++i) sum += std::exp(double{numbers[position * width + i]});
+    return double{numbers[position * width + static_cast<std::size_t>(id)]} - std::log(sum);
+  };
+  const Json scored = {{"echo", true}, {"logprobs", 2}, {"max_tokens", 0}};
+  const Json choice = server.post("/v1/completions", completion(scored)).json["choices"][0];
+  EXPECT_EQ(choice["text"], kPrompt) << choice;
+  EXPECT_EQ(choice["finish_reason"], "length");
+  const Json& columns = choice["logprobs"];
+  for (const char* name : {"tokens", "token_logprobs", "top_logprobs", "text_offset"})
+    ASSERT_EQ(columns[name].size(), ids.size()) << name;
+  EXPECT_TRUE(columns["token_logprobs"][0].is_null());
+  EXPECT_TRUE(columns["top_logprobs"][0].is_null());
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    const std::string token = columns["tokens"][i];
+    EXPECT_EQ(token, kPrompt.substr(i, 1));
+    EXPECT_EQ(columns["text_offset"][i], i);
+    if (i == 0) continue;
+    EXPECT_NEAR(columns["token_logprobs"][i].get<double>(), log_prob(i - 1, ids[i]), 1e-5);
+    const Json& top = columns["top_logprobs"][i];
+    EXPECT_EQ(top[token], columns["token_logprobs"][i]);
+    EXPECT_GE(top.size(), 2u);
+    EXPECT_LE(top.size(), 3u) << "two, and the token itself";
+  }
+  // Before new tokens, whole or streamed, and the same for ids.
+  Json more = scored;
+  more["max_tokens"] = 5;
+  const Json whole = server.post("/v1/completions", completion(more)).json;
+  EXPECT_EQ(whole["usage"]["completion_tokens"], 5);
+  const Json& all = whole["choices"][0]["logprobs"];
+  ASSERT_EQ(all["tokens"].size(), ids.size() + 5);
+  for (std::size_t i = 0; i < ids.size(); ++i)
+    EXPECT_EQ(all["token_logprobs"][i], columns["token_logprobs"][i]);
+  EXPECT_EQ(all["text_offset"].back(), ids.size() + 4);
+  more["prompt"] = ids;
+  EXPECT_EQ(server.post("/v1/completions", completion(more)).json["choices"], whole["choices"]);
+  more["stream"] = true;
+  Json joined = {{"tokens", Json::array()}, {"text_offset", Json::array()}};
+  const std::vector<Json> events = server.post("/v1/completions", completion(more)).events();
+  for (const Json& event : events) {
+    for (auto& [name, column] : joined.items()) {
+      if (!event["choices"][0]["logprobs"].is_null())
+        column.insert(column.end(), event["choices"][0]["logprobs"][name].begin(),
+                      event["choices"][0]["logprobs"][name].end());
+    }
+  }
+  EXPECT_EQ(text_of(events), whole["choices"][0]["text"]);
+  for (const auto& [name, column] : joined.items()) EXPECT_EQ(column, all[name]) << name;
+  // Several prompts and choices, each scored, beside others that are not.
+  more["stream"] = false;
+  more["prompt"] = {kPrompt, "ROMEO: O"};
+  more["n"] = 2;
+  const Json several = server.post("/v1/completions", completion(more)).json["choices"];
+  ASSERT_EQ(several.size(), 4u);
+  EXPECT_EQ(several[1]["logprobs"], all);
+  EXPECT_EQ(several[3]["logprobs"]["tokens"].size(), 8u + 5u);
+  const Json plain = server.post("/v1/completions", completion({{"echo", true}, {"max_tokens", 0}})).json;
+  EXPECT_EQ(plain["choices"][0]["text"], kPrompt);
+  EXPECT_EQ(plain["usage"]["completion_tokens"], 0);
+}
+
+// Two of its tokens are bytes: of \u00e9 together.
+serve::ServedModel with_bytes() {
+  const TemporaryFolder folder;
+  std::filesystem::copy(std::filesystem::path(HEED_FIXTURES) / "../../models/shakespeare", folder.path(),
+                        std::filesystem::copy_options::recursive);
+  std::ifstream in(folder.path() / "tokenizer.json");
+  Json tokenizer = Json::parse(in);
+  Json& vocabulary = tokenizer["model"]["vocab"];
+  for (const auto& [rare, byte] : {std::pair("$", "<0xC3>"), {"&", "<0xA9>"}}) {
+    vocabulary[byte] = vocabulary[rare];
+    vocabulary.erase(rare);
+  }
+  tokenizer["decoder"] =
+      Json::parse(R"({"type": "Sequence", "decoders": [{"type": "ByteFallback"}, {"type": "Fuse"}]})");
+  std::ofstream(folder.path() / "tokenizer.json") << tokenizer;
+  return serve::load_served("bytes", {folder.path()});
+}
+
+TEST(OpenAi, TokensThatArePartsOfCharactersAreBytes) {
+  Asking server(only(with_bytes()));
+  Json body = completion({{"prompt", {13, 3, 4, 14}}, {"echo", true}, {"logprobs", 1}, {"max_tokens", 0}});
+  const Json choice = server.post("/v1/completions", body).json["choices"][0];
+  EXPECT_EQ(choice["text"], "A\u00e9B") << choice;
+  EXPECT_EQ(choice["logprobs"]["tokens"], (Json{"A", "bytes:\\xc3", "bytes:\\xa9", "B"}));
+  EXPECT_EQ(choice["logprobs"]["text_offset"], (Json{0, 1, 1, 2})) << "characters";
+  body["return_tokens_as_token_ids"] = true;
+  EXPECT_EQ(server.post("/v1/completions", body).json["choices"][0]["logprobs"]["tokens"],
+            (Json{"token_id:13", "token_id:3", "token_id:4", "token_id:14"}));
+}
+
+TEST(OpenAi, TheLikeliestOfSeveralCandidatesIsTheAnswer) {
+  Asking server(only(shakespeare()));
+  const Json sampled = {{"temperature", 1.5}, {"seed", 5}, {"n", 6}, {"logprobs", 0}, {"max_tokens", 8}};
+  const Json all = server.post("/v1/completions", completion(sampled)).json["choices"];
+  std::vector<std::pair<double, std::string>> order;
+  for (const Json& choice : all) {
+    double sum = 0;
+    for (const Json& logprob : choice["logprobs"]["token_logprobs"]) sum -= logprob.get<double>();
+    order.emplace_back(sum, choice["text"]);
+  }
+  std::sort(order.begin(), order.end());
+  Json best = sampled;
+  best["n"] = 2;
+  best["best_of"] = 6;
+  const Json answer = server.post("/v1/completions", completion(best)).json;
+  ASSERT_EQ(answer["choices"].size(), 2u);
+  for (std::size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(answer["choices"][i]["text"], order[i].second);
+    EXPECT_EQ(answer["choices"][i]["index"], i);
+  }
+  EXPECT_EQ(answer["usage"]["completion_tokens"], 48);
+}
+
+TEST(OpenAi, AnswersHaveTheLengthsAskedFor) {
+  const serve::ServedModel model = shakespeare();
+  Asking server(only(shakespeare()));
+  const std::string whole =
+      server.post("/v1/completions", completion(Json::object())).json["choices"][0]["text"];
+  // Nothing ends an answer before min_tokens.
+  const Json late =
+      server.post("/v1/completions", completion({{"stop", whole.substr(2, 1)}, {"min_tokens", 9}}))
+          .json["choices"][0];
+  EXPECT_EQ(late["text"].get<std::string>().substr(0, 9), whole.substr(0, 9));
+  const std::int64_t id = model.tokenizer->encode(whole.substr(4, 1)).ids.front();
+  EXPECT_GE(server.post("/v1/completions", completion({{"stop_token_ids", {id}}, {"min_tokens", 9}}))
+                .json["usage"]["completion_tokens"],
+            9);
+  const std::vector<std::int64_t> ids = model.tokenizer->encode(kPrompt).ids;
+  for (const bool left : {true, false}) {
+    const Json cut = server
+                         .post("/v1/completions", completion({{"truncate_prompt_tokens", 4},
+                                                              {"truncation_side", left ? "left" : "right"},
+                                                              {"return_token_ids", true}}))
+                         .json["choices"][0];
+    const std::vector<std::int64_t> kept(left ? ids.end() - 4 : ids.begin(),
+                                         left ? ids.end() : ids.begin() + 4);
+    EXPECT_EQ(cut["prompt_token_ids"], Json(kept));
+    EXPECT_EQ(cut["token_ids"].size(), 30u);
+  }
+  const std::string longest(300, 'a');
+  EXPECT_EQ(server.post("/v1/completions", completion({{"prompt", longest}, {"truncate_prompt_tokens", -1}}))
+                .status,
+            200);
+}
+
+TEST(OpenAi, StreamsTellTheUsageAsTheyGo) {
+  Asking server(only(shakespeare()));
+  const auto events = [&](bool always) {
+    const Json options = {{"include_usage", true}, {"continuous_usage_stats", always}};
+    return server.post("/v1/completions", completion({{"stream", true}, {"stream_options", options}}))
+        .events();
+  };
+  int last = 0;
+  for (const Json& event : events(true)) {
+    EXPECT_GE(event["usage"]["completion_tokens"], last);
+    last = event["usage"]["completion_tokens"];
+  }
+  EXPECT_EQ(last, 30);
+  EXPECT_TRUE(events(false).front()["usage"].is_null());
+}
+
 TEST(OpenAi, WrongRequestsAreRefused) {
   Asking server(only(chatting()));
   const Json message = {{"role", "user"}, {"content", "a"}};
@@ -368,7 +570,21 @@ TEST(OpenAi, WrongRequestsAreRefused) {
            {complete, {{"prompt", {1, 1000}}}, "prompt"},
            {complete, {{"prompt", {-1}}}, "prompt"},
            {complete, {{"prompt", longest}}, "prompt"},
-           {complete, {{"prompt", "a"}, {"max_tokens", 0}}, "max_tokens"},
+           {complete, {{"prompt", "a"}, {"max_tokens", -1}}, "max_tokens"},
+           {chat, {{"messages", {message}}, {"max_tokens", 0}}, "max_tokens"},
+           {chat, {{"messages", {message}}, {"chat_template", "{{ 1 }}"}}, "chat_template"},
+           {complete, {{"prompt", "a"}, {"min_tokens", 17}}, "min_tokens"},
+           {complete, {{"prompt", "a"}, {"n", 3}, {"best_of", 2}}, "best_of"},
+           {complete, {{"prompt", "a"}, {"best_of", 2}, {"stream", true}}, "best_of"},
+           {complete, {{"prompt", "a"}, {"stream_options", {{"include_usage", true}}}}, "stream_options"},
+           {complete, {{"prompt", "a"}, {"truncate_prompt_tokens", 0}}, "truncate_prompt_tokens"},
+           {complete, {{"prompt", "a"}, {"truncation_side", "top"}}, "truncation_side"},
+           {complete, {{"prompt", "a"}, {"structured_outputs", {{"grammar", "a"}}}}, "structured_outputs"},
+           {complete, {{"prompt", "a"}, {"structured_outputs", {{"regex", "("}}}}, "structured_outputs"},
+           {complete, {{"prompt", "a"}, {"grammar", "root ::= a"}}, "grammar"},
+           {complete,
+            {{"prompt", "a"}, {"echo", true}, {"logprobs", 1}, {"heed", {{"taps", {"logits"}}}}},
+            "heed"},
            {complete, {{"prompt", "a"}, {"temperature", -1}}, "temperature"},
            {complete, {{"prompt", "a"}, {"top_p", 2}}, "top_p"},
            {complete, {{"prompt", "a"}, {"n", 0}}, "n"},
@@ -387,6 +603,7 @@ TEST(OpenAi, WrongRequestsAreRefused) {
     EXPECT_EQ(answer.json["error"]["param"], one.param) << answer.text;
     EXPECT_EQ(answer.json["error"]["type"], "invalid_request_error") << answer.text;
   }
+  EXPECT_EQ(server.post(complete, {{"prompt", longest}}).json["error"]["code"], "context_length_exceeded");
   Json unknown = {{"prompt", "a"}, {"user", "me"}, {"nonsense", {1, 2}}, {"best_of", nullptr}};
   EXPECT_EQ(server.post(complete, unknown).status, 200);
 }
