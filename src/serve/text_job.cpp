@@ -265,7 +265,9 @@ std::string TextJob::shown(std::int64_t id, const std::int64_t* before) const {
   const std::string& bytes = model->token_bytes[static_cast<std::size_t>(id)];
   if (first_invalid_utf8(bytes)) {
     std::string text = "bytes:";
-    for (const char c : bytes) text += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+    for (const char c : bytes)
+      text +=
+          c >= ' ' && c <= '~' ? std::string(1, c) : fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
     return text;
   }
   const std::span token(&id, 1);
