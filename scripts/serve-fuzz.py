@@ -248,12 +248,14 @@ class Fuzz:
         sys.exit("the server takes no connection")
 
     async def client(self):
-        reader = writer = None
-        while self.left > 0:
-            self.left -= 1
-            if writer is None:
+        reader = writer = again = None
+        while self.left > 0 or again:
+            was_open = writer is not None
+            if not was_open:
                 reader, writer = await self.connect()
-            sent, answers, must, no_body = self.requests.one()
+            sent, answers, must, no_body = again or self.requests.one()
+            self.left -= again is None
+            again = None
             leaves = self.options.chance.random() < 0.04
             begin = time.perf_counter()
             try:
@@ -266,7 +268,9 @@ class Fuzz:
                 for number in range(answers):
                     answer = await asyncio.wait_for(read_answer(reader, no_body), 120)
                     if answer is None:
-                        if must:
+                        if must and was_open:  # it may have been idle too long
+                            again = sent, answers, must, no_body
+                        elif must:
                             self.fail("no answer", sent)
                         self.statuses["closed"] += 1
                         raise ConnectionError
