@@ -349,7 +349,7 @@ void Generation::Requests::take_what_others_read(Request& request) {
   }
   if (length <= request.read) return;
   try {
-    request.decoding = from->copy_row(row, length, std::ssize(request.prompt()) - length);
+    request.decoding = from->copy_row(row, length);
   } catch (const std::bad_alloc&) {
     return;  // it reads them itself
   }

@@ -80,10 +80,9 @@ class StackDecoding final : public Decoding {
     state_.join(same->state_);
   }
 
-  std::unique_ptr<Decoding> copy_row(std::int64_t row, std::int64_t length,
-                                     std::int64_t room) const override {
+  std::unique_ptr<Decoding> copy_row(std::int64_t row, std::int64_t length) const override {
     if (granule() == 0 || memory_length_ > 0) refuse_rows();
-    return std::make_unique<StackDecoding>(parts_, state_.copy_row(row, length, room));
+    return std::make_unique<StackDecoding>(parts_, state_.copy_row(row, length));
   }
 
   std::int64_t granule() const override { return parts_.recompute_beyond > 0 ? 0 : state_.granule(); }
@@ -179,7 +178,7 @@ void Decoding::join(const Decoding&) {
   throw Error("decoding: expected a model that can join the rows of two decodings, got one that cannot");
 }
 
-std::unique_ptr<Decoding> Decoding::copy_row(std::int64_t, std::int64_t, std::int64_t) const {
+std::unique_ptr<Decoding> Decoding::copy_row(std::int64_t, std::int64_t) const {
   throw Error("decoding: expected a model that can copy a row, got one that cannot");
 }
 

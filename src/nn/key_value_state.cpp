@@ -161,8 +161,8 @@ void KeyValueState::join(const PartState& other, const RowJoin&) {
   rows_.insert(rows_.end(), more.rows_.begin(), more.rows_.end());
 }
 
-std::unique_ptr<PartState> KeyValueState::copy_row(std::int64_t row, std::int64_t, std::int64_t length,
-                                                   std::int64_t) const {
+std::unique_ptr<PartState> KeyValueState::copy_row(std::int64_t row, std::int64_t,
+                                                   std::int64_t length) const {
   auto copy = std::make_unique<KeyValueState>();
   const Row& pages = rows_[static_cast<std::size_t>(row)];
   copy->dtype_ = dtype_;

@@ -58,8 +58,8 @@ class KeyValueState final : public PartState {
   void reorder(const RowReorder& rows) override;
   void truncate(std::int64_t) override {}  // the next tokens overwrite what is forgotten
   void join(const PartState& other, const RowJoin& rows) override;
-  std::unique_ptr<PartState> copy_row(std::int64_t row, std::int64_t row_length, std::int64_t length,
-                                      std::int64_t room) const override;
+  std::unique_ptr<PartState> copy_row(std::int64_t row, std::int64_t row_length,
+                                      std::int64_t length) const override;
   std::int64_t granule() const override { return 1; }
   /// Of pages that several rows have, for each of them.
   std::size_t bytes() const override;

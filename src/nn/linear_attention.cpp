@@ -54,8 +54,8 @@ class LinearAttentionState final : public PartState {
     all_ = {};  // listeners hear rows that began together
     heard_ = 0;
   }
-  std::unique_ptr<PartState> copy_row(std::int64_t row, std::int64_t row_length, std::int64_t length,
-                                      std::int64_t) const override {
+  std::unique_ptr<PartState> copy_row(std::int64_t row, std::int64_t row_length,
+                                      std::int64_t length) const override {
     if (length != row_length) refuse_to_forget(length);
     auto copy = std::make_unique<LinearAttentionState>();
     copy->sums_ = slice(sums_, 0, row, row + 1).clone();

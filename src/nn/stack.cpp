@@ -314,7 +314,7 @@ void StackState::join(const StackState& other) {
   tokens_seen_ += other.tokens_seen_;
 }
 
-StackState StackState::copy_row(std::int64_t row, std::int64_t length, std::int64_t room) const {
+StackState StackState::copy_row(std::int64_t row, std::int64_t length) const {
   if (row < 0 || row >= rows() || length < 1 || length > lengths_.of(row)) {
     throw Error("decoding: expected a row below " + std::to_string(rows()) +
                 " and at least one of its tokens, got " + std::to_string(length) + " tokens of row " +
@@ -322,7 +322,7 @@ StackState StackState::copy_row(std::int64_t row, std::int64_t length, std::int6
   }
   StackState copy;
   for (const auto& part : parts_)
-    copy.parts_.push_back(part != nullptr ? part->copy_row(row, lengths_.of(row), length, room) : nullptr);
+    copy.parts_.push_back(part != nullptr ? part->copy_row(row, lengths_.of(row), length) : nullptr);
   copy.lengths_.longest = copy.tokens_seen_ = length;
   copy.sources_ = {0};
   copy.history_.resize(1);

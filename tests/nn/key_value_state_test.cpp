@@ -115,7 +115,7 @@ TEST(KeyValueState, HoldsItsRowsThroughAnySchedule) {
         const std::int64_t row = below(rows), length = std::ssize(one.rows[static_cast<std::size_t>(row)]);
         const std::int64_t kept = 1 + below(length);
         auto copy = std::make_unique<Checked>();
-        const auto made = one.state.copy_row(row, length, kept, 0);
+        const auto made = one.state.copy_row(row, length, kept);
         copy->state.join(*made, {});
         const auto& whole = one.rows[static_cast<std::size_t>(row)];
         copy->rows = {{whole.begin(), whole.begin() + kept}};
@@ -148,7 +148,7 @@ TEST(KeyValueState, SharesPagesUntilTheyAreWritten) {
   Rows tokens(1, std::vector<float>(static_cast<std::size_t>(2 * kPage + 5)));
   for (float next = 1; float& token : tokens.front()) token = next++;
   one.append(tokens);
-  const auto copy = one.state.copy_row(0, 2 * kPage + 5, kPage + 3, 0);
+  const auto copy = one.state.copy_row(0, 2 * kPage + 5, kPage + 3);
   const auto& more = static_cast<const KeyValueState&>(*copy);
   const auto pages = one.state.pages().front();
   EXPECT_EQ(more.pages().front(), (std::vector<const KeyValuePage*>{pages[0], pages[1]}));

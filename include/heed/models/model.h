@@ -165,11 +165,10 @@ class Decoding {
   /// Appends copies of the rows of `other`, which decodes the same model with the same cache_dtype, and their
   /// sources. Both have read tokens. Throws Error where granule() is 0.
   virtual void join(const Decoding& other);
-  /// The first `length` tokens of a row as a decoding of one row, with room for `room` more tokens before it
-  /// grows. Throws Error for a row or tokens that are not there, for fewer tokens than the row has where
-  /// truncate() cannot go back, for rows with a source, and as join().
-  virtual std::unique_ptr<Decoding> copy_row(std::int64_t row, std::int64_t length,
-                                             std::int64_t room = 0) const;
+  /// The first `length` tokens of a row as a decoding of one row. Throws Error for a row or tokens that are
+  /// not there, for fewer tokens than the row has where truncate() cannot go back, for rows with a source,
+  /// and as join().
+  virtual std::unique_ptr<Decoding> copy_row(std::int64_t row, std::int64_t length) const;
   /// A prompt may be read in several passes, with the same bits as in one, if each pass but the last ends at
   /// a multiple of this number of tokens. 1: anywhere, and truncate() and copy_row() may go back to any
   /// token. 0: nowhere.

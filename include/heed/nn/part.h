@@ -44,10 +44,10 @@ class PartState {
   virtual std::int64_t granule() const { return 0; }
   /// Appends copies of the rows of `other`, a state of the same part. Throws Error for another cache_dtype.
   virtual void join(const PartState&, const RowJoin&) { refuse_rows(); }
-  /// The first `length` tokens of a row, of `row_length`, as a state of its own with room for `room` more.
-  /// Throws Error as truncate() does.
+  /// The first `length` tokens of a row, of `row_length`, as a state of its own. Throws Error as truncate()
+  /// does.
   virtual std::unique_ptr<PartState> copy_row(std::int64_t /*row*/, std::int64_t /*row_length*/,
-                                              std::int64_t /*length*/, std::int64_t /*room*/) const {
+                                              std::int64_t /*length*/) const {
     refuse_rows();
   }
   virtual std::size_t bytes() const = 0;

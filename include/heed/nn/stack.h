@@ -90,9 +90,9 @@ class StackState {
   /// Appends copies of the rows of `other`, which is a state of the same stack. Both have tokens. Throws
   /// Error as PartState::join().
   void join(const StackState& other);
-  /// The first `length` tokens of a row as a state of its own, with room for `room` more. Throws Error for a
-  /// row or tokens that are not there, and as PartState::copy_row().
-  StackState copy_row(std::int64_t row, std::int64_t length, std::int64_t room) const;
+  /// The first `length` tokens of a row as a state of its own. Throws Error for a row or tokens that are not
+  /// there, and as PartState::copy_row().
+  StackState copy_row(std::int64_t row, std::int64_t length) const;
   /// Tokens may be read in several passes, with the same bits as in one, if each pass but the last ends at a
   /// multiple of this number. 1: anywhere, and truncate() may go back to any token. 0: nowhere.
   std::int64_t granule() const;
