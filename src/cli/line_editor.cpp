@@ -220,6 +220,7 @@ bool LineEditor::read(const std::string& prompt, std::string& line) {
   State& state = *state_;
   state.prompt = prompt;
   state.canceled = false;
+  el_set(state.editor, EL_PREP_TERM, 1);  // before the prompt, which invites to type
   if (state.pastes) fmt::print("{}", kPasteOn);
   flush_results();
   continued = false;
