@@ -149,9 +149,15 @@ struct ModelChat::Templates {
     ChatTemplate parsed;
     std::string where;
     bool reads_lists;  // contents that are lists of parts
+    bool reads_calls;  // members tool_calls of messages
+    bool reads_tools;
     ToolCallFormat calls;
   };
   std::map<std::string, One, std::less<>> by_name;
+  const One& with_tools() const {
+    const auto own = by_name.find(kToolUse);
+    return (own != by_name.end() ? own : by_name.find(kDefaultTemplate))->second;
+  }
   RenderOptions options;
 };
 
@@ -196,15 +202,17 @@ ModelChat ModelChat::load(const std::string& model, const Tokenizer& tokenizer) 
     ChatTemplate parsed = ChatTemplate::parse(one.text, one.where);
     const bool lists = reads_lists(parsed, templates->options);
     templates->by_name.emplace(
-        one.name, Templates::One{std::move(parsed), one.where, lists, tool_call_format(one.text)});
+        one.name,
+        Templates::One{std::move(parsed), one.where, lists, one.text.find("tool_calls") != std::string::npos,
+                       one.name == kToolUse || one.text.find("tools") != std::string::npos,
+                       tool_call_format(one.text)});
   }
   return {std::move(templates), tokenizer};
 }
 
-ToolCallFormat ModelChat::tool_calls() const {
-  const auto own = templates_->by_name.find(kToolUse);
-  return (own != templates_->by_name.end() ? own : templates_->by_name.find(kDefaultTemplate))->second.calls;
-}
+ToolCallFormat ModelChat::tool_calls() const { return templates_->with_tools().calls; }
+
+bool ModelChat::reads_tools() const { return templates_->with_tools().reads_tools; }
 
 EncodedChat ModelChat::encode(std::string_view conversation, const std::string& where) const {
   return encode(conversation, where, false);
@@ -262,9 +270,8 @@ EncodedChat ModelChat::encode(std::string_view conversation, const std::string& 
   if (starts && continues)
     throw Error(where + ": expected add_generation_prompt or continue_final_message, got both");
 
-  const auto tool_use = templates_->by_name.find(kToolUse);
-  const bool with_tools = object.find("tools") && tool_use != templates_->by_name.end();
-  const auto& chosen = with_tools ? *tool_use : *templates_->by_name.find(kDefaultTemplate);
+  const Templates::One& chosen =
+      object.find("tools") ? templates_->with_tools() : templates_->by_name.find(kDefaultTemplate)->second;
   Json variables = {{"tools", nullptr}, {"documents", nullptr}, {"add_generation_prompt", starts}};
   for (const auto& member : given.items()) {
     if (member.key() != "chat_template_kwargs" && member.key() != "continue_final_message")
@@ -275,14 +282,18 @@ EncodedChat ModelChat::encode(std::string_view conversation, const std::string& 
   for (Json& message : variables["messages"]) {
     message = normalized(message);
     const auto content = message.find("content");
-    if (content != message.end() && content->is_array() && !chosen.second.reads_lists)
+    if (content != message.end() && content->is_array() && !chosen.reads_lists)
       *content = joined_parts(*content);
+    // A call of a tool has no text; a template that knows no calls adds the text to others.
+    const auto calls = message.find("tool_calls");
+    if (content == message.end() && calls != message.end() && !calls->empty() && !chosen.reads_calls)
+      message["content"] = "";
   }
   if (continues) mark_end(variables["messages"].back(), messages.at(messages.array_size() - 1));
-  RenderedChat chat = chosen.second.parsed.render(json_text(variables), templates_->options);
+  RenderedChat chat = chosen.parsed.render(json_text(variables), templates_->options);
   if (continues && !end_at_mark(chat))
     throw Error(where + ": continue_final_message: expected a template that writes the last message, got " +
-                chosen.second.where + ", which leaves it out");
+                chosen.where + ", which leaves it out");
   Encoding encoding = tokenizer_->encode_chat(chat.text, chat.data);
   auto generated = tokens_of(chat.generated, chat.text, encoding);
   return {std::move(chat.text), std::move(encoding), std::move(generated)};

@@ -1,6 +1,9 @@
 // heed serve: models behind HTTP.
 #include <fmt/core.h>
 
+#include <unistd.h>
+
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -38,12 +41,23 @@ struct ServeArguments {
   WeightArguments weights;
 };
 
-// The name of a model in requests: a directory's own, else as it was given.
-std::string served_name(const std::string& given) {
+struct NamedModel {
+  std::string name;  // in requests
+  std::string path;
+};
+
+// NAME=PATH; else the name is that of the directory or file, or as it was given.
+NamedModel named_model(const std::string& given) {
   std::filesystem::path path = given;
-  if (!std::filesystem::exists(path)) return given;
+  if (const std::size_t equals = given.find('=');
+      equals != std::string::npos && !std::filesystem::exists(path)) {
+    if (equals == 0 || equals + 1 == given.size())
+      throw UsageError("serve: expected MODEL or NAME=MODEL, got " + given);
+    return {given.substr(0, equals), given.substr(equals + 1)};
+  }
+  if (!std::filesystem::exists(path)) return {given, given};
   if (path.filename().empty()) path = path.parent_path();
-  return std::filesystem::absolute(path).lexically_normal().filename().string();
+  return {std::filesystem::absolute(path).lexically_normal().filename().string(), given};
 }
 
 // Of the environment, for containers: as separate words.
@@ -61,7 +75,7 @@ std::vector<std::string> keys_of(const ServeArguments& arguments) {
     std::istringstream lines(read_file(arguments.key_file));
     for (std::string line; std::getline(lines, line);) {
       while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) line.pop_back();
-      if (!line.empty()) keys.push_back(line);
+      if (!line.empty() && line.front() != '#') keys.push_back(line);
     }
     if (keys.empty()) throw Error(arguments.key_file.string() + ": expected a key on each line, got none");
   }
@@ -81,12 +95,13 @@ serve::Services load_services(ServeArguments& arguments, const Globals& globals)
   arguments.limits.generation.cached_bytes = static_cast<std::size_t>(arguments.prompt_cache) << 20;
   services.limits = arguments.limits;
   for (const std::string& given : arguments.models) {
-    const std::string name = served_name(given);
+    const auto [name, path] = named_model(given);
     for (const serve::ServedModel& other : services.models) {
       if (other.name == name)
-        throw UsageError("serve: expected models of different names, got " + name + " twice");
+        throw UsageError("serve: expected models of different names, got " + name + " twice (NAME=" + path +
+                         " gives another)");
     }
-    const LocatedModel located = locate_model(ModelChoice{given});
+    const LocatedModel located = locate_model(ModelChoice{path});
     services.models.push_back(serve::load_served(name, located, weight_options(arguments.weights)));
     warn_of_unknown_settings(*services.models.back().model, services.models.back().directory, globals);
   }
@@ -110,6 +125,17 @@ server::ServerLimits http_limits(const ServeArguments& arguments) {
   return limits;
 }
 
+// Of pages: a scheme and a host, perhaps with a port.
+void check_origins(const std::vector<std::string>& origins) {
+  for (const std::string& origin : origins) {
+    const std::size_t scheme = origin.find("://");
+    const bool whole = scheme != std::string::npos && scheme > 0 && scheme + 3 < origin.size() &&
+                       origin.find('/', scheme + 3) == std::string::npos;
+    if (origin != "*" && origin != "null" && !whole)
+      throw UsageError("--cors-origin: expected * or an origin such as https://example.org, got " + origin);
+  }
+}
+
 void print_address(const server::HttpServer& server, const std::string& host, const Globals& globals) {
   const bool numbers_with_colons = host.find(':') != std::string::npos;
   const std::string address =
@@ -123,14 +149,21 @@ void print_address(const server::HttpServer& server, const std::string& host, co
 }
 
 void run(ServeArguments arguments, const Globals& globals) {
+  check_origins(arguments.origins);
   serve::AccessOptions access{keys_of(arguments), arguments.origins, arguments.host,
                               static_cast<double>(arguments.request_timeout)};
   const std::atomic<bool>& stop = stop_flag();
   serve::Services services = load_services(arguments, globals);
   std::unique_ptr<serve::Application> application;
+  const auto error_form = [megabytes = arguments.max_body](int status, std::string message,
+                                                           const std::string& target) {
+    if (status == 413) message += " (--max-body " + std::to_string(megabytes) + ")";
+    return serve::Application::error_form(status, message, target);
+  };
   server::HttpServer server({.host = arguments.host,
                              .port = static_cast<std::uint16_t>(arguments.port),
-                             .limits = http_limits(arguments)},
+                             .limits = http_limits(arguments),
+                             .error_form = error_form},
                             [&](server::HttpRequest request, std::shared_ptr<server::Reply> reply) {
                               application->handle(std::move(request), std::move(reply));
                             });
@@ -142,14 +175,29 @@ void run(ServeArguments arguments, const Globals& globals) {
   server.run(stop);
 }
 
+constexpr const char* kVariables = "HEED_SERVE_";
+
 // Each option is also a variable of the environment: --max-queue is HEED_SERVE_MAX_QUEUE.
 void read_environment(CLI::App& command) {
   for (CLI::Option* option : command.get_options()) {
     if (option->get_lnames().empty() || option == command.get_help_ptr()) continue;
-    std::string name = "HEED_SERVE_";
+    std::string name = kVariables;
     for (const char c : option->get_lnames().front())
       name += c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
     option->envname(name);
+  }
+}
+
+// A misspelled variable would be without effect.
+void warn_of_unknown_variables(const CLI::App& command) {
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view text = *entry;
+    const std::string name(text.substr(0, text.find('=')));
+    if (!name.starts_with(kVariables) || name == "HEED_SERVE_MODELS") continue;
+    const auto options = command.get_options();
+    if (std::none_of(options.begin(), options.end(),
+                     [&](const CLI::Option* option) { return option->get_envname() == name; }))
+      warn(name + ": no option of heed serve has this variable (see heed serve --help)");
   }
 }
 
@@ -166,7 +214,10 @@ void add_serve(CLI::App& app, const Globals& globals) {
         ->capture_default_str()
         ->type_name(unit);
   };
-  command->add_option("model", a->models, "Models: directories or names; requests name them")
+  command
+      ->add_option(
+          "model", a->models,
+          "Models: directories, GGUF files or names. Requests name them; NAME=MODEL gives another name")
       ->type_name("MODEL");
   command
       ->add_option("--host", a->host,
@@ -177,10 +228,12 @@ void add_serve(CLI::App& app, const Globals& globals) {
   command
       ->add_option(
           "--api-key", a->keys,
-          "A key that requests must have (Authorization: Bearer KEY), of several one; HEED_API_KEY as well")
+          "A key that clients send (Authorization: Bearer KEY); any one of several; HEED_API_KEY as well")
       ->allow_extra_args(false)
       ->type_name("KEY");
-  command->add_option("--api-key-file", a->key_file, "A file of keys, one on each line")->type_name("FILE");
+  command
+      ->add_option("--api-key-file", a->key_file, "A file of keys, one on each line; # begins a comment line")
+      ->type_name("FILE");
   command
       ->add_option("--cors-origin", a->origins,
                    "Let pages of this origin ask (https://example.org); *: of any")
@@ -188,20 +241,25 @@ void add_serve(CLI::App& app, const Globals& globals) {
       ->type_name("ORIGIN");
   command
       ->add_option("--steer", a->steering,
-                   "Steering vectors (heed steer) that requests may add, under a name (repeatable)")
+                   "Steering vectors (heed steer) that requests may add, under a name")
       ->allow_extra_args(false)
       ->type_name("NAME=FILE");
-  number("--max-batch-tokens", a->limits.batch_tokens, 1, 1 << 24, "Padded tokens of a batch of texts", "N");
-  number("--rows", a->limits.generation.rows, 1, 4096, "Generations that are computed at once", "N");
+  number("--max-batch-tokens", a->limits.batch_tokens, 1, 1 << 24,
+         "Largest batch of texts, in tokens with padding", "N");
+  number("--rows", a->limits.generation.rows, 1, 4096,
+         "Most concurrent sequences: generations that are computed in one batch", "N");
   number("--prompt-tokens", a->limits.generation.prompt_tokens, 1, 1 << 24,
-         "Tokens of prompts that are read between two tokens of other generations", "N");
+         "Prefill chunk: tokens of prompts that are read between two tokens of other generations", "N");
   number("--prompt-cache", a->prompt_cache, 0, 1 << 20,
-         "What is remembered of prompts, for others that begin alike", "MB");
+         "Size of the prefix cache: keys and values of prompts, for others that begin alike (2^20 bytes)",
+         "MB");
   number("--max-queue", a->limits.queue, 1, 1 << 20,
          "Requests that are accepted at a time; others get status 429", "N");
-  number("--max-queue-tokens", a->limits.queue_tokens, 1, std::int64_t{1} << 40, "And their tokens", "N");
+  number("--max-queue-tokens", a->limits.queue_tokens, 1, std::int64_t{1} << 40,
+         "Tokens of the prompts of accepted requests at a time; beyond, status 429", "N");
   number("--max-connections", a->connections, 1, 65536, "Connections at a time", "N");
-  number("--max-body", a->max_body, 1, 1024, "The largest request", "MB");
+  number("--max-body", a->max_body, 1, 1024, "The largest body of a request (2^20 bytes); beyond, status 413",
+         "MB");
   number("--request-timeout", a->request_timeout, 1, 1 << 24,
          "Longest time from a request to the end of its answer", "SECONDS");
   number("--drain-timeout", a->drain_timeout, 0, 1 << 24,
@@ -209,11 +267,17 @@ void add_serve(CLI::App& app, const Globals& globals) {
   add_weight_options(*command, a->weights);
   read_environment(*command);
   command->footer(
+      "Each option is also a variable of the environment (HEED_SERVE_MAX_QUEUE=64); the models are\n"
+      "HEED_SERVE_MODELS, separated by spaces.\n\n"
       "Examples:\n"
       "  heed serve ./smollm\n"
+      "  heed serve chat=./smollm2-q4.gguf\n"
       "  heed serve ./smollm ./minilm --port 8000\n"
       "  heed serve ./minilm --host 0.0.0.0 --api-key-file keys.txt");
-  command->callback([a, &globals] { run(*a, globals); });
+  command->callback([a, command, &globals] {
+    if (!globals.quiet) warn_of_unknown_variables(*command);
+    run(*a, globals);
+  });
 }
 
 }  // namespace heed::cli

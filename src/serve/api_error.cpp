@@ -18,8 +18,10 @@ constexpr Form kForms[] = {
     {Problem::unauthorized, 401, 401, "authentication_error", "Validation", "invalid_api_key"},
     {Problem::forbidden, 403, 403, "permission_error", "Validation", nullptr},
     {Problem::not_found, 404, 404, "not_found_error", "Validation", "not_found"},
+    {Problem::no_model, 404, 404, "not_found_error", "Validation", "model_not_found"},
     {Problem::wrong_method, 405, 405, "invalid_request_error", "Validation", nullptr},
     {Problem::too_large, 413, 413, "invalid_request_error", "Validation", nullptr},
+    {Problem::encoded, 415, 415, "invalid_request_error", "Validation", nullptr},
     {Problem::unsuitable, 400, 424, "invalid_request_error", "Backend", nullptr},
     {Problem::overloaded, 429, 429, "rate_limit_error", "Overloaded", "overloaded"},
     {Problem::computation, 500, 424, "server_error", "Backend", nullptr},
@@ -35,6 +37,10 @@ const Form& form_of(Problem problem) {
 }
 
 }  // namespace
+
+ApiError overloaded(const std::string& full, const char* option) {
+  return {Problem::overloaded, full + ", as many as " + option + " lets (try again later)"};
+}
 
 int status_of(Api api, Problem problem) {
   return api == Api::tei ? form_of(problem).tei_status : form_of(problem).openai_status;

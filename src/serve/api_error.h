@@ -17,12 +17,14 @@ enum class Problem : std::uint8_t {
   invalid,        ///< 400
   empty,          ///< 400: no input
   not_supported,  ///< 400
-  too_long,       ///< 400: the prompt
+  too_long,       ///< 400, of TEI 413: more tokens than the model takes
   unauthorized,   ///< 401
   forbidden,      ///< 403
   not_found,      ///< 404
+  no_model,       ///< 404
   wrong_method,   ///< 405
   too_large,      ///< 413
+  encoded,        ///< 415: a body that is compressed
   unsuitable,     ///< 400, of TEI 424: the model cannot do this
   overloaded,     ///< 429, with Retry-After
   computation,    ///< 500, of TEI 424
@@ -44,6 +46,9 @@ class ApiError : public Error {
   Problem problem_;
   std::string param_;
 };
+
+/// 429 that says what is full, and which option says how much there may be.
+ApiError overloaded(const std::string& full, const char* option);
 
 int status_of(Api api, Problem problem);
 /// {"error": {"message", "type", "param", "code"}}, or {"error", "error_type"}.

@@ -1,6 +1,8 @@
 // From HTTP to handlers.
 #include "serve/application.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 
@@ -13,12 +15,26 @@ server::HttpResponse health_of(bool stopping) {
   return {stopping ? 503 : 200, stopping ? R"({"status":"stopping"})" : R"({"status":"ok"})"};
 }
 
+bool equal_ignoring_case(std::string_view a, std::string_view lower) {
+  return std::equal(a.begin(), a.end(), lower.begin(), lower.end(),
+                    [](char x, char y) { return (x >= 'A' && x <= 'Z' ? x | 0x20 : x) == y; });
+}
+
 std::string_view key_of(const server::HttpRequest& request) {
-  constexpr std::string_view kBearer = "Bearer ";
+  constexpr std::string_view kBearer = "bearer ";
   std::string_view given = request.authorization;
-  if (!given.starts_with(kBearer)) return {};
+  if (!equal_ignoring_case(given.substr(0, kBearer.size()), kBearer)) return {};
   given.remove_prefix(kBearer.size());
   return given;
+}
+
+// The query of a request without a body names its model there.
+Json body_of(const server::HttpRequest& request, const Route& route) {
+  if (!route.fields.empty()) return route.is_form ? Json::object() : parse_body(request.body);
+  Json body = Json::object();
+  const std::string name = server::percent_decoded(server::parameter_of(request.target, "model"));
+  if (!name.empty()) body["model"] = name;
+  return body;
 }
 
 }  // namespace
@@ -64,10 +80,23 @@ void Application::preflight(Call& call, const std::string& methods) const {
   server::HttpResponse response{204, "", "application/json", {{"Allow", methods + ", OPTIONS"}}};
   if (!call.headers.empty()) {
     response.headers.emplace_back("Access-Control-Allow-Methods", methods);
-    response.headers.emplace_back("Access-Control-Allow-Headers", "Authorization, Content-Type");
+    // Those that the page wants to send: clients have some of their own.
+    const std::string& asked = call.request().asked_headers;
+    response.headers.emplace_back("Access-Control-Allow-Headers",
+                                  server::are_header_names(asked) ? asked : "Authorization, Content-Type");
     response.headers.emplace_back("Access-Control-Max-Age", "600");
   }
   call.answer(std::move(response));
+}
+
+server::HttpResponse Application::error_form(int status, const std::string& message,
+                                             const std::string& target) {
+  const Route* route = nullptr;
+  for (const char* method : {"POST", "GET"}) {
+    if (route == nullptr) route = find_route(method, server::path_of(target));
+  }
+  if (route == nullptr) return server::error_response(status, message);
+  return {status, json_text(error_json(route->api, ApiError(Problem::invalid, message)))};
 }
 
 void Application::handle(server::HttpRequest request, std::shared_ptr<server::Reply> reply) {
@@ -99,12 +128,16 @@ void Application::route(const std::shared_ptr<Call>& call, const Route& route) {
     require_access(request, route);
     if (path == "/health") return call->answer(health_of(request.stopping));
     if (request.stopping) throw ApiError(Problem::stopping, "the server stops");
+    if (const std::string& coding = request.content_encoding;
+        !coding.empty() && !equal_ignoring_case(coding, "identity"))
+      throw ApiError(Problem::encoded,
+                     "Content-Encoding: expected none or identity, got " + json_shown(coding));
     if (path == "/metrics")
       return call->answer(
           server::HttpResponse{200, services_.book->metrics.text(), "text/plain; version=0.0.4"});
     if (path == "/openapi.json") return call->answer(openapi());
     if (!reader_.post([this, call, &route] { run(call, route); }))
-      throw ApiError(Problem::overloaded, "too many requests wait (try again later)");
+      throw overloaded(fmt::format("{} requests wait to be read", services_.limits.queue), "--max-queue");
   } catch (const ApiError& error) {
     call->fail(error);
   }
@@ -113,8 +146,7 @@ void Application::route(const std::shared_ptr<Call>& call, const Route& route) {
 void Application::run(const std::shared_ptr<Call>& call, const Route& route) {
   try {
     if (call->is_over()) throw ApiError(Problem::stopping, "canceled: nobody waits for the answer");
-    const Json body =
-        route.fields.empty() || route.is_form ? Json::object() : parse_body(call->request().body);
+    const Json body = body_of(call->request(), route);
     const Fields fields(body);
     route.handler({services_, scheduler_, call, fields});
   } catch (const ApiError& error) {

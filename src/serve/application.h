@@ -34,6 +34,8 @@ class Application {
   /// Answers at once what needs no model, and the rest later. Does not hold up its caller.
   void handle(server::HttpRequest request, std::shared_ptr<server::Reply> reply);
   const Services& services() const { return services_; }
+  /// The answer to what could not be read as a request, in the form of the API that has its path.
+  static server::HttpResponse error_form(int status, const std::string& message, const std::string& target);
 
  private:
   void route(const std::shared_ptr<Call>& call, const Route& route);

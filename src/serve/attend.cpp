@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "heed/inspect/record.h"
+#include "heed/nn/stack.h"
 #include "heed/ops/loss.h"
 #include "heed/plot/picture.h"
 #include "inspect/recorded_picture.h"
@@ -54,10 +54,12 @@ RecordOptions attended_parts(const ServedModel& model, const Fields& fields) {
   RecordOptions options;
   options.kinds = attention_kinds(*model.model);
   if (const auto kind = fields.string("kind")) {
+    std::string names;
+    for (const AttentionKind& one : options.kinds) names += (names.empty() ? "" : ", ") + one.name;
     std::erase_if(options.kinds, [&](const AttentionKind& one) { return one.name != *kind; });
-    if (options.kinds.empty()) fields.fail("kind", "a kind of attention that the model has");
+    if (options.kinds.empty()) fields.fail("kind", "one of " + names);
   }
-  options.layers = fields.integers("layers", 0, 1 << 16);
+  options.layers = asked_layers(model, options.kinds, fields);
   options.heads = fields.integers("heads", 0, 1 << 16);
   std::sort(options.heads.begin(), options.heads.end());
   return options;
@@ -93,6 +95,16 @@ server::HttpResponse attention_answer(const ServedModel& model, const inspect::T
 }
 
 }  // namespace
+
+std::vector<std::int64_t> asked_layers(const ServedModel& model, const std::vector<AttentionKind>& kinds,
+                                       const Fields& fields) {
+  std::size_t count = 0;
+  for (const AttentionKind& kind : kinds) {
+    const Stack* stack = model.model->stack_named(kind.stack);
+    if (stack != nullptr) count = std::max(count, stack->layers.size());
+  }
+  return fields.integers("layers", 0, count > 0 ? static_cast<std::int64_t>(count) - 1 : 1 << 16);
+}
 
 bool attends(const ServedModel& model) {
   const EncoderDecoderModel* both = model.encoder_decoder();

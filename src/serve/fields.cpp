@@ -26,7 +26,7 @@ auto Fields::read(std::string_view key, Read read) const {
   } catch (const ApiError&) {
     throw;
   } catch (const Error& error) {
-    throw ApiError(Problem::invalid, error.what(), std::string(key));
+    throw ApiError(Problem::invalid, error.what(), path_of(key));
   }
 }
 
@@ -92,12 +92,17 @@ const Json* Fields::array(std::string_view key) const {
   return value;
 }
 
+std::optional<Fields> Fields::members(std::string_view key) const {
+  const Json* value = object(key);
+  return value != nullptr ? std::optional(Fields(*value, path_of(key))) : std::nullopt;
+}
+
 void Fields::fail(std::string_view key, std::string_view expected) const {
   const Json* value = object_.member(key);
   throw ApiError(Problem::invalid,
-                 fmt::format("request: {}: expected {}, got {}", key, expected,
+                 fmt::format("request: {}: expected {}, got {}", path_of(key), expected,
                              value == nullptr ? "nothing" : json_shown(*value)),
-                 std::string(key));
+                 path_of(key));
 }
 
 }  // namespace heed::serve

@@ -19,8 +19,8 @@ Json parse_body(std::string_view body);
 
 class Fields {
  public:
-  /// `object` must outlive this.
-  explicit Fields(const Json& object) : object_(object, "request") {}
+  /// `object` must outlive this. `path` is that of the object in the request; empty: all of it.
+  explicit Fields(const Json& object, std::string path = {}) : object_(object, "request", std::move(path)) {}
 
   /// Null for an absent field.
   const Json* find(std::string_view key) const;
@@ -34,8 +34,12 @@ class Fields {
   /// Null if absent.
   const Json* object(std::string_view key) const;
   const Json* array(std::string_view key) const;
+  /// The fields of a member that is an object; nothing if absent.
+  std::optional<Fields> members(std::string_view key) const;
+  /// `heed.attention.layers`: a field as errors name it.
+  std::string path_of(std::string_view key) const { return object_.path_of(key); }
 
-  /// Throws ApiError `request: KEY: expected EXPECTED, got VALUE`.
+  /// Throws ApiError `request: PATH: expected EXPECTED, got VALUE`.
   [[noreturn]] void fail(std::string_view key, std::string_view expected) const;
 
  private:

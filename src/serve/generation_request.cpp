@@ -36,8 +36,8 @@ void read_sampling(const ServedModel& model, const Fields& fields, GenerationOpt
   if (const auto min_p = fields.number("min_p", 0, 1)) options.min_p = *min_p;
   options.repetition_penalty =
       fields.number("repetition_penalty", 1e-3, kLargest).value_or(options.repetition_penalty);
-  options.seed = static_cast<std::uint64_t>(
-      fields.integer("seed", 0, std::numeric_limits<std::int64_t>::max()).value_or(std::random_device()()));
+  const auto seed = fields.integer("seed", -1, std::numeric_limits<std::int64_t>::max());
+  options.seed = static_cast<std::uint64_t>(seed.value_or(-1) == -1 ? std::random_device()() : *seed);
 }
 
 void read_ends(const ServedModel& model, const Fields& fields, TextRequest& request) {
@@ -57,9 +57,9 @@ void read_ends(const ServedModel& model, const Fields& fields, TextRequest& requ
 void read_biases(const ServedModel& model, const Fields& fields, TextRequest& request) {
   request.presence_penalty = fields.number("presence_penalty", -2, 2).value_or(0);
   request.frequency_penalty = fields.number("frequency_penalty", -2, 2).value_or(0);
-  const Json* biases = fields.object("logit_bias");
-  if (biases == nullptr) return;
-  for (const auto& [key, value] : biases->items()) {
+  const auto biases = fields.members("logit_bias");
+  if (!biases) return;
+  for (const auto& [key, value] : fields.object("logit_bias")->items()) {
     std::int64_t id = -1;
     const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), id);
     if (error != std::errc() || end != key.data() + key.size() || id < 0 || id >= model.model->vocab_size())
@@ -67,72 +67,129 @@ void read_biases(const ServedModel& model, const Fields& fields, TextRequest& re
                      fmt::format("request: logit_bias: expected ids of tokens below {}, got {}",
                                  model.model->vocab_size(), json_shown(key)),
                      "logit_bias");
-    const double bias = value.is_number() ? value.get<double>() : std::numeric_limits<double>::quiet_NaN();
-    if (!(std::abs(bias) <= 100)) fields.fail("logit_bias", "numbers from -100 to 100");
-    request.options.sequence_bias.push_back({{id}, bias});
+    const auto bias = biases->number(key, -100, 100);
+    if (!bias) biases->fail(key, "a number from -100 to 100");
+    request.options.sequence_bias.push_back({{id}, *bias});
   }
+}
+
+// What changes an answer in other servers, and is not done here: no effect would be another answer than was
+// asked for.
+void refuse_unsupported(const Fields& fields) {
+  constexpr struct {
+    const char *name, *instead;
+  } kUnsupported[] = {
+      {"grammar", "guided_regex and guided_json are supported"},
+      {"guided_grammar", "guided_regex and guided_json are supported"},
+      {"chat_template", "the model has its own"},
+      {"use_beam_search", "best_of takes the likeliest of several samples"},
+      {"prompt_logprobs", "echo with logprobs gives them, in /v1/completions"},
+      {"bad_words", "logit_bias is supported"},
+      {"allowed_token_ids", "logit_bias and guided_regex are supported"},
+      {"functions", "tools are supported"},
+      {"function_call", "tool_choice is supported"},
+  };
+  for (const auto& [name, instead] : kUnsupported) {
+    const Json* value = fields.find(name);
+    if (value == nullptr || *value == false || (value->is_array() && value->empty())) continue;
+    throw ApiError(Problem::not_supported,
+                   fmt::format("request: {}: expected none ({}), got {}", name, instead, json_shown(*value)),
+                   name);
+  }
+}
+
+// A JSON Schema, or a text that is one.
+std::string schema_text(const Fields& fields, const char* name) {
+  const Json* value = fields.find(name);
+  if (!value->is_string() && !value->is_object()) fields.fail(name, "a JSON Schema");
+  return value->is_string() ? value->get<std::string>() : json_text(*value);
 }
 
 // What the answer may be, as OpenAI, llama.cpp and vLLM name it, vLLM in two ways.
 void read_constraint(const Fields& fields, TextRequest& request) {
-  for (const char* name : {"grammar", "guided_grammar"}) {
-    if (fields.find(name) != nullptr)
-      throw ApiError(
-          Problem::not_supported,
-          fmt::format("request: {}: expected none (guided_regex and guided_json are supported)", name), name);
-  }
-  const auto grammar = [&](const char* param, const auto& make) {
+  const auto constrain = [&](const std::string& param, const auto& make) {
+    if (request.grammar)
+      throw ApiError(Problem::invalid,
+                     fmt::format("request: expected one form of the answer, got {} and {}",
+                                 request.grammar->where(), param),
+                     param);
     try {
       request.grammar = make();
     } catch (const Error& error) {
       throw ApiError(Problem::invalid, std::string("request: ") + error.what(), param);
     }
   };
-  if (const Json* format = fields.object("response_format")) {
-    const Fields members(*format);
-    const std::string type = members.string("type").value_or("text");
-    const Json* wrapped = members.object("json_schema");
-    const Json* schema = wrapped != nullptr ? Fields(*wrapped).object("schema") : members.object("schema");
+  if (const auto format = fields.members("response_format")) {
+    const std::string type = format->string("type").value_or("text");
+    const auto wrapped = format->members("json_schema");
+    const Json* schema = wrapped ? wrapped->object("schema") : format->object("schema");
     if (type == "json_schema" && schema == nullptr)
       fields.fail("response_format", "json_schema with a schema");
     if (type == "json_schema" || (type == "json_object" && schema != nullptr)) {
-      grammar("response_format", [&] { return Grammar::json_schema(json_text(*schema)); });
+      constrain("response_format", [&] { return Grammar::json_schema(json_text(*schema)); });
     } else if (type == "json_object") {
-      grammar("response_format", [] { return Grammar::json_object(); });
+      constrain("response_format", [] { return Grammar::json_object(); });
     } else if (type != "text") {
-      fields.fail("response_format", "text, json_object or json_schema");
+      format->fail("type", "text, json_object or json_schema");
     }
   }
-  const auto schema = [&](const Fields& from, const char* name, const char* where) {
-    if (const Json* given = from.object(name))
-      grammar(where, [&] { return Grammar::json_schema(json_text(*given), where); });
+  const auto schema = [&](const Fields& from, const char* name) {
+    if (from.find(name) == nullptr) return;
+    const std::string where = from.path_of(name), text = schema_text(from, name);
+    constrain(where, [&] { return Grammar::json_schema(text, where); });
   };
-  const auto pattern = [&](const Fields& from, const char* name, const char* where) {
-    if (const auto given = from.string(name)) grammar(where, [&] { return Grammar::regex(*given, where); });
+  const auto pattern = [&](const Fields& from, const char* name) {
+    const std::string where = from.path_of(name);
+    if (const auto given = from.string(name)) constrain(where, [&] { return Grammar::regex(*given, where); });
   };
-  const auto choices = [&](const Fields& from, const char* name, const char* where) {
-    if (const std::vector<std::string> given = from.strings(name); !given.empty())
-      grammar(where, [&] { return Grammar::choices(given, where); });
+  const auto choices = [&](const Fields& from, const char* name) {
+    if (from.find(name) == nullptr) return;
+    const std::string where = from.path_of(name);
+    const std::vector<std::string> texts = from.strings(name);
+    constrain(where, [&] { return Grammar::choices(texts, where); });
   };
-  schema(fields, "json_schema", "json_schema");
-  schema(fields, "guided_json", "guided_json");
-  pattern(fields, "guided_regex", "guided_regex");
-  choices(fields, "guided_choice", "guided_choice");
-  const Json* outputs = fields.object("structured_outputs");
-  if (outputs == nullptr) return;
-  for (const auto& [name, value] : outputs->items()) {
-    if (name != "json" && name != "regex" && name != "choice" && !value.is_null())
-      fields.fail("structured_outputs", "json, regex or choice");
+  schema(fields, "json_schema");
+  schema(fields, "guided_json");
+  pattern(fields, "guided_regex");
+  choices(fields, "guided_choice");
+  const auto outputs = fields.members("structured_outputs");
+  if (!outputs) return;
+  for (const auto& [name, value] : fields.object("structured_outputs")->items()) {
+    if (name != "json" && name != "regex" && name != "choice" && !value.is_null() && value != false)
+      throw ApiError(Problem::not_supported,
+                     fmt::format("request: structured_outputs: expected json, regex or choice, got {}",
+                                 json_shown(name)),
+                     outputs->path_of(name));
   }
-  const Fields members(*outputs);
-  schema(members, "json", "structured_outputs");
-  pattern(members, "regex", "structured_outputs");
-  choices(members, "choice", "structured_outputs");
+  schema(*outputs, "json");
+  pattern(*outputs, "regex");
+  choices(*outputs, "choice");
 }
 
 // The field that asked for the grammar, for errors.
 std::string constraint_of(const Grammar& grammar) {
   return grammar.where() == "tools" ? "tool_choice" : grammar.where();
+}
+
+// Functions that templates can show and grammars can call.
+void check_tools(const Json& tools) {
+  constexpr std::size_t kLongestName = 64;
+  for (std::size_t i = 0; i < tools.size(); ++i) {
+    const std::string path = "tools." + std::to_string(i);
+    if (!tools[i].is_object())
+      throw ApiError(Problem::invalid,
+                     "request: " + path + ": expected an object, got " + json_shown(tools[i]), path);
+    const Fields tool(tools[i], path);
+    const auto function = tool.members("function");
+    if (!function) tool.fail("function", "an object with a name");
+    const std::string name = function->string("name").value_or("");
+    const bool known = std::all_of(name.begin(), name.end(), [](char c) {
+      return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+             c == '-';
+    });
+    if (!known || name.empty() || name.size() > kLongestName)
+      function->fail("name", "1 to 64 letters, digits, _ and -");
+  }
 }
 
 // Which calls the answer may have: `auto` by default, or none, or one that it must have.
@@ -142,18 +199,33 @@ void read_tools(const ServedModel& model, const Fields& fields, TextRequest& req
   if (choice != nullptr && choice->is_string()) {
     how = choice->get<std::string>();
   } else if (choice != nullptr) {
-    const Json* function = choice->is_object() ? Fields(*choice).object("function") : nullptr;
-    const auto name = function != nullptr ? Fields(*function).string("name") : std::nullopt;
+    const auto function =
+        choice->is_object() ? Fields(*choice, "tool_choice").members("function") : std::nullopt;
+    const auto name = function ? function->string("name") : std::nullopt;
     if (!name || name->empty()) fields.fail("tool_choice", "auto, none, required or the name of a function");
     only = *name;
     how = "required";
   }
   if (how != "auto" && how != "none" && how != "required")
     fields.fail("tool_choice", "auto, none, required or the name of a function");
+  fields.boolean("parallel_tool_calls");
   const Json* tools = fields.array("tools");
-  if (tools == nullptr || tools->empty() || !model.chat || how == "none") return;
+  if (tools != nullptr) check_tools(*tools);
+  if (how == "none") return;
+  if (tools == nullptr || tools->empty()) {
+    if (how == "required") fields.fail("tool_choice", "auto or none, as there are no tools");
+    return;
+  }
+  if (!model.chat || !model.chat->reads_tools())
+    throw ApiError(Problem::not_supported,
+                   "request: tools: expected none, as the chat template of " + model.name +
+                       " has no place for them (response_format and guided_json give answers in JSON)",
+                   "tools");
   request.calls = model.chat->tool_calls();
   if (how == "auto") return;
+  if (request.grammar)
+    fields.fail("tool_choice",
+                "auto or none with " + request.grammar->where() + ", which says what the answer is");
   ToolCallMarks marks;
   const auto mistral = model.tokenizer->token_to_id("[TOOL_CALLS]");
   if (request.calls == ToolCallFormat::mistral && mistral) {
@@ -177,18 +249,18 @@ void read_form(const Fields& fields, TextRequest& request) {
   request.token_ids = fields.boolean("return_token_ids").value_or(false);
   request.tokens_as_ids = fields.boolean("return_tokens_as_token_ids").value_or(false);
   request.skip_special = fields.boolean("skip_special_tokens").value_or(true);
-  const Json* options = fields.object("stream_options");
-  if (options == nullptr) return;
+  const auto options = fields.members("stream_options");
+  if (!options) return;
   if (!request.stream) fields.fail("stream_options", "none without stream");
-  request.stream_usage = Fields(*options).boolean("include_usage").value_or(false);
-  request.usage_always =
-      request.stream_usage && Fields(*options).boolean("continuous_usage_stats").value_or(false);
+  request.stream_usage = options->boolean("include_usage").value_or(false);
+  request.usage_always = request.stream_usage && options->boolean("continuous_usage_stats").value_or(false);
 }
 
 void read_common(const ServedModel& model, const Fields& fields, TextRequest& request) {
   read_sampling(model, fields, request.options);
   read_ends(model, fields, request);
   read_biases(model, fields, request);
+  refuse_unsupported(fields);
   read_constraint(fields, request);
   read_form(fields, request);
 }
@@ -217,8 +289,9 @@ void limit_lengths(const ServedModel& model, TextRequest& request, std::optional
   if (room <= 0)
     throw ApiError(
         Problem::too_long,
-        fmt::format("request: expected a prompt of less than {} tokens, which the model takes, got {}",
-                    model.context(), longest),
+        fmt::format("request: {}: expected fewer tokens than {}, the model's maximum context length, got {} "
+                    "(shorten it, or set truncate_prompt_tokens)",
+                    request.chat ? "messages" : "prompt", model.context(), longest),
         request.chat ? "messages" : "prompt");
   request.is_empty = most == 0;
   GenerationOptions& options = request.options;
@@ -302,6 +375,13 @@ void penalize(double presence, double frequency, std::span<const std::int64_t> g
     scores[static_cast<std::size_t>(id)] -= static_cast<float>(presence + frequency * count);
 }
 
+// From `least` on; -1 is as absent.
+std::optional<std::int64_t> most_new_tokens(const Fields& fields, const char* name, std::int64_t least) {
+  const auto most = fields.integer(name, -1, kMostTokens);
+  if (!most || *most == -1) return std::nullopt;
+  return fields.integer(name, least, kMostTokens);
+}
+
 }  // namespace
 
 TextRequest read_completion(const ServedModel& model, const Fields& fields) {
@@ -315,7 +395,7 @@ TextRequest read_completion(const ServedModel& model, const Fields& fields) {
     throw ApiError(Problem::not_supported, "request: suffix: expected none", "suffix");
   request.candidates = fields.integer("best_of", request.choices, kMostChoices).value_or(request.choices);
   if (request.stream && request.candidates > request.choices) fields.fail("best_of", "n, in a stream");
-  limit_lengths(model, request, fields.integer("max_tokens", 0, kMostTokens).value_or(16));
+  limit_lengths(model, request, most_new_tokens(fields, "max_tokens", 0).value_or(16));
   return request;
 }
 
@@ -329,15 +409,13 @@ TextRequest read_chat(const ServedModel& model, const Fields& fields) {
   } else if (top.value_or(0) > 0) {
     fields.fail("top_logprobs", "logprobs to be true");
   }
-  if (fields.find("chat_template") != nullptr)
-    throw ApiError(Problem::not_supported, "request: chat_template: expected none, as the model has its own",
-                   "chat_template");
+  if (fields.boolean("echo").value_or(false)) fields.fail("echo", "false, as chats have no echo");
   request.prompts = {chat_prompt(model, conversation_of(fields))};
   read_tools(model, fields, request);
   if (request.prompts.front().empty()) fields.fail("messages", "a conversation that the template shows");
   truncate_prompts(model, fields, request);
-  auto most = fields.integer("max_completion_tokens", 1, kMostTokens);
-  if (const auto other = fields.integer("max_tokens", 1, kMostTokens); !most) most = other;
+  auto most = most_new_tokens(fields, "max_completion_tokens", 1);
+  if (const auto other = most_new_tokens(fields, "max_tokens", 1); !most) most = other;
   limit_lengths(model, request, most);
   return request;
 }

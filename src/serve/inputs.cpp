@@ -8,16 +8,11 @@
 namespace heed::serve {
 namespace {
 
-std::int64_t longest_text(const ServedModel& model, const EmbeddingRecipe* recipe) {
-  const std::int64_t longest = longest_input(*model.model, *model.tokenizer);
-  return recipe != nullptr ? std::min(longest, recipe->max_length.value_or(longest)) : longest;
-}
-
 void require_length(std::int64_t size, std::int64_t longest) {
   if (size > longest)
-    throw ApiError(Problem::too_large,
-                   fmt::format("request: expected texts of at most {} tokens, got {} (shorten it, or let "
-                               "truncate be true)",
+    throw ApiError(Problem::too_long,
+                   fmt::format("request: expected texts of at most {} tokens, the model's maximum context "
+                               "length, got {} (shorten it, or let truncate be true)",
                                longest, size));
 }
 
@@ -37,6 +32,11 @@ Encoding encoding_of_ids(const ServedModel& model, const Fields& fields, const c
 }
 
 }  // namespace
+
+std::int64_t longest_text(const ServedModel& model, const EmbeddingRecipe* recipe) {
+  const std::int64_t longest = longest_input(*model.model, *model.tokenizer);
+  return recipe != nullptr ? std::min(longest, recipe->max_length.value_or(longest)) : longest;
+}
 
 std::int64_t Inputs::tokens() const {
   std::int64_t sum = 0;

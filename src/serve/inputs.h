@@ -17,6 +17,9 @@ struct Inputs {
   std::int64_t tokens() const;
 };
 
+/// The most tokens of a text that a model reads, by a recipe or without one.
+std::int64_t longest_text(const ServedModel& model, const EmbeddingRecipe* recipe);
+
 /// The most inputs of one request.
 inline constexpr std::size_t kMostInputs = 4096;
 

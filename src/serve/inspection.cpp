@@ -12,6 +12,7 @@
 #include "heed/ops/elementwise.h"
 #include "io/safetensors_bytes.h"
 #include "models/steering.h"
+#include "serve/attend.h"
 
 namespace heed::serve {
 namespace {
@@ -43,13 +44,15 @@ std::vector<inspect::TapRequest> attention_taps(const ServedModel& model, const 
   for (const std::int64_t head : request.selection.heads)
     request.brackets += (request.brackets.empty() ? "[heads=" : ",") + std::to_string(head);
   if (!request.brackets.empty()) request.brackets += "]";
+  std::vector<AttentionKind> kinds = attention_kinds(*model.model);
+  if (model.encoder_decoder() != nullptr)  // its encoder alone reads texts
+    std::erase_if(kinds, [](const AttentionKind& kind) { return kind.stack != "encoder"; });
   std::vector<std::string> layers;
-  for (const std::int64_t layer : attention.integers("layers", 0, 1 << 16))
+  for (const std::int64_t layer : asked_layers(model, kinds, attention))
     layers.push_back(std::to_string(layer));
   if (layers.empty()) layers.emplace_back("*");
   std::vector<inspect::TapRequest> requests;
-  for (const AttentionKind& kind : attention_kinds(*model.model)) {
-    if (model.encoder_decoder() != nullptr && kind.stack != "encoder") continue;  // which alone reads texts
+  for (const AttentionKind& kind : kinds) {
     for (const std::string& layer : layers) {
       request.pattern = kind.stack + ".layers." + layer + "." + kind.part + ".weights";
       requests.push_back(request);
@@ -61,18 +64,17 @@ std::vector<inspect::TapRequest> attention_taps(const ServedModel& model, const 
 }  // namespace
 
 std::shared_ptr<Inspection> Inspection::read(const Asked& asked, const ServedModel& model) {
-  const Json* given = asked.fields.object("heed");
-  if (given == nullptr) return nullptr;
-  for (const auto& [name, value] : given->items()) {
+  const auto members = asked.fields.members("heed");
+  if (!members) return nullptr;
+  for (const auto& [name, value] : asked.fields.object("heed")->items()) {
     if (name != "taps" && name != "attention" && name != "steering" && name != "replace")
       refuse_member("expected taps, attention, steering and replace, got " + json_shown(name));
   }
   const bool file = asked.call->request().accept.find(kSafetensorsType) != std::string::npos;
   const std::shared_ptr<Inspection> inspection(new Inspection(file));
-  const Fields members(*given);
-  inspection->steer(model, members);
-  inspection->replace(members);
-  inspection->show(model, members);
+  inspection->steer(model, *members);
+  inspection->replace(*members);
+  inspection->show(model, *members);
   return inspection;
 }
 
@@ -81,9 +83,10 @@ void Inspection::steer(const ServedModel& model, const Fields& members) {
   if (list == nullptr) return;
   if (list->size() > kMostPatterns) members.fail("steering", fmt::format("at most {}", kMostPatterns));
   const NoGradients guard;
-  for (const Json& one : *list) {
+  for (std::size_t i = 0; i < list->size(); ++i) {
+    const Json& one = (*list)[i];
     if (!one.is_object()) members.fail("steering", "objects with name and strength");
-    const Fields fields(one);
+    const Fields fields(one, members.path_of("steering") + "." + std::to_string(i));
     const auto found = model.steering.find(fields.string("name").value_or(""));
     if (found == model.steering.end()) {
       std::string names;
@@ -97,19 +100,19 @@ void Inspection::steer(const ServedModel& model, const Fields& members) {
 }
 
 void Inspection::replace(const Fields& members) {
+  const auto values = members.members("replace");
+  if (!values) return;
   const Json* given = members.object("replace");
-  if (given == nullptr) return;
   if (given->size() > kMostPatterns) members.fail("replace", fmt::format("at most {}", kMostPatterns));
-  const Fields values(*given);
   for (const auto& [name, value] : given->items()) {
     const inspect::TapRequest request = tap_in(name);
     if (!request.selection.queries.all() || !request.selection.keys.all())
       refuse_member("replace: expected a selection of heads alone, got " + json_shown(name));
     const bool zeros = value == "zeros";
-    if (!zeros && !value.is_number()) values.fail(name, "a factor or \"zeros\"");
+    if (!zeros && !value.is_number()) values->fail(name, "a factor or \"zeros\"");
     taps().listen(request.pattern, request.selection,
                   zeros ? replace_by_zeros()
-                        : replace_by_scaled(values.number(name, -kMostStrength, kMostStrength).value_or(1)));
+                        : replace_by_scaled(values->number(name, -kMostStrength, kMostStrength).value_or(1)));
     changes_ = true;
   }
 }
@@ -117,9 +120,8 @@ void Inspection::replace(const Fields& members) {
 void Inspection::show(const ServedModel& model, const Fields& members) {
   std::vector<inspect::TapRequest> requests;
   for (const std::string& text : members.strings("taps")) requests.push_back(tap_in(text));
-  if (const Json* attention = members.object("attention")) {
-    for (inspect::TapRequest& one : attention_taps(model, Fields(*attention)))
-      requests.push_back(std::move(one));
+  if (const auto attention = members.members("attention")) {
+    for (inspect::TapRequest& one : attention_taps(model, *attention)) requests.push_back(std::move(one));
   }
   if (requests.size() > kMostPatterns)
     refuse_member(fmt::format("expected at most {} taps and layers, got {}", kMostPatterns, requests.size()));

@@ -2,10 +2,13 @@
 #include "serve/openai.h"
 
 #include <bit>
+#include <limits>
 
 #include "core/base64.h"
 #include "heed/io/json.h"
+#include "heed/version.h"
 #include "serve/inputs.h"
+#include "serve/routes.h"
 #include "serve/text_job.h"
 #include "serve/vector_answer.h"
 #include "server/access.h"
@@ -13,24 +16,19 @@
 namespace heed::serve::openai {
 namespace {
 
-Json model_json(const Services& services, const ServedModel& model) {
-  return {{"id", model.name}, {"object", "model"}, {"created", services.created}, {"owned_by", "heed"}};
+constexpr std::int64_t kUnlimited = std::numeric_limits<std::int64_t>::max();
+
+// Of a text that is read, or of a prompt with its answer.
+std::int64_t most_tokens(const ServedModel& model) {
+  return generates(model) ? model.context() : longest_text(model, &model.recipes.at("").unit);
 }
 
-// `a%2Fb` as a/b.
-std::string decoded_path(std::string_view text) {
-  std::string decoded;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const auto digit = [&](std::size_t at) {
-      return at < text.size() ? std::string_view("0123456789abcdef").find(static_cast<char>(text[at] | 0x20))
-                              : std::string_view::npos;
-    };
-    const std::size_t high = digit(i + 1), low = digit(i + 2);
-    const bool escaped = text[i] == '%' && high < 16 && low < 16;
-    decoded += escaped ? static_cast<char>(high * 16 + low) : text[i];
-    if (escaped) i += 2;
-  }
-  return decoded;
+Json model_json(const Services& services, const ServedModel& model) {
+  Json json = {{"id", model.name},   {"object", "model"},        {"created", services.created},
+               {"owned_by", "heed"}, {"max_model_len", nullptr}, {"capabilities", abilities(model)}};
+  const std::int64_t length = model.transcriber ? kUnlimited : most_tokens(model);
+  if (length < kUnlimited) json["max_model_len"] = length;
+  return json;
 }
 
 // The numbers as little-endian float32.
@@ -61,11 +59,18 @@ void models(const Asked& asked) {
 
 void model(const Asked& asked) {
   const std::string_view path = server::path_of(asked.call->request().target);
-  const std::string name = decoded_path(path.substr(path.find("models/") + 7));
-  for (const ServedModel& one : asked.services.models) {
-    if (one.name == name) return asked.call->answer(model_json(asked.services, one));
-  }
-  throw ApiError(Problem::not_found, "model: " + json_shown(name) + " not found (see /v1/models)", "model");
+  const std::string name = server::percent_decoded(path.substr(path.find("models/") + 7));
+  asked.call->answer(model_json(asked.services, named_model(asked.services, name)));
+}
+
+void overview(const Asked& asked) {
+  Json names = Json::array(), paths = Json::array();
+  for (const ServedModel& one : asked.services.models) names.push_back(one.name);
+  for (const Route& route : routes()) paths.push_back(std::string(route.method) + " " + route.paths.front());
+  asked.call->answer(Json{{"server", std::string("heed ") + version()},
+                          {"models", std::move(names)},
+                          {"routes", std::move(paths)},
+                          {"documentation", "/openapi.json; heed serve --help; docs/serve.md of heed"}});
 }
 
 void embeddings(const Asked& asked) {

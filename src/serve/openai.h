@@ -5,6 +5,8 @@
 
 namespace heed::serve::openai {
 
+/// What there is on this server, for who opens its address.
+void overview(const Asked& asked);
 void models(const Asked& asked);
 /// Of a path `/v1/models/ID`.
 void model(const Asked& asked);

@@ -52,11 +52,11 @@ const Notes kGenerate = {
     {"repetition_penalty", "number", "Divides the scores of tokens that were there, prompt included"},
     {"logit_bias", "object", "From ids of tokens to what is added to their scores, from -100 to 100"},
     {"response_format", "object", "Of type text, json_object, or json_schema with {json_schema: {schema}}"},
-    {"guided_json", "object", "A JSON Schema of the answer"},
+    {"guided_json", "any", "A JSON Schema of the answer, as an object or as a text"},
     {"guided_regex", "string", "A regular expression of the answer"},
     {"guided_choice", "any", "Texts, one of which is the answer"},
     {"structured_outputs", "object", "The same in one object: json, regex or choice"},
-    {"json_schema", "object", "As guided_json"},
+    {"json_schema", "any", "As guided_json"},
     {"return_tokens_as_token_ids", "boolean", "Log-probabilities are of token_id:5 in place of texts"},
     {"return_token_ids", "boolean", "Tell the ids of the answer's tokens, and of the prompt's"},
     kHeed};
@@ -81,6 +81,7 @@ std::vector<Route> made_routes() {
        true},
       {"GET", {"/metrics"}, Api::openai, "Counts and times, for Prometheus"},
       {"GET", {"/openapi.json"}, Api::openai, "This document"},
+      {"GET", {"/"}, Api::openai, "The models and routes, in short", openai::overview},
       {"GET", {"/v1/models", "/models"}, Api::openai, "The served models", openai::models},
       {"GET", {"/v1/models/{model}", "/models/{model}"}, Api::openai, "A served model", openai::model},
       {"POST",
@@ -239,7 +240,7 @@ std::vector<Route> made_routes() {
                {"num_beams", "integer", "Of beam search; default: as the model's files"},
                {"max_new_tokens", "integer", "Of each translation; default: as the model's files"},
                {"truncate", "boolean", "Cut texts that are too long, else refuse them; default true"}})},
-      {"GET", {"/info"}, Api::tei, "The first model, and the limits", tei::info},
+      {"GET", {"/info"}, Api::tei, "A model (?model=NAME, else the first), and the limits", tei::info},
   };
 }
 

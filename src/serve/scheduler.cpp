@@ -65,9 +65,15 @@ void Scheduler::add(std::shared_ptr<Job> job, const std::function<void()>& accep
   const std::lock_guard lock(mutex_);
   if (job->tokens > limits_.queue_tokens)
     throw ApiError(Problem::too_large, "request: expected at most " + std::to_string(limits_.queue_tokens) +
-                                           " tokens, got " + std::to_string(job->tokens));
-  if (accepted_ >= limits_.queue || tokens_ + job->tokens > limits_.queue_tokens) {
-    ApiError error(Problem::overloaded, "too many requests wait (try again later)");
+                                           " tokens (--max-queue-tokens), got " +
+                                           std::to_string(job->tokens));
+  const bool has_place = accepted_ < limits_.queue;
+  if (!has_place || tokens_ + job->tokens > limits_.queue_tokens) {
+    ApiError error =
+        has_place ? overloaded(std::to_string(tokens_) + " tokens of prompts and " +
+                                   std::to_string(job->tokens) + " of this request",
+                               "--max-queue-tokens")
+                  : overloaded(std::to_string(accepted_) + " requests are not yet answered", "--max-queue");
     error.retry_after = std::clamp<std::int64_t>(std::llround(std::ceil(seconds_)), 1, 60);
     throw error;
   }

@@ -26,6 +26,12 @@ struct Asked {
 };
 using Handler = void (*)(const Asked& asked);
 
+/// What requests may ask of a model, by short names: chat, embedding, ...
+Json abilities(const ServedModel& model);
+
+/// The model of a name; `m` is also one that is served as `m.gguf`. Throws ApiError if there is none.
+const ServedModel& named_model(const Services& services, std::string_view name);
+
 /// The model that a request names, else the first that `can`, encoders before decoders. Throws ApiError for a
 /// name that is unknown, and if no model can.
 const ServedModel& chosen_model(const Asked& asked, bool (*can)(const ServedModel&), const char* what);

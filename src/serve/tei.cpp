@@ -255,10 +255,9 @@ void similarity(const Asked& asked) {
   const ServedModel& model = chosen_model(asked, makes_vectors, "makes vectors");
   const Json* inputs = asked.fields.object("inputs");
   if (inputs == nullptr) asked.fields.fail("inputs", "an object with source_sentence and sentences");
-  const Fields texts(*inputs);
-  const Json* given = asked.fields.object("parameters");
+  const Fields texts(*inputs, "inputs");
   const Json none = Json::object();
-  const Fields parameters(given != nullptr ? *given : none);
+  const Fields parameters = asked.fields.members("parameters").value_or(Fields(none));
   Json all = Json::array({required_string(texts, "source_sentence")});
   for (const Json& one : required_array(texts, "sentences")) all.push_back(one);
   const Json together = {{"sentences", std::move(all)},
@@ -340,7 +339,7 @@ void info(const Asked& asked) {
                           {"model_dtype", "float32"},
                           {"model_type", type},
                           {"max_concurrent_requests", asked.services.limits.queue},
-                          {"max_input_length", longest_input(*model.model, *model.tokenizer)},
+                          {"max_input_length", longest_text(model, &model.recipes.at("").unit)},
                           {"max_batch_tokens", asked.services.limits.batch_tokens},
                           {"max_client_batch_size", kMostInputs},
                           {"auto_truncate", true},

@@ -79,7 +79,7 @@ void TextJob::begin() {
     if (request_.chat) {
       Json chunk = envelope(true);
       Json first = {{"index", i},
-                    {"delta", {{"role", "assistant"}, {"content", nullptr}}},
+                    {"delta", {{"role", "assistant"}, {"content", ""}}},
                     {"logprobs", nullptr},
                     {"finish_reason", nullptr}};
       chunk["choices"] = Json::array({std::move(first)});

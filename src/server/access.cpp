@@ -56,6 +56,29 @@ std::string_view parameter_of(std::string_view target, std::string_view name) {
   return {};
 }
 
+std::string percent_decoded(std::string_view text) {
+  std::string decoded;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto digit = [&](std::size_t at) {
+      return at < text.size() ? std::string_view("0123456789abcdef").find(static_cast<char>(text[at] | 0x20))
+                              : std::string_view::npos;
+    };
+    const std::size_t high = digit(i + 1), low = digit(i + 2);
+    const bool escaped = text[i] == '%' && high < 16 && low < 16;
+    decoded += escaped ? static_cast<char>(high * 16 + low) : text[i];
+    if (escaped) i += 2;
+  }
+  return decoded;
+}
+
+bool are_header_names(std::string_view list) {
+  constexpr std::size_t kLongest = 4096;
+  return !list.empty() && list.size() <= kLongest && std::all_of(list.begin(), list.end(), [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+           std::string_view("!#$%&'*+-.^_`|~, ").find(c) != std::string_view::npos;
+  });
+}
+
 std::optional<HttpResponse> refusal(const HttpRequest& request, const std::string& host,
                                     const std::string& token) {
   if (!names_this_server(request, host))

@@ -16,6 +16,11 @@ std::string random_token();
 /// Values are taken as sent.
 std::string_view path_of(std::string_view target);
 std::string_view parameter_of(std::string_view target, std::string_view name);
+/// `a%2Fb` as a/b.
+std::string percent_decoded(std::string_view text);
+
+/// Whether a list, parted by commas, has names of headers alone, so that it may be sent back.
+bool are_header_names(std::string_view list);
 
 /// Compares in a time that does not tell where they differ.
 bool same_secret(std::string_view given, std::string_view secret);

@@ -72,6 +72,8 @@ HttpRequest request_of(http::request<http::string_body> message, const tcp::sock
   request.authorization = text(message[http::field::authorization]);
   request.content_type = text(message[http::field::content_type]);
   request.accept = text(message[http::field::accept]);
+  request.content_encoding = text(message[http::field::content_encoding]);
+  request.asked_headers = text(message[http::field::access_control_request_headers]);
   return request;
 }
 
@@ -332,7 +334,8 @@ class HttpServer::State::Connection : public std::enable_shared_from_this<Connec
   void read() {
     parser_.emplace();
     parser_->header_limit(static_cast<std::uint32_t>(limits_.header_bytes));
-    parser_->body_limit(std::max(limits_.body_bytes, limits_.large_body_bytes));
+    body_limit_ = std::max(limits_.body_bytes, limits_.large_body_bytes);
+    parser_->body_limit(body_limit_);
     reading_ = true;
     is_head_ = false;
     arm(limits_.read);
@@ -346,10 +349,10 @@ class HttpServer::State::Connection : public std::enable_shared_from_this<Connec
     if (error) return have_read(error);
     const auto& is_large = server_.options_.has_large_body;
     const bool large = is_large && is_large(request_of(parser_->get(), socket_));
-    const std::size_t limit = large ? limits_.large_body_bytes : limits_.body_bytes;
-    if (const auto length = parser_->content_length(); length && *length > limit)
+    body_limit_ = large ? limits_.large_body_bytes : limits_.body_bytes;
+    if (const auto length = parser_->content_length(); length && *length > body_limit_)
       return have_read(http::error::body_limit);
-    parser_->body_limit(limit);  // of a body without a length
+    parser_->body_limit(body_limit_);  // of a body without a length
     const auto expected = parser_->get()[http::field::expect];
     if (!boost::beast::iequals(expected, "100-continue")) return read_body();
     asio::async_write(socket_, asio::buffer(kContinue),
@@ -370,14 +373,14 @@ class HttpServer::State::Connection : public std::enable_shared_from_this<Connec
     if (error) {
       const int status = timed_out_ ? 408 : status_of(error);
       if (status == 0) return close();
-      return respond(error_response(status, status == 413   ? "request: too large"
-                                            : status == 431 ? "request: header too large"
-                                            : status == 408 ? "request: took too long to arrive"
-                                                            : "malformed HTTP request"),
-                     false);
+      return refuse(status, status == 413   ? too_large()
+                            : status == 431 ? "request: expected headers of at most " +
+                                                  std::to_string(limits_.header_bytes) + " bytes, got more"
+                            : status == 408 ? "request: took too long to arrive"
+                                            : "malformed HTTP request");
     }
     if (const char* name = repeated_header(parser_->get()))
-      return respond(error_response(400, std::string(name) + ": expected one header, got several"), false);
+      return refuse(400, std::string(name) + ": expected one header, got several");
     keep_alive_ = parser_->get().keep_alive();
     version_ = parser_->get().version();
     HttpRequest request = request_of(parser_->release(), socket_);
@@ -389,6 +392,21 @@ class HttpServer::State::Connection : public std::enable_shared_from_this<Connec
     watch();
     server_.handle_(std::move(request),
                     std::shared_ptr<Reply>(exchange_.get(), [held = exchange_](Reply*) { held->let_go(); }));
+  }
+
+  std::string too_large() const {
+    const auto length = parser_->content_length();
+    return "request: expected a body of at most " + std::to_string(body_limit_) + " bytes, got " +
+           (length ? std::to_string(*length) : "more");
+  }
+
+  // What could not be read, perhaps with its path.
+  void refuse(int status, const std::string& message) {
+    const auto target = parser_->get().target();
+    const auto& form = server_.options_.error_form;
+    respond(form ? form(status, message, std::string(target.data(), target.size()))
+                 : error_response(status, message),
+            false);
   }
 
   // A client that has closed its end wants no answer. It is asked for now and then: what it sent before may
@@ -457,6 +475,7 @@ class HttpServer::State::Connection : public std::enable_shared_from_this<Connec
   std::shared_ptr<Exchange> exchange_;  // until it is answered
   std::string head_, ping_, sent_;      // of an answer in parts: what is sent first, in silence, and now
   std::chrono::steady_clock::time_point wrote_;  // when the client last took something
+  std::size_t body_limit_ = 0;                   // of the request that is read
   std::array<char, 4096> rest_{};
   std::uint64_t turn_ = 0;  // of the timer
   std::chrono::steady_clock::time_point idle_since_ = std::chrono::steady_clock::now();

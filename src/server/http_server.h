@@ -38,6 +38,10 @@ struct ServerOptions {
   /// Called on the network's thread with the headers of a request, before its body is read: whether that may
   /// be large.
   std::function<bool(const HttpRequest&)> has_large_body = {};
+  /// Called on the network's thread for what could not be read as a request, with its target as far as that
+  /// is known (else empty): the answer. Empty: error_response().
+  std::function<HttpResponse(int status, const std::string& message, const std::string& target)> error_form =
+      {};
 };
 
 class HttpServer {

@@ -17,7 +17,9 @@ struct HttpRequest {
   std::optional<std::string> origin;  ///< the header Origin
   std::string local_address;          ///< of this end of the connection: 127.0.0.1
   std::string body;
-  std::string authorization = {}, content_type = {}, accept = {};  ///< the headers of these names
+  std::string authorization = {}, content_type = {}, accept = {},
+              content_encoding = {};  ///< the headers of these names
+  std::string asked_headers = {};     ///< the header Access-Control-Request-Headers
   bool stopping = false;  ///< the server has been asked to stop: it answers what it has accepted, and no more
 };
 

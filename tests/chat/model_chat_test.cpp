@@ -118,6 +118,32 @@ TEST(ModelChat, JoinsPartsForTemplatesOfTexts) {
   EXPECT_EQ(folder.encode(R"({"continue_final_message": true, "messages": )" + parts + "}").text, "user:ab");
 }
 
+TEST(ModelChat, CallsWithoutATextHaveAnEmptyOneForTemplatesThatKnowNone) {
+  const std::string messages =
+      R"([{"role": "user", "content": "a"}, {"role": "assistant", "content": null, "tool_calls": [{"x": 1}]},
+          {"role": "assistant", "tool_calls": [{"x": 1}]}, {"role": "user", "content": "b"}])";
+  const ModelFolder folder;
+  folder.write_config("{% for m in messages %}{{ '[' + m['role'] + ':' + m['content'] + ']' }}{% endfor %}");
+  EXPECT_EQ(folder.encode(messages).text, "[user:a][assistant:][assistant:][user:b]");
+  EXPECT_ERROR(folder.encode(R"([{"role": "user", "content": null}])"), "content");
+  folder.write_config(
+      "{% for m in messages %}{% if m.tool_calls %}{{ m.content is defined }}{% endif %}{% endfor %}");
+  EXPECT_EQ(folder.encode(messages).text, "FalseFalse");
+}
+
+TEST(ModelChat, TellsWhetherTheModelSeesTools) {
+  const ModelFolder folder;
+  const auto tokenizer = load_tokenizer(folder.path());
+  const auto reads = [&] { return ModelChat::load(folder.path(), *tokenizer).reads_tools(); };
+  folder.write_config(kPlain);
+  EXPECT_FALSE(reads());
+  folder.write_config("{% if tools %}{{ tools }}{% endif %}" + std::string(kPlain));
+  EXPECT_TRUE(reads());
+  folder.write_config(
+      {{{"name", "default"}, {"template", kPlain}}, {{"name", "tool_use"}, {"template", "x"}}});
+  EXPECT_TRUE(reads());
+}
+
 TEST(ModelChat, ReadsTheLegacyFileOfProcessors) {
   const ModelFolder folder;
   folder.write("chat_template.json", Json{{"chat_template", kPlain}}.dump());

@@ -42,7 +42,7 @@ TEST(ServeCommand, ServesSeveralModelsUntilItIsToldToEnd) {
 
 TEST(ServeCommand, ReadsKeysAndTheEnvironment) {
   const Folder folder;
-  spill(folder / "keys.txt", "one\n\ntwo\n");
+  spill(folder / "keys.txt", "# of clients\none\n\ntwo\n");
   ::setenv("HEED_SERVE_PORT", "0", 1);
   ::setenv("HEED_SERVE_MODELS", encoder("bert-mlm").c_str(), 1);
   ::setenv("HEED_API_KEY", "three", 1);
@@ -57,6 +57,24 @@ TEST(ServeCommand, ReadsKeysAndTheEnvironment) {
   };
   for (const char* key : {"one", "two", "three", "four"}) EXPECT_EQ(status(key), 200) << key;
   EXPECT_EQ(status("five"), 401);
+  EXPECT_EQ(status("# of clients"), 401);
+  command.signal(SIGTERM);
+  EXPECT_EQ(command.finish(), 0);
+}
+
+TEST(ServeCommand, NamesModelsAndItsLimits) {
+  ::setenv("HEED_SERVE_ROW", "2", 1);
+  Dialogue command({"serve", "reader=" + encoder("bert-mlm"), "--port", "0", "--max-body", "1"});
+  ::unsetenv("HEED_SERVE_ROW");
+  const Client client(port_of(command.read_line()));
+  EXPECT_THAT(client.ask("GET /v1/models HTTP/1.1\r\nHost: localhost\r\n\r\n"),
+              HasSubstr("\"id\":\"reader\""));
+  const std::string refused =
+      client.ask("POST /v1/embeddings HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1048577\r\n\r\n");
+  EXPECT_EQ(status_of(refused), 413);
+  EXPECT_THAT(refused,
+              HasSubstr("\"error\":{\"message\":\"request: expected a body of at most 1048576 bytes, got "
+                        "1048577 (--max-body 1)\""));
   command.signal(SIGTERM);
   EXPECT_EQ(command.finish(), 0);
 }
@@ -66,6 +84,10 @@ TEST(ServeCommand, RefusesWrongCommandLines) {
   expect_error(2, {"serve"}, "serve: expected at least one model");
   expect_error(2, {"serve", model, model}, "expected models of different names, got bert-mlm twice");
   expect_error(2, {"serve", model, "--api-key", ""}, "--api-key: expected a key with characters");
+  expect_error(2, {"serve", "=" + model}, "serve: expected MODEL or NAME=MODEL");
+  expect_error(2, {"serve", "a=" + model, "a=" + model}, "expected models of different names, got a twice");
+  expect_error(2, {"serve", model, "--cors-origin", "example.org"},
+               "--cors-origin: expected * or an origin such as https://example.org, got example.org");
   expect_error(1, {"serve", HEED_FIXTURES "/vit", "--port", "0"},
                "expected a model of texts or of speech, got a vit image model");
 }

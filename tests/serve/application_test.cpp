@@ -51,14 +51,14 @@ TEST(Application, KeysAreAskedFor) {
   EXPECT_EQ(server.get("/health").status, 200) << "public";
   HttpRequest request = request_of("GET", "/v1/models");
   for (const char* wrong :
-       {"", "first", "Bearer ", "Bearer firs", "Bearer firsts", "bearer first", "Basic first"}) {
+       {"", "first", "Bearer ", "Bearer firs", "Bearer firsts", "Bearerfirst", "Basic first"}) {
     request.authorization = wrong;
     const Answer answer = server.ask(request);
     EXPECT_EQ(answer.status, 401) << wrong;
     EXPECT_EQ(answer.json["error"]["code"], "invalid_api_key");
     EXPECT_EQ(answer.header("WWW-Authenticate"), "Bearer");
   }
-  for (const char* right : {"Bearer first", "Bearer second"}) {
+  for (const char* right : {"Bearer first", "Bearer second", "bearer first", "BEARER second"}) {
     request.authorization = right;
     EXPECT_EQ(server.ask(request).status, 200) << right;
   }
@@ -93,6 +93,11 @@ TEST(Application, PagesOfListedOriginsMayAsk) {
   EXPECT_EQ(preflight.header("Access-Control-Allow-Origin"), "https://page.example");
   EXPECT_EQ(preflight.header("Access-Control-Allow-Methods"), "POST");
   EXPECT_EQ(preflight.header("Access-Control-Allow-Headers"), "Authorization, Content-Type");
+  const std::string asked = "authorization,content-type,x-stainless-os";
+  request.asked_headers = asked;
+  EXPECT_EQ(server.ask(request).header("Access-Control-Allow-Headers"), asked);
+  request.asked_headers = "a\r\nSet-Cookie: b";
+  EXPECT_EQ(server.ask(request).header("Access-Control-Allow-Headers"), "Authorization, Content-Type");
   request = request_of("GET", "/v1/models");
   request.origin = "https://page.example";
   EXPECT_EQ(server.ask(request).status, 401);
@@ -103,6 +108,37 @@ TEST(Application, PagesOfListedOriginsMayAsk) {
   Asking open(one(shakespeare()), {.keys = {}, .origins = {"*"}, .host = {}});
   request.origin = "null";
   EXPECT_EQ(open.ask(request).header("Access-Control-Allow-Origin"), "*");
+}
+
+TEST(Application, TellsWhatThereIs) {
+  const Json overview = Asking(all_kinds()).get("/").json;
+  EXPECT_EQ(overview["models"].size(), 4u);
+  EXPECT_THAT(overview["routes"].get<std::vector<std::string>>(),
+              testing::Contains("POST /v1/chat/completions"));
+  EXPECT_THAT(overview["documentation"].get<std::string>(), HasSubstr("/openapi.json"));
+}
+
+TEST(Application, BodiesAreNotCompressed) {
+  Asking server(one(shakespeare()));
+  HttpRequest request = request_of("POST", "/v1/completions", R"({"prompt": "a", "max_tokens": 1})");
+  for (const auto& [coding, status] : {std::pair("", 200), {"Identity", 200}, {"gzip", 415}}) {
+    request.content_encoding = coding;
+    const Answer answer = server.ask(request);
+    EXPECT_EQ(answer.status, status) << answer.text;
+  }
+  EXPECT_THAT(server.ask(request).text, HasSubstr("got \\\"gzip\\\""));
+}
+
+TEST(Application, WhatIsNotReadIsAnErrorInTheFormOfItsRoute) {
+  const auto body = [](const char* target) {
+    const server::HttpResponse response = serve::Application::error_form(413, "too much", target);
+    EXPECT_EQ(response.status, 413);
+    return Json::parse(response.body);
+  };
+  EXPECT_EQ(body("/v1/chat/completions?x")["error"]["message"], "too much");
+  EXPECT_EQ(body("/v1/chat/completions")["error"]["type"], "invalid_request_error");
+  EXPECT_EQ(body("/embed"), (Json{{"error", "too much"}, {"error_type", "Validation"}}));
+  EXPECT_EQ(body(""), (Json{{"error", "too much"}}));
 }
 
 TEST(Application, RoutesByPathAndMethod) {
@@ -205,6 +241,7 @@ TEST(Application, ModelsHaveNames) {
   const Answer unknown = server.post("/v1/embeddings", {{"model", "gpt-4"}, {"input", "a"}});
   EXPECT_EQ(unknown.status, 404);
   EXPECT_EQ(unknown.json["error"]["param"], "model");
+  EXPECT_EQ(unknown.json["error"]["code"], "model_not_found");
   EXPECT_EQ(unknown.json["error"]["message"], "model: \"gpt-4\" not found (see /v1/models)");
   Asking reversed([] {
     std::vector<serve::ServedModel> models;
@@ -213,7 +250,27 @@ TEST(Application, ModelsHaveNames) {
     return models;
   }());
   EXPECT_EQ(reversed.get("/info").json["model_id"], "bert-mlm") << "an encoder first";
-  EXPECT_EQ(server.post("/v1/completions", {{"model", "bert-mlm"}, {"prompt", "a"}}).status, 400);
+  const Answer other = server.post("/v1/completions", {{"model", "bert-mlm"}, {"prompt", "a"}});
+  EXPECT_EQ(other.status, 400);
+  EXPECT_THAT(other.text, HasSubstr("bert-mlm: expected a model that continues texts, got a bert"));
+  EXPECT_THAT(other.text, HasSubstr("(use /v1/embeddings, /embed_sparse, /attend)"));
+  const Json& data = models.json["data"];
+  EXPECT_EQ(data[0]["max_model_len"], 40);
+  EXPECT_EQ(data[0]["capabilities"], (Json{"embedding", "sparse_embedding", "attention"}));
+  EXPECT_EQ(data[2]["capabilities"][0], "reranking");
+  EXPECT_EQ(data[3]["max_model_len"], 256);
+  EXPECT_EQ(data[3]["capabilities"], (Json{"chat", "completion", "embedding", "attention"}));
+}
+
+TEST(Application, GgufFilesAreCalledByTheirStems) {
+  std::vector<serve::ServedModel> models = one(shakespeare());
+  models.front().name = "tiny.q4.gguf";
+  Asking server(std::move(models));
+  for (const char* name : {"tiny.q4.gguf", "tiny.q4"}) {
+    EXPECT_EQ(server.get(std::string("/v1/models/") + name).json["id"], "tiny.q4.gguf");
+    EXPECT_EQ(server.post("/tokenize", {{"model", name}, {"inputs", "a"}}).status, 200);
+  }
+  EXPECT_EQ(server.get("/v1/models/tiny").status, 404);
 }
 
 TEST(Application, TooMuchIsRefused) {
@@ -229,6 +286,7 @@ TEST(Application, TooMuchIsRefused) {
   const Answer refused = server.post("/v1/completions", {{"prompt", "a"}});
   EXPECT_EQ(refused.status, 429) << refused.text;
   EXPECT_EQ(refused.json["error"]["type"], "rate_limit_error");
+  EXPECT_THAT(refused.text, HasSubstr("2 requests are not yet answered, as many as --max-queue lets"));
   EXPECT_GE(std::stoi(refused.header("Retry-After")), 1);
   EXPECT_EQ(server.get("/health").status, 200);
   first->leave();
@@ -238,6 +296,21 @@ TEST(Application, TooMuchIsRefused) {
   Json texts = Json::array();
   for (int i = 0; i < 301; ++i) texts.push_back("a");
   EXPECT_EQ(server.post("/embed", {{"inputs", texts}}).status, 413);
+}
+
+TEST(Application, TooManyTokensAreRefused) {
+  serve::SchedulerLimits limits;
+  limits.queue_tokens = 30;
+  Asking server(one(shakespeare()), {}, limits);
+  const auto first = server.begin(
+      request_of("POST", "/v1/completions",
+                 json_text(Json{{"prompt", std::string(20, 'a')}, {"max_tokens", 230}, {"stream", true}})));
+  first->await_bytes(10);
+  const Answer refused = server.post("/v1/completions", {{"prompt", std::string(11, 'a')}});
+  EXPECT_EQ(refused.status, 429) << refused.text;
+  EXPECT_THAT(refused.text, HasSubstr("--max-queue-tokens"));
+  first->leave();
+  first->response();
 }
 
 TEST(Application, WhoGoesAwayIsNotComputedFor) {

@@ -65,9 +65,9 @@ TEST(Attend, WrongRequestsAreRefused) {
   for (const Case& one :
        std::vector<Case>{{Json::object(), 400, "text"},
                          {{{"model", "shakespeare"}, {"text", ""}}, 400, "a text with tokens"},
-                         {{{"text", "a"}, {"layers", {99}}}, 400, "layers"},
+                         {{{"text", "a"}, {"layers", {99}}}, 400, "an integer from 0 to 1, got 99"},
                          {{{"text", "a"}, {"heads", {99}}}, 400, "99"},
-                         {{{"text", "a"}, {"kind", "cross"}}, 400, "kind"},
+                         {{{"text", "a"}, {"kind", "cross"}}, 400, "kind: expected one of encoder"},
                          {{{"text", "a"}, {"target", "b"}}, 400, "target"},
                          {{{"model", "en-fr"}, {"text", "a"}}, 400, "target"},
                          {{{"model", "shakespeare"}, {"text", std::string(600, 'a')}}, 413, "512"}}) {

@@ -180,19 +180,19 @@ TEST(Inspection, WrongRequestsAreRefused) {
     int status;
     const char* told;
   };
-  for (const Case& one :
-       std::vector<Case>{{5, 400, "heed"},
-                         {{{"tap", "logits"}}, 400, "expected taps, attention, steering and replace"},
-                         {{{"taps", {5}}}, 400, "taps"},
-                         {{{"taps", {"a[b]"}}}, 400, "NAME[heads"},
-                         {{{"taps", {"decoder.layers.9.out"}}}, 400, "matches decoder.layers.9.out"},
-                         {{{"attention", {{"layers", {99}}}}}, 400, "decoder.layers.99"},
-                         {{{"attention", {{"heads", {99}}}}}, 400, "99"},
-                         {{{"attention", {{"layers", "x"}}}}, 400, "layers"},
-                         {{{"replace", {{"logits", "ones"}}}}, 400, "zeros"},
-                         {{{"replace", {{"logits[queries=1]", 0}}}}, 400, "heads alone"},
-                         {{{"steering", {{{"name", "mood"}}}}}, 400, "--steer"},
-                         {{{"steering", {1}}}, 400, "steering"}}) {
+  for (const Case& one : std::vector<Case>{
+           {5, 400, "heed"},
+           {{{"tap", "logits"}}, 400, "expected taps, attention, steering and replace"},
+           {{{"taps", {5}}}, 400, "taps"},
+           {{{"taps", {"a[b]"}}}, 400, "NAME[heads"},
+           {{{"taps", {"decoder.layers.9.out"}}}, 400, "matches decoder.layers.9.out"},
+           {{{"attention", {{"layers", {99}}}}}, 400, "heed.attention.layers.0: expected an integer from 0"},
+           {{{"attention", {{"heads", {99}}}}}, 400, "99"},
+           {{{"attention", {{"layers", "x"}}}}, 400, "\"param\":\"heed.attention.layers\""},
+           {{{"replace", {{"logits", "ones"}}}}, 400, "zeros"},
+           {{{"replace", {{"logits[queries=1]", 0}}}}, 400, "heads alone"},
+           {{{"steering", {{{"name", "mood"}}}}}, 400, "--steer"},
+           {{{"steering", {1}}}, 400, "steering"}}) {
     const Answer answer = server.post("/v1/completions", with_heed(kContinued, one.heed));
     EXPECT_EQ(answer.status, one.status) << answer.text;
     EXPECT_THAT(answer.text, HasSubstr(one.told));

@@ -139,7 +139,7 @@ TEST(OpenAi, ChatsFollowTheTemplate) {
   EXPECT_EQ(ask({{"messages", begun}}).json["choices"][0]["message"]["content"],
             completed(model, prompt + "assistant: I am", options));
   const std::vector<Json> events = ask({{"stream", true}}).events();
-  EXPECT_EQ(events.front()["choices"][0]["delta"], (Json{{"role", "assistant"}, {"content", nullptr}}));
+  EXPECT_EQ(events.front()["choices"][0]["delta"], (Json{{"role", "assistant"}, {"content", ""}}));
   EXPECT_EQ(text_of(events), answer.json["choices"][0]["message"]["content"]);
   EXPECT_EQ(events.back()["choices"][0]["finish_reason"], "length");
   EXPECT_EQ(events.back()["choices"][0]["delta"], Json::object());
@@ -269,7 +269,7 @@ TEST(OpenAi, AnswersHaveTheFormAskedFor) {
        {Json{{"response_format", {{"type", "json_schema"}, {"json_schema", {{"schema", schema}}}}}},
         Json{{"response_format", {{"type", "json_object"}, {"schema", schema}}}},
         Json{{"guided_json", schema}}, Json{{"json_schema", schema}},
-        Json{{"structured_outputs", {{"json", schema}}}}}) {
+        Json{{"guided_json", json_text(schema)}}, Json{{"structured_outputs", {{"json", schema}}}}}) {
     const Json value = Json::parse(content(form));
     EXPECT_THAT(value["place"].get<std::string>(), testing::AnyOf("here", "there"));
     EXPECT_EQ(value.size(), 2u);
@@ -287,7 +287,7 @@ TEST(OpenAi, CallsCanBeForcedInEveryFormat) {
       R"([{"type": "function", "function": {"name": "find", "parameters":
           {"type": "object", "properties": {"who": {"enum": ["king", "queen"]}}, "required": ["who"]}}}])");
   for (const char* mark : {"<tool_call>", "<|python_tag|>", "[TOOL_CALLS]", "tool_code", "none"}) {
-    Asking server(only(chatting("{# " + std::string(mark) + " #}")));
+    Asking server(only(chatting("{# tools " + std::string(mark) + " #}")));
     Json body = {{"messages", {{{"role", "user"}, {"content", "Where is he?"}}}},
                  {"temperature", 0},
                  {"tools", tools},
@@ -307,7 +307,7 @@ TEST(OpenAi, CallsCanBeForcedInEveryFormat) {
 }
 
 TEST(OpenAi, CallsOfToolsAreTakenOutOfTheAnswer) {
-  Asking server(only(chatting("{# <tool_call> #}")));
+  Asking server(only(chatting("{# tools <tool_call> #}")));
   const Json body = {
       {"messages", {{{"role", "user"}, {"content", "Where is he?"}}}},
       {"temperature", 0},
@@ -352,6 +352,37 @@ TEST(OpenAi, CallsOfToolsAreTakenOutOfTheAnswer) {
   EXPECT_FALSE(none["message"].contains("tool_calls"));
   EXPECT_EQ(ask({{"max_tokens", 20}}).json["choices"][0]["message"], none["message"]);
   EXPECT_EQ(ask({{"tool_choice", {{"function", {{"name", "lose"}}}}}}).status, 400);
+}
+
+// As clients send it after a call of a tool, to a template that adds contents to other texts.
+TEST(OpenAi, ConversationsGoOnAfterCalls) {
+  Asking server(only(chatting("{{ messages[1]['content'] + '' }}")));
+  const Json call = Json::parse(
+      R"({"role": "assistant", "content": null,
+          "tool_calls": [{"id": "call_1", "type": "function", "function": {"name": "find", "arguments": "{}"}}]})");
+  const Answer answer = server.post("/v1/chat/completions",
+                                    {{"messages",
+                                      {{{"role", "user"}, {"content", "Where?"}},
+                                       call,
+                                       {{"role", "tool"}, {"tool_call_id", "call_1"}, {"content", "Here"}}}},
+                                     {"max_tokens", 3}});
+  EXPECT_EQ(answer.status, 200) << answer.text;
+}
+
+TEST(OpenAi, ToolsNeedATemplateThatShowsThem) {
+  Asking server(only(chatting()));
+  Json body = {{"messages", {{{"role", "user"}, {"content", "a"}}}},
+               {"max_tokens", 3},
+               {"tools", {{{"type", "function"}, {"function", {{"name", "find"}}}}}}};
+  for (const Json& choice : {Json("auto"), Json("required"), Json{{"function", {{"name", "find"}}}}}) {
+    body["tool_choice"] = choice;
+    const Answer answer = server.post("/v1/chat/completions", body);
+    EXPECT_EQ(answer.status, 400) << answer.text;
+    EXPECT_EQ(answer.json["error"]["param"], "tools");
+    EXPECT_THAT(answer.text, HasSubstr("the chat template of chatting has no place for them"));
+  }
+  body["tool_choice"] = "none";
+  EXPECT_EQ(server.post("/v1/chat/completions", body).status, 200);
 }
 
 TEST(OpenAi, EchoesHaveTheLogProbabilitiesOfThePrompt) {
@@ -544,7 +575,7 @@ TEST(OpenAi, WrongRequestsAreRefused) {
            {chat, {{"messages", {{{"role", 5}, {"content", "a"}}}}}, "messages"},
            {chat, {{"messages", {{{"role", "user"}, {"content", 5}}}}}, "messages"},
            {chat, {{"messages", {{{"role", "user"}, {"content", {{{"type", "image_url"}}}}}}}}, "messages"},
-           {chat, {{"messages", {message}}, {"response_format", {{"type", "yaml"}}}}, "response_format"},
+           {chat, {{"messages", {message}}, {"response_format", {{"type", "yaml"}}}}, "response_format.type"},
            {chat,
             {{"messages", {message}}, {"response_format", {{"type", "json_schema"}}}},
             "response_format"},
@@ -570,7 +601,7 @@ TEST(OpenAi, WrongRequestsAreRefused) {
            {complete, {{"prompt", {1, 1000}}}, "prompt"},
            {complete, {{"prompt", {-1}}}, "prompt"},
            {complete, {{"prompt", longest}}, "prompt"},
-           {complete, {{"prompt", "a"}, {"max_tokens", -1}}, "max_tokens"},
+           {complete, {{"prompt", "a"}, {"max_tokens", -2}}, "max_tokens"},
            {chat, {{"messages", {message}}, {"max_tokens", 0}}, "max_tokens"},
            {chat, {{"messages", {message}}, {"chat_template", "{{ 1 }}"}}, "chat_template"},
            {complete, {{"prompt", "a"}, {"min_tokens", 17}}, "min_tokens"},
@@ -579,8 +610,12 @@ TEST(OpenAi, WrongRequestsAreRefused) {
            {complete, {{"prompt", "a"}, {"stream_options", {{"include_usage", true}}}}, "stream_options"},
            {complete, {{"prompt", "a"}, {"truncate_prompt_tokens", 0}}, "truncate_prompt_tokens"},
            {complete, {{"prompt", "a"}, {"truncation_side", "top"}}, "truncation_side"},
-           {complete, {{"prompt", "a"}, {"structured_outputs", {{"grammar", "a"}}}}, "structured_outputs"},
-           {complete, {{"prompt", "a"}, {"structured_outputs", {{"regex", "("}}}}, "structured_outputs"},
+           {complete,
+            {{"prompt", "a"}, {"structured_outputs", {{"grammar", "a"}}}},
+            "structured_outputs.grammar"},
+           {complete,
+            {{"prompt", "a"}, {"structured_outputs", {{"regex", "("}}}},
+            "structured_outputs.regex"},
            {complete, {{"prompt", "a"}, {"grammar", "root ::= a"}}, "grammar"},
            {complete,
             {{"prompt", "a"}, {"echo", true}, {"logprobs", 1}, {"heed", {{"taps", {"logits"}}}}},
@@ -592,19 +627,51 @@ TEST(OpenAi, WrongRequestsAreRefused) {
            {complete, {{"prompt", "a"}, {"stop", {""}}}, "stop"},
            {complete, {{"prompt", "a"}, {"logit_bias", {{"x", 1}}}}, "logit_bias"},
            {complete, {{"prompt", "a"}, {"logit_bias", {{"1000", 1}}}}, "logit_bias"},
-           {complete, {{"prompt", "a"}, {"logit_bias", {{"5", "x"}}}}, "logit_bias"},
-           {complete, {{"prompt", "a"}, {"logit_bias", {{"5", 101}}}}, "logit_bias"},
+           {complete, {{"prompt", "a"}, {"logit_bias", {{"5", "x"}}}}, "logit_bias.5"},
+           {complete, {{"prompt", "a"}, {"logit_bias", {{"5", 101}}}}, "logit_bias.5"},
            {complete, {{"prompt", "a"}, {"logprobs", 21}}, "logprobs"},
            {complete, {{"prompt", "a"}, {"suffix", "b"}}, "suffix"},
            {complete, {{"prompt", "a"}, {"presence_penalty", 3}}, "presence_penalty"},
-           {complete, {{"prompt", "a"}, {"seed", -1}}, "seed"}}) {
+           {complete, {{"prompt", "a"}, {"seed", -2}}, "seed"},
+           {complete, {{"prompt", "a"}, {"guided_choice", Json::array()}}, "guided_choice"},
+           {complete, {{"prompt", "a"}, {"guided_json", "{"}}, "guided_json"},
+           {complete, {{"prompt", "a"}, {"guided_json", 5}}, "guided_json"},
+           {complete, {{"prompt", "a"}, {"guided_regex", "a"}, {"guided_choice", {"a"}}}, "guided_choice"},
+           {complete,
+            {{"prompt", "a"},
+             {"response_format", {{"type", "json_object"}}},
+             {"structured_outputs", {{"regex", "a"}}}},
+            "structured_outputs.regex"},
+           {complete, {{"prompt", "a"}, {"use_beam_search", true}}, "use_beam_search"},
+           {complete, {{"prompt", "a"}, {"prompt_logprobs", 0}}, "prompt_logprobs"},
+           {complete, {{"prompt", "a"}, {"bad_words", {"a"}}}, "bad_words"},
+           {complete, {{"prompt", "a"}, {"allowed_token_ids", {1}}}, "allowed_token_ids"},
+           {complete, {{"prompt", "a"}, {"chat_template", "x"}}, "chat_template"},
+           {chat, {{"messages", {message}}, {"echo", true}}, "echo"},
+           {chat, {{"messages", {message}}, {"functions", {{{"name", "find"}}}}}, "functions"},
+           {chat, {{"messages", {message}}, {"tool_choice", "required"}}, "tool_choice"},
+           {chat, {{"messages", {message}}, {"parallel_tool_calls", "no"}}, "parallel_tool_calls"},
+           {chat, {{"messages", {message}}, {"tools", {{{"type", "function"}}}}}, "tools.0.function"},
+           {chat,
+            {{"messages", {message}}, {"tools", {{{"function", {{"name", "a b"}}}}}}},
+            "tools.0.function.name"},
+           {chat,
+            {{"messages", {message}}, {"tools", {{{"function", {{"description", "a"}}}}}}},
+            "tools.0.function.name"}}) {
     const Answer answer = server.post(one.path, one.body);
     EXPECT_EQ(answer.status, 400) << json_text(one.body) << answer.text;
     EXPECT_EQ(answer.json["error"]["param"], one.param) << answer.text;
     EXPECT_EQ(answer.json["error"]["type"], "invalid_request_error") << answer.text;
   }
-  EXPECT_EQ(server.post(complete, {{"prompt", longest}}).json["error"]["code"], "context_length_exceeded");
-  Json unknown = {{"prompt", "a"}, {"user", "me"}, {"nonsense", {1, 2}}, {"best_of", nullptr}};
+  for (const Answer& answer : {server.post(complete, {{"prompt", longest}}),
+                               server.post("/v1/embeddings", {{"input", longest}, {"truncate", false}})}) {
+    EXPECT_EQ(answer.status, 400);
+    EXPECT_EQ(answer.json["error"]["code"], "context_length_exceeded");
+    EXPECT_THAT(answer.text, HasSubstr("maximum context length"));
+  }
+  Json unknown = {
+      {"prompt", "a"}, {"user", "me"},     {"nonsense", {1, 2}},       {"best_of", nullptr},
+      {"seed", -1},    {"max_tokens", -1}, {"use_beam_search", false}, {"prompt_logprobs", nullptr}};
   EXPECT_EQ(server.post(complete, unknown).status, 200);
 }
 

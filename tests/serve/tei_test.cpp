@@ -5,8 +5,11 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <filesystem>
+#include <fstream>
 
 #include "heed/tasks/classify.h"
+#include "reference/temporary_folder.h"
 #include "serve/asking.h"
 #include "serve/encoder_batch.h"
 
@@ -216,6 +219,22 @@ TEST(Tei, InfoTellsTheLimits) {
   EXPECT_EQ(info["model_id"], "bert-classify");
   EXPECT_EQ(info["model_type"]["classifier"]["id2label"]["2"], "LABEL_2");
   EXPECT_EQ(info["max_input_length"], 40);
+  const TemporaryFolder folder;  // whose recipe takes less than the model
+  std::filesystem::copy(std::filesystem::path(HEED_FIXTURES) / "encoders/bert-mlm", folder.path(),
+                        std::filesystem::copy_options::recursive);
+  std::filesystem::create_directory(folder.path() / "pooling");
+  for (const auto& [name, text] :
+       {std::pair("sentence_bert_config.json", R"({"max_seq_length": 9})"),
+        {"modules.json", R"([{"path": "", "type": "Transformer"}, {"path": "pooling", "type": "Pooling"}])"},
+        {"pooling/config.json", R"({"pooling_mode_mean_tokens": true})"}})
+    std::ofstream(folder.path() / name) << text;
+  std::vector<serve::ServedModel> models = models_of({"encoders/bert-classify"});
+  models.push_back(serve::load_served("short one", {folder.path()}));
+  Asking several(std::move(models));
+  EXPECT_EQ(several.get("/info").json["model_id"], "bert-classify");
+  EXPECT_EQ(several.get("/info?model=short%20one").json["max_input_length"], 9);
+  EXPECT_EQ(several.get("/v1/models/short%20one").json["max_model_len"], 9);
+  EXPECT_EQ(several.get("/info?model=none").status, 404);
 }
 
 }  // namespace

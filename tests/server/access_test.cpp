@@ -44,6 +44,20 @@ TEST(Access, RefusesOtherHostsAndOrigins) {
   EXPECT_EQ(refused(request), 403);
 }
 
+TEST(Access, ReadsWhatIsEscaped) {
+  EXPECT_EQ(server::percent_decoded("a%2Fb%2fc"), "a/b/c");
+  EXPECT_EQ(server::percent_decoded("%"), "%");
+  EXPECT_EQ(server::percent_decoded("%zz%4"), "%zz%4");
+}
+
+TEST(Access, ListsOfHeadersAreNamesAlone) {
+  for (const char* list : {"content-type", "authorization,x-stainless-os, x-stainless-retry-count"})
+    EXPECT_TRUE(server::are_header_names(list)) << list;
+  for (const std::string& list : {std::string(), std::string("a\r\nSet-Cookie: b"), std::string("a: b"),
+                                  std::string("a\0", 2), std::string("\u00e9"), std::string(5000, 'a')})
+    EXPECT_FALSE(server::are_header_names(list)) << list.substr(0, 40);
+}
+
 TEST(Access, TokensAreRandom) {
   const std::string token = server::random_token();
   EXPECT_EQ(token.size(), 32u);

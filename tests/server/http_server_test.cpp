@@ -31,9 +31,10 @@ using testing::HasSubstr;
 class Served {
  public:
   explicit Served(server::ServerLimits limits = {},
-                  std::function<bool(const HttpRequest&)> has_large_body = {})
+                  std::function<bool(const HttpRequest&)> has_large_body = {},
+                  std::function<HttpResponse(int, const std::string&, const std::string&)> error_form = {})
       : server(
-            {"127.0.0.1", 0, limits, std::move(has_large_body)},
+            {"127.0.0.1", 0, limits, std::move(has_large_body), std::move(error_form)},
             [this](const HttpRequest& request) -> std::optional<HttpResponse> {
               count(read_);
               if (request.target == "/refused") return server::error_response(403, "refused");
@@ -154,6 +155,26 @@ TEST(HttpServer, RefusesWhatIsMalformedOrTooLarge) {
   EXPECT_EQ(status("GET /" + std::string(3000, 'a') + " HTTP/1.1\r\n\r\n"), 431);
   EXPECT_EQ(status("GET / HTTP/1.1\r\nA: " + std::string(3000, 'a') + "\r\n\r\n"), 431);
   EXPECT_EQ(status(post("/compute", std::string(1000, 'a'))), 200);
+}
+
+TEST(HttpServer, WhatIsNotReadIsAnsweredInTheFormOfItsPath) {
+  server::ServerLimits limits;
+  limits.body_bytes = 1000;
+  limits.header_bytes = 2000;
+  Served served(limits, {}, [](int status, const std::string& message, const std::string& target) {
+    return HttpResponse{status, target + "|" + message};
+  });
+  const auto answer = [&](const std::string& bytes) { return Client(served.server.port()).ask(bytes); };
+  EXPECT_THAT(answer(post("/compute?a", std::string(1001, 'a'))),
+              testing::EndsWith("/compute?a|request: expected a body of at most 1000 bytes, got 1001"));
+  EXPECT_THAT(answer("POST /compute HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n3E9\r\n" +
+                     std::string(1001, 'a') + "\r\n0\r\n\r\n"),
+              testing::EndsWith("/compute|request: expected a body of at most 1000 bytes, got more"));
+  EXPECT_THAT(answer("GET /quick HTTP/1.1\r\nA: " + std::string(3000, 'a') + "\r\n\r\n"),
+              testing::EndsWith("|request: expected headers of at most 2000 bytes, got more"));
+  EXPECT_THAT(answer("nonsense\r\n\r\n"), testing::EndsWith("\r\n\r\n|malformed HTTP request"));
+  EXPECT_THAT(answer("GET /quick HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n"),
+              testing::EndsWith("/quick|Host: expected one header, got several"));
 }
 
 TEST(HttpServer, LargeBodiesAreForThoseWhoMaySendThem) {

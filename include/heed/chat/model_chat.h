@@ -32,7 +32,8 @@ struct EncodedChat {
 /// transformers takes it, or the list of its messages alone:
 ///   messages: at least one object with `role`, a text, and `content`: a text, null, or a list of
 ///     {"type": "text", "text": ...}, which templates that read no lists get as one text; and what else the
-///     template reads, such as `tool_calls`
+///     template reads, such as `tool_calls`. A message with calls and no content has the content "" for
+///     templates that do not mention `tool_calls`
 ///   tools, documents: lists of objects. With tools, the template is `tool_use` if the model has one of that
 ///     name, else `default`
 ///   add_generation_prompt: whether the text ends with the beginning of an answer
@@ -61,6 +62,8 @@ class ModelChat {
   EncodedChat prompt(std::string_view conversation, const std::string& where = "chat") const;
   /// How the model writes calls of the tools that a conversation gives it.
   ToolCallFormat tool_calls() const;
+  /// Whether the template for conversations with tools mentions `tools`; else the model sees nothing of them.
+  bool reads_tools() const;
   /// The whole conversation, for training: `generated` are the assistant's answers with what ends them. If
   /// the template marks none, an answer is what its conversation has more than the prompt before it (by the
   /// rule of TRL for prompts with completions). Throws Error for a conversation without an answer, one that
