@@ -182,7 +182,11 @@ bool reads_lists(const ChatTemplate& chat, const RenderOptions& options) {
 ModelChat::ModelChat(std::shared_ptr<const Templates> templates, const Tokenizer& tokenizer)
     : templates_(std::move(templates)), tokenizer_(&tokenizer) {}
 
-bool ModelChat::has_template(const std::string& model) { return !read_chat_templates(model).empty(); }
+bool ModelChat::has_template(const std::string& model) {
+  const std::vector<NamedTemplate> files = read_chat_templates(model);
+  return std::any_of(files.begin(), files.end(),
+                     [](const NamedTemplate& one) { return !strip(one.text).empty(); });
+}
 
 ModelChat ModelChat::load(const std::string& model, const Tokenizer& tokenizer) {
   const std::vector<NamedTemplate> files = read_chat_templates(model);
@@ -199,6 +203,7 @@ ModelChat ModelChat::load(const std::string& model, const Tokenizer& tokenizer) 
   templates->options.constants = special_tokens(model, tokenizer);
   for (const NamedTemplate& one : files) {
     if (one.name != kDefaultTemplate && one.name != kToolUse) continue;
+    if (strip(one.text).empty()) throw Error(one.where + ": expected a chat template, got an empty one");
     ChatTemplate parsed = ChatTemplate::parse(one.text, one.where);
     const bool lists = reads_lists(parsed, templates->options);
     templates->by_name.emplace(

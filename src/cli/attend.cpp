@@ -324,7 +324,8 @@ void run(AttendArguments arguments, const Globals& globals) {
   std::vector<std::string> texts{""};
   if (chats) {
     texts.clear();
-    for (GivenChat& given : read_chats(arguments.chat.messages)) texts.push_back(std::move(given.json));
+    for (GivenChat& given : read_chats(arguments.chat.messages, "--messages"))
+      texts.push_back(std::move(given.json));
   } else if (arguments.input.empty()) {
     texts = read_texts(arguments.texts, globals.quiet);
   }

@@ -13,6 +13,7 @@
 #include "heed/ops/reduce.h"
 #include "heed/ops/shape.h"
 #include "heed/tasks/classify.h"
+#include "inspect/attention_heads.h"
 #include "inspect/recorded_picture.h"
 #include "inspect/token_input.h"
 
@@ -65,6 +66,8 @@ void add_span(PictureModel& answer, const AttentionRecord& record, const std::ve
 void add_model(AttentionPicture& picture, const AttentionRecord& record, const AttendInput& input,
                const AttendSource& source) {
   picture.model.task = inspect::task_of(source.model);
+  if (dynamic_cast<const DualEncoderModel*>(&source.model) == nullptr)
+    picture.model.sizes = inspect::attention_sizes(source.model, attention_kinds(source.model));
   const auto* encoder = dynamic_cast<const EncoderModel*>(&source.model);
   const auto tokens = picture.tokens.find("encoder");
   if (encoder == nullptr || tokens == picture.tokens.end()) return;

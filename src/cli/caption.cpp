@@ -85,7 +85,7 @@ void add_caption(CLI::App& app, const Globals& globals) {
                       "Image files (PNG, JPEG, WebP, GIF, PNM), - for one on stdin; without any, their names "
                       "from the lines of stdin");
   add_model_options(*command, *a)->required();
-  a->generation.add_to(*command);
+  a->generation.add_to(*command, kLongestTarget);
   command->footer(std::string(kGenerationNote) +
                   "Examples:\n"
                   "  heed caption --model vit-gpt2-image-captioning photo.jpg\n"

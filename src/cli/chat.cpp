@@ -46,12 +46,19 @@ constexpr std::array<Command, 9> kCommands{
     {{"/help", "", "this list"},
      {"/undo", "", "take back the last message and its answer"},
      {"/retry", "", "answer the last message again"},
-     {"/system", "TEXT", "what the system says first; without TEXT: nothing"},
+     {"/system", "TEXT", "set the system prompt; without TEXT: none"},
      {"/save", "FILE", "write the conversation as JSON"},
      {"/load", "FILE", "go on with a conversation of a file"},
      {"/attend", "FILE.html", "write a page of what the last answer attended to"},
-     {"/clear", "", "begin anew; what the system says stays"},
+     {"/clear", "", "begin anew; the system prompt stays"},
      {"/quit", "", "end, as Ctrl-D does"}}};
+
+std::string command_list() {
+  std::string list;
+  for (const Command& one : kCommands)
+    list += fmt::format("  {:<18} {}\n", fmt::format("{} {}", one.name, one.argument), one.help);
+  return list;
+}
 
 std::vector<CompletedWord> completed_commands() {
   std::vector<CompletedWord> words;
@@ -195,8 +202,7 @@ bool Terminal::command(const std::string& name, const std::string& argument) {
   } else if (name == "/quit") {
     return false;
   } else if (name == "/help") {
-    for (const Command& one : kCommands)
-      fmt::print("  {:<18} {}\n", fmt::format("{} {}", one.name, one.argument), one.help);
+    fmt::print("{}", command_list());
     note(
         "Lines that are pasted together are one message, and so are lines between \"\"\" and \"\"\"; "
         "Alt-Enter "
@@ -208,7 +214,7 @@ bool Terminal::command(const std::string& name, const std::string& argument) {
     retry();
   } else if (name == "/system") {
     session_.set_system(argument.empty() ? std::nullopt : std::optional(argument));
-    note(argument.empty() ? "The system says nothing." : "The system says: " + argument);
+    note(argument.empty() ? "No system prompt." : "System prompt: " + argument);
   } else if (name == "/clear") {
     session_.clear();
     last_.reset();
@@ -218,6 +224,7 @@ bool Terminal::command(const std::string& name, const std::string& argument) {
   } else if (argument.empty()) {
     note(fmt::format("{}: expected the name of a file, got none", name));
   } else if (name == "/save") {
+    if (session_.size() == 0) throw Error("/save: expected a conversation with messages, got none");
     write_file(argument, session_.json(2) + "\n");
     note(fmt::format("wrote {} (heed chat --messages {} goes on with it)", argument, argument));
   } else {
@@ -291,7 +298,7 @@ void Terminal::undo() {
 }
 
 void Terminal::load(const std::string& file) {
-  const std::vector<GivenChat> chats = read_chats(file);
+  const std::vector<GivenChat> chats = read_chats(file, "/load");
   if (chats.size() > 1) throw Error(fmt::format("{}: expected one conversation, got {}", file, chats.size()));
   session_.load(chats.front().json, chats.front().where);
   last_.reset();
@@ -318,7 +325,7 @@ void converse_by_lines(ChatSession& session, const Globals& globals) {
   const std::vector<std::string> none;
   TextWindows windows(none, globals.quiet, 1);
   for (std::vector<std::string> window; windows.next(window);) {
-    const std::string where = fmt::format("line {}", windows.first_line() + 1);
+    const std::string where = fmt::format("input line {}", windows.first_line() + 1);
     session.say("user", valid_text(window.front(), where, globals.quiet));
     const ChatAnswer answer = answer_of(session, where);
     if (globals.json) {
@@ -337,7 +344,7 @@ void converse_by_lines(ChatSession& session, const Globals& globals) {
 
 void run(const ChatCommandArguments& a, const Globals& globals) {
   std::vector<GivenChat> chats;
-  if (!a.chat.messages.empty()) chats = read_chats(a.chat.messages);
+  if (!a.chat.messages.empty()) chats = read_chats(a.chat.messages, "--messages");
   if (chats.size() > 1)
     throw Error(fmt::format("{}: expected one conversation, got {}", a.chat.messages.string(), chats.size()));
   const LocatedModel located = locate_model(a.model);
@@ -370,7 +377,7 @@ void add_chat(CLI::App& app, const Globals& globals) {
       ->type_name("MODEL");
   add_adapter_option(*command, a->model);
   add_weight_options(*command, a->weights);
-  command->add_option("--system", a->system, "What the system says before everything")
+  command->add_option("--system", a->system, "System prompt: a message of the system before all others")
       ->type_name("TEXT")
       ->group("Input");
   command
@@ -383,8 +390,11 @@ void add_chat(CLI::App& app, const Globals& globals) {
       ->add_flag("--no-history", a->no_history,
                  "Keep nothing of what is typed (else in ~/.local/state/heed/chat_history)")
       ->group("Input");
-  a->generation.add_to(*command);
-  command->footer(std::string(kGenerationNote) +
+  a->generation.add_to(*command, kLongestAnswer,
+                       {"num_return_sequences", "decoder_start_token_id", "forced_bos_token_id"});
+  command->footer("In the terminal:\n" + command_list() + "\n" + kGenerationNote +
+                  "Answers are greedy, the likeliest token each time, unless --do-sample or "
+                  "generation_config.json says otherwise.\n\n"
                   "Examples:\n"
                   "  heed chat SmolLM2-135M-Instruct\n"
                   "  heed chat SmolLM2-135M-Instruct.gguf --system \"Answer in one sentence.\" --do-sample "

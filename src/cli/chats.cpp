@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "cli/input.h"
+#include "cli/option_values.h"
 #include "core/json.h"
 #include "files/input_file.h"
 #include "heed/files/file.h"
@@ -54,14 +55,15 @@ void ChatArguments::add_to(CLI::App& command) {
                 "Each text is a user's message, put into the form of the model's chat template")
       ->excludes(file)
       ->group("Input");
-  command.add_option("--system", system, "What the system says before each message; implies --chat")
+  command.add_option("--system", system, "System prompt before each message; implies --chat")
       ->excludes(file)
       ->type_name("TEXT")
       ->group("Input");
 }
 
-std::vector<GivenChat> read_chats(const std::filesystem::path& file) {
+std::vector<GivenChat> read_chats(const std::filesystem::path& file, const char* option) {
   const std::filesystem::path path = file_arguments({file.string()}).front();
+  require_file(option, path);
   const std::string text = read_file(path);
   std::string_view rest = text;
   std::size_t number = 0;

@@ -29,9 +29,13 @@ struct GivenChat {
   std::string json, where;
 };
 
+/// How long an answer may be without an option: `longest` of GenerationArguments::add_to.
+inline constexpr const char* kLongestAnswer =
+    "up to the length of texts that the model was trained on, or 512";
+
 /// Reads a file of conversations, `-` for stdin: JSON, a list of messages or an object with messages; or one
-/// of these a line. Throws Error if it has none.
-std::vector<GivenChat> read_chats(const std::filesystem::path& file);
+/// of these a line. Throws Error if it has none, or does not exist: OPTION names it.
+std::vector<GivenChat> read_chats(const std::filesystem::path& file, const char* option);
 
 /// The conversation of one user's message, after that of the system if there is one, as JSON.
 std::string chat_of(const std::string& text, const std::optional<std::string>& system);

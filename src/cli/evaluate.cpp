@@ -410,7 +410,7 @@ void add_evaluate(CLI::App& app, const Globals& globals) {
       ->transform(whole_number(1))
       ->type_name("N")
       ->group("Scores");
-  a->generation.add_to(*command);
+  a->generation.add_to(*command, kLongestTarget);
   command->footer(
       std::string(kGenerationNote) +
       "Examples:\n"

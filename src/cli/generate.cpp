@@ -221,6 +221,7 @@ std::optional<Grammar> grammar_of(const GenerateArguments& a) {
   if (!a.json_schema.empty() && a.regex) throw UsageError("--regex: expected no --json-schema with it");
   if (a.regex) return Grammar::regex(*a.regex, "--regex");
   if (a.json_schema.empty()) return std::nullopt;
+  require_file("--json-schema", a.json_schema);
   return Grammar::json_schema(read_file(a.json_schema), shown_name(a.json_schema.string()));
 }
 
@@ -233,7 +234,7 @@ void run(const GenerateArguments& arguments, const Globals& globals) {
   session.given = arguments.texts;
   session.given.insert(session.given.end(), arguments.prompts.begin(), arguments.prompts.end());
   std::vector<GivenChat> chats;
-  if (!arguments.chat.messages.empty()) chats = read_chats(arguments.chat.messages);
+  if (!arguments.chat.messages.empty()) chats = read_chats(arguments.chat.messages, "--messages");
   for (const GivenChat& chat : chats) session.given.push_back(chat.json);
   session.options.generation = arguments.generation.load(directory, globals);
   session.options.stop_strings = arguments.stop;
@@ -289,7 +290,7 @@ void add_generate(CLI::App& app, const Globals& globals) {
       ->add_option("--regex", a->regex, "Regular expression that the continuation matches, in the same way")
       ->type_name("PATTERN")
       ->group("Generation: constraints");
-  a->generation.add_to(*command);
+  a->generation.add_to(*command, "20; of a conversation " + std::string(kLongestAnswer));
   command->add_flag("--full-text", a->full_text, "Print the prompt before its continuation")->group("Output");
   command
       ->add_option(

@@ -117,9 +117,14 @@ void warn_of_idle_options(const std::vector<const OptionField*>& given, const Ge
 
 }  // namespace
 
-void GenerationArguments::add_to(CLI::App& command) {
+void GenerationArguments::add_to(CLI::App& command, const std::string& longest,
+                                 const std::vector<std::string_view>& without) {
   for (const OptionField& field : generate::option_fields()) {
-    if (field.help == nullptr) continue;
+    if (field.help == nullptr || std::find(without.begin(), without.end(), field.name) != without.end())
+      continue;
+    std::string help = field.help;
+    if (field.name == std::string_view("max_new_tokens"))
+      help += " (default: the limit of generation_config.json, else " + longest + ")";
     const std::string flag = flag_of(field.name), group = std::string("Generation: ") + field.group;
     const auto add = [&, this]<class T>(T GenerationOptions::*member) {
       if constexpr (std::is_same_v<T, bool>) {
@@ -130,7 +135,7 @@ void GenerationArguments::add_to(CLI::App& command) {
                   values_.*member = count > 0;
                   given_.push_back(&field);
                 },
-                field.help)
+                help)
             ->group(group);
       } else {
         CLI::Option* option = command.add_option(
@@ -144,7 +149,7 @@ void GenerationArguments::add_to(CLI::App& command) {
               given_.push_back(&field);
               return true;
             },
-            field.help);
+            help);
         option->type_name(form(T()))->group(group);
         if (is_list<T>) option->expected(1, CLI::detail::expected_max_vector_size)->allow_extra_args(false);
       }

@@ -17,8 +17,11 @@ namespace heed::cli {
 
 class GenerationArguments {
  public:
-  /// Adds an option for each field of generate::option_fields() that has a help text.
-  void add_to(CLI::App& command);
+  /// Adds an option for each field of generate::option_fields() that has a help text, but for those named in
+  /// `without`. `longest`: how many new tokens there are if neither the command line nor the model's
+  /// generation_config.json says.
+  void add_to(CLI::App& command, const std::string& longest,
+              const std::vector<std::string_view>& without = {});
   /// Returns true if the command line has the option of that name, such as eos_token_id.
   bool has(std::string_view name) const;
   /// Returns --cache-dtype, of the command line alone.
@@ -36,6 +39,9 @@ class GenerationArguments {
   GenerationOptions values_;
   std::vector<const generate::OptionField*> given_;
 };
+
+/// Of an encoder-decoder's texts, as `longest`.
+inline constexpr const char* kLongestTarget = "as many as the model has positions, or 512";
 
 /// For the end of the commands' help texts.
 inline constexpr const char* kGenerationNote =

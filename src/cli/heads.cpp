@@ -324,15 +324,19 @@ void add_heads(CLI::App& app, const Globals& globals) {
       ->type_name("TEXT")
       ->group("Input");
   command
-      ->add_option("--repeat", a->repeat,
-                   "Instead of texts: N random tokens, twice, on which induction heads show")
+      ->add_option(
+          "--repeat", a->repeat,
+          "Instead of texts: N random tokens, then the same again. Induction heads, which attend to what "
+          "followed an earlier occurrence of the token, stand out there")
       ->transform(whole_number(2))
       ->type_name("N")
       ->group("Input");
   add_model_option(*command, a->model)->required();
   command
-      ->add_option("--kind", a->kind,
-                   "Whose self-attention, or cross-attention (default: that of the stack that predicts)")
+      ->add_option(
+          "--kind", a->kind,
+          "Which attention is measured: self-attention of the encoder or decoder, or cross-attention "
+          "(default: self-attention; of an encoder-decoder, the decoder's)")
       ->type_name("encoder|decoder|cross")
       ->group("Output");
   command
@@ -356,6 +360,11 @@ void add_heads(CLI::App& app, const Globals& globals) {
                      "the loss per token; of a classifier, that of the label it predicts");
   add_table_output(*command, a->output, kTableOutput);
   command->footer(
+      "Columns: previous, duplicate, induction, first and separator are mean weights on the token before, on "
+      "earlier equal tokens, on the tokens that followed those, on the first token and on separators; "
+      "entropy "
+      "(nats) and distance (tokens) are those of the weights; size is the length of what a head adds to the "
+      "residual stream, over the length of the stream.\n\n"
       "Examples:\n"
       "  heed heads --model gpt2 \"The cat sat on the mat. The cat slept.\"\n"
       "  heed heads --model gpt2 --repeat 50 --output heads.svg\n"

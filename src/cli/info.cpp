@@ -10,6 +10,7 @@
 #include "cli/model_commands.h"
 #include "cli/models.h"
 #include "cli/terminal.h"
+#include "heed/chat/model_chat.h"
 #include "heed/files/file.h"
 #include "heed/io/json.h"
 #include "heed/io/safetensors.h"
@@ -124,6 +125,15 @@ DType dtype_to_load(const std::string& stored) {
   return stored == "F64" ? DType::f64 : DType::f32;
 }
 
+bool answers_chats(const fs::path& directory) {
+  try {
+    load_tokenizer(directory);  // of a GGUF file, which has the template beside it
+    return ModelChat::has_template(directory.string());
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 Summary summarize(const std::filesystem::path& directory, const Globals& globals) {
   const Config config = load_model_config(directory);
   Summary s;
@@ -144,6 +154,8 @@ Summary summarize(const std::filesystem::path& directory, const Globals& globals
   warn_of_unknown_settings(*model, directory, globals);
   s.unknown_settings = model->unknown_settings();
   s.commands = commands_for(*model);
+  if (s.commands.front() == "generate" && answers_chats(directory))
+    s.commands.insert(s.commands.begin() + 1, "chat");
   const auto said = read_me_of(directory);
   const auto look_up = [&](const char* key) {
     const auto found = said.find(key);

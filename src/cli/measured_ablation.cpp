@@ -60,7 +60,11 @@ MeasuredInput measured_input(const MetricArguments& arguments, const AnalyzedMod
                                                    : chosen_metric(arguments, model, MetricKind::loss)};
   if (!measured.metric.position && !model.reads_files())
     measured.metric.position = usual_position(model, inputs.at("input_ids").to_vector<std::int64_t>());
-  if (measured.metric.kind == MetricKind::loss && !measured.metric.token) add_labels(model, measured.inputs);
+  if (measured.metric.kind == MetricKind::loss && !measured.metric.token) {
+    if (predicts_masks(model))
+      throw UsageError("--token: missing (a masked language model is measured by one token at the mask)");
+    add_labels(model, measured.inputs);
+  }
   return measured;
 }
 

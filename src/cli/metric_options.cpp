@@ -152,9 +152,13 @@ std::string text_of(const LogitMetric& metric, const AnalyzedModel& model) {
 
 double sign_of_harm(MetricKind kind) { return kind == MetricKind::loss || kind == MetricKind::kl ? 1 : -1; }
 
-std::optional<std::int64_t> usual_position(const AnalyzedModel& model, const std::vector<std::int64_t>& ids) {
+bool predicts_masks(const AnalyzedModel& model) {
   const auto* encoder = dynamic_cast<const EncoderModel*>(model.model);
-  if (encoder == nullptr || encoder->head() != EncoderHead::masked_lm) return std::nullopt;
+  return encoder != nullptr && encoder->head() == EncoderHead::masked_lm;
+}
+
+std::optional<std::int64_t> usual_position(const AnalyzedModel& model, const std::vector<std::int64_t>& ids) {
+  if (!predicts_masks(model)) return std::nullopt;
   const auto mask = model.tokenizer->mask_id();
   const auto found = mask ? std::find(ids.begin(), ids.end(), *mask) : ids.end();
   if (found == ids.end())

@@ -49,6 +49,8 @@ std::string text_of(const LogitMetric& metric, const AnalyzedModel& model);
 /// that change.
 double sign_of_harm(MetricKind kind);
 
+/// Whether the model is a masked language model.
+bool predicts_masks(const AnalyzedModel& model);
 /// The position that a metric is measured at, where no option says it: of a masked language model, the first
 /// mask token. Throws Error for a text without one.
 std::optional<std::int64_t> usual_position(const AnalyzedModel& model, const std::vector<std::int64_t>& ids);

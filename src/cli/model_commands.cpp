@@ -70,6 +70,8 @@ std::vector<std::string> commands_for(const Model& model) {
     const std::vector<std::string> analyses = analyses_of(model, has_attention);
     commands.insert(commands.end(), analyses.begin(), analyses.end());
   }
+  const auto has = [&](Task task) { return std::find(tasks.begin(), tasks.end(), task) != tasks.end(); };
+  if (has(Task::embed) || has(Task::transcribe)) commands.emplace_back("serve");
   commands.insert(commands.end(), {"forward", "doctor"});
   return commands;
 }

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <vector>
 
+#include "cli/option_values.h"
 #include "cli/tap_options.h"
 #include "cli/terminal.h"
 #include "core/edit_distance.h"
@@ -44,6 +45,7 @@ AdapterSource adapter_named(const std::string& text) {
 SteeringSource steering_named(const std::string& text, const std::string& layers) {
   const auto [name, strength] = weighted_name(text, "--steer", "FILE or FILE=STRENGTH");
   if (name.empty()) throw UsageError("--steer: expected a file, got an empty text");
+  require_file("--steer", name);
   return {name, strength, layers.empty() ? TapRange{} : parse_positions(layers, "--steer-layers")};
 }
 

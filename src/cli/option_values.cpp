@@ -7,8 +7,14 @@
 #include <cmath>
 
 #include "cli/cli.h"
+#include "files/input_file.h"
 
 namespace heed::cli {
+
+void require_file(const char* option, const std::filesystem::path& path) {
+  if (!has_entry(path)) throw Error(fmt::format("{}: {}: not found (check the path)", option, path.string()));
+}
+
 CLI::Validator whole_number(std::int64_t least, std::int64_t most) {
   const auto check = [least, most](std::string& text) -> std::string {
     std::int64_t value = 0;

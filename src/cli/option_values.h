@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <charconv>
 #include <cstdint>
+#include <filesystem>
 #include <limits>
 #include <optional>
 #include <string>
@@ -44,6 +45,9 @@ CLI::Option* add_choice(CLI::App& command, const std::string& flag, T& value,
   };
   return accept_words(command.add_option(flag, choose, help), words)->default_str(shown);
 }
+
+/// Throws Error `OPTION: PATH: not found (check the path)` if nothing of that name exists.
+void require_file(const char* option, const std::filesystem::path& path);
 
 /// Parses all of `text` as a number. Returns false if there is anything around it, or if it does not fit.
 template <class T>

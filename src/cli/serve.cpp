@@ -72,6 +72,7 @@ std::vector<std::string> words_of(const char* variable) {
 std::vector<std::string> keys_of(const ServeArguments& arguments) {
   std::vector<std::string> keys = arguments.keys;
   if (!arguments.key_file.empty()) {
+    require_file("--api-key-file", arguments.key_file);
     std::istringstream lines(read_file(arguments.key_file));
     for (std::string line; std::getline(lines, line);) {
       while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) line.pop_back();
@@ -109,6 +110,7 @@ serve::Services load_services(ServeArguments& arguments, const Globals& globals)
     const std::size_t equals = given.find('=');
     if (equals == 0 || equals == std::string::npos || equals + 1 == given.size())
       throw UsageError("--steer: expected NAME=FILE, got " + given);
+    require_file("--steer", given.substr(equals + 1));
     serve::offer_steering(services.models, given.substr(0, equals), given.substr(equals + 1));
   }
   if (!globals.quiet)

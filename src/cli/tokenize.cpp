@@ -90,7 +90,7 @@ std::vector<Encoding> encode_chats(const Tokenizer& tokenizer, const std::filesy
                                    const std::filesystem::path& file) {
   const ModelChat chat = ModelChat::load(location.string(), tokenizer);
   std::vector<Encoding> encodings;
-  for (const GivenChat& given : read_chats(file))
+  for (const GivenChat& given : read_chats(file, "--messages"))
     encodings.push_back(chat.prompt(given.json, given.where).encoding);
   return encodings;
 }

@@ -263,7 +263,7 @@ void add_translate(CLI::App& app, const Globals& globals) {
       ->group("Input");
   a->model.name = kDefaultTranslator;
   add_model_options(*command, *a)->capture_default_str();
-  a->generation.add_to(*command);
+  a->generation.add_to(*command, std::string(kLongestTarget) + "; with --prompt-ids or --input 20");
   command
       ->add_option(
           "--attention", a->attention,

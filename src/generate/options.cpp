@@ -44,7 +44,7 @@ const std::vector<OptionField>& option_fields() {
   constexpr OptionNeeds sampling = OptionNeeds::sampling, beams = OptionNeeds::beams;
   static const std::vector<OptionField> fields{
       {"max_new_tokens", &O::max_new_tokens, at_least(1), kLengths,
-       "Largest number of tokens to generate (default: the limit of generation_config.json, else 20)"},
+       "Largest number of tokens to generate"},
       {"min_new_tokens", &O::min_new_tokens, at_least(0), kLengths, "Smallest number of tokens to generate"},
       {"max_length", &O::max_length, at_least(1), kLengths,
        "Largest length of the whole sequence: prompt (or decoder start token) and new tokens"},

@@ -61,7 +61,9 @@ Grammar Grammar::json_schema(std::string_view schema, std::string where) {
   auto network = network_of(where, [&](Network& made, State start) {
     const grammar::JsonRules json(made);
     grammar::SchemaRules rules(json, root, where);
-    return json.add(json.add_space(start), rules.add());
+    const Rule whole = rules.add();
+    rules.require_texts(whole);
+    return json.add(json.add_space(start), whole);
   });
   return {std::move(network), std::move(where)};
 }

@@ -77,8 +77,8 @@ void Network::add_characters(State from, char32_t first, char32_t last, State to
   }
 }
 
-/// The states from which the end of their rule can be reached.
-std::vector<bool> Network::live_states() const {
+/// The states from which the end of their rule can be reached; `alone`: if each called rule's can.
+std::vector<bool> Network::live_states(bool alone) const {
   std::vector<std::vector<State>> sources(states_.size());  // of edges, by what makes them live
   for (State from = 0; from < states_.size(); ++from) {
     for (const NetworkEdge& edge : states_[from]) {
@@ -97,7 +97,7 @@ std::vector<bool> Network::live_states() const {
     for (const State from : sources[reached]) {
       if (live[from]) continue;
       live[from] = std::any_of(states_[from].begin(), states_[from].end(), [&](const NetworkEdge& edge) {
-        return live[edge.to] && (edge.kind != Kind::call || live[start(edge.rule)]);
+        return live[edge.to] && (alone || edge.kind != Kind::call || live[start(edge.rule)]);
       });
       if (live[from]) todo.push_back(from);
     }
@@ -120,9 +120,16 @@ void Network::find_byte_classes() {
   byte_classes_ = current + 1;
 }
 
+std::vector<bool> Network::rules_with_texts(bool alone) const {
+  const std::vector<bool> live = live_states(alone);
+  std::vector<bool> with_texts;
+  for (const Ends& rule : rules_) with_texts.push_back(live[rule.start]);
+  return with_texts;
+}
+
 bool Network::finish(Rule main) {
   main_ = main;
-  const std::vector<bool> live = live_states();
+  const std::vector<bool> live = live_states(false);
   for (auto& edges : states_) {
     std::erase_if(edges, [&](const NetworkEdge& edge) {
       return !live[edge.to] || (edge.kind == Kind::call && !live[start(edge.rule)]);

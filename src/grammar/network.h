@@ -42,6 +42,9 @@ class Network {
   /// false if there is none at all. To be called once, after everything has been added.
   bool finish(Rule main);
 
+  /// Whether each rule has a text; `alone`: if each rule that it calls has one. Valid before finish().
+  std::vector<bool> rules_with_texts(bool alone) const;
+
   Rule main() const { return main_; }
   State start(Rule rule) const { return rules_[rule].start; }
   State end(Rule rule) const { return rules_[rule].end; }
@@ -57,7 +60,7 @@ class Network {
   };
   void add_utf8(State from, const unsigned char* first, const unsigned char* last, std::size_t bytes,
                 State to);
-  std::vector<bool> live_states() const;
+  std::vector<bool> live_states(bool alone) const;
   void find_byte_classes();
 
   std::vector<std::vector<NetworkEdge>> states_;

@@ -19,6 +19,7 @@ Rule SchemaRules::add() {
   while (!pending_.empty()) {
     const Pending next = std::move(pending_.front());
     pending_.pop_front();
+    pointers_.emplace_back(next.rule, next.pointer);
     try {
       add_alternatives({network_.start(next.rule), network_.end(next.rule)}, next.schema, next.pointer);
     } catch (const Fault& fault) {
@@ -26,6 +27,15 @@ Rule SchemaRules::add() {
     }
   }
   return rule;
+}
+
+void SchemaRules::require_texts(Rule rule) const {
+  if (network_.rules_with_texts(false)[rule]) return;
+  const std::vector<bool> alone = network_.rules_with_texts(true);
+  const auto empty = std::find_if(pointers_.begin(), pointers_.end(),
+                                  [&](const auto& added) { return !alone[added.first]; });
+  throw Error(where_ + ": " + (empty == pointers_.end() ? "#" : empty->second) +
+              ": expected a schema that some value matches, got one that none does");
 }
 
 Rule SchemaRules::rule_of(const Json& given, const std::string& pointer) {
@@ -163,12 +173,15 @@ void SchemaRules::add_object(const Ends& ends, const SchemaPart& part, const std
     network_.add_free(none, member);
     network_.add_free(json_.add_space(network_.add_text(some, ",")), member);
   };
-  const std::string of_properties = pointer_to(pointer, "properties");
+  const std::string of_properties = pointer_to(pointer, "properties"),
+                    of_others = pointer_to(pointer, "additionalProperties");
+  std::size_t count = 0;
   for (const auto& [name, schema] : properties) {
+    const std::string place = count++ < part.properties.size() ? pointer_to(of_properties, name) : of_others;
     const State member = network_.add_state(), next_none = network_.add_state(),
                 next_some = network_.add_state();
     add_member(member);
-    value_after(json_.add_string(member, name), rule_of(schema, pointer_to(of_properties, name)), next_some);
+    value_after(json_.add_string(member, name), rule_of(schema, place), next_some);
     if (required.count(name) == 0) {
       network_.add_free(none, next_none);
       network_.add_free(some, next_some);
@@ -180,7 +193,7 @@ void SchemaRules::add_object(const Ends& ends, const SchemaPart& part, const std
     const State member = network_.add_state();
     add_member(member);
     value_after(json_.add_string(member, texts_other_than({names.begin(), names.end()})),
-                rule_of(others, pointer_to(pointer, "additionalProperties")), some);
+                rule_of(others, of_others), some);
   }
   network_.add_bytes(none, '}', '}', ends.end);
   network_.add_bytes(json_.add_space(some), '}', '}', ends.end);

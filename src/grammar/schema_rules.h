@@ -19,6 +19,9 @@ class SchemaRules {
   SchemaRules(const JsonRules& json, const Json& root, const std::string& where);
   /// Adds the rule of the whole schema and those it needs. Throws Error as the constructor.
   Rule add();
+  /// Throws Error `WHERE: POINTER: …` if the rule of the whole schema, which has been added, has no text.
+  /// POINTER is the first schema that has none whatever its parts have.
+  void require_texts(Rule rule) const;
 
  private:
   struct Pending {
@@ -45,7 +48,8 @@ class SchemaRules {
   const std::string& where_;
   std::map<std::string, Rule> rules_;  // by the schema's text
   std::deque<Pending> pending_;
-  std::size_t work_ = 0;  // of parts_of()
+  std::vector<std::pair<Rule, std::string>> pointers_;  // of all rules that were added
+  std::size_t work_ = 0;                                // of parts_of()
 };
 
 }  // namespace heed::grammar

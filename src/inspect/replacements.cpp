@@ -7,6 +7,7 @@
 
 #include "heed/error.h"
 #include "heed/nn/context.h"
+#include "heed/nn/stack.h"
 #include "heed/ops/elementwise.h"
 #include "heed/ops/reduce.h"
 #include "heed/ops/shape.h"
@@ -51,7 +52,13 @@ void check_components(const Model& model, const TensorMap& input, std::span<cons
     const auto found = heads.find(tap_of(c));
     if (found == heads.end() || c.head >= found->second || c.layer < 0 ||
         (c.head < 0) != (c.part == kFeedForward)) {
-      throw Error("ablation: expected a head or feed-forward network of the model, got " +
+      const Stack* stack = model.stack_named(c.stack);
+      const std::int64_t layers = stack == nullptr ? 0 : std::ssize(stack->layers);
+      const std::string expected = c.layer >= layers && layers > 0 ? "a layer below " + std::to_string(layers)
+                                   : found != heads.end() && c.head >= found->second
+                                       ? "a head below " + std::to_string(found->second)
+                                       : "a head or feed-forward network of the model";
+      throw Error("ablation: expected " + expected + ", got " +
                   (c.head < 0 ? std::to_string(c.layer) + ".ff"
                               : std::to_string(c.layer) + "." + std::to_string(c.head)));
     }

@@ -35,12 +35,13 @@ std::string pack_numbers(std::span<const float> numbers, int bits) {
   const double levels = (1 << bits) - 1, zero = range.has_signs ? (levels - 1) / 2 : 0;
   const double factor =
       range.largest > 0 ? (range.has_signs ? zero : levels) / static_cast<double>(range.largest) : 0;
-  std::string codes(numbers.size() * (bits > 8 ? 2 : 1), '\0');
+  const std::size_t bytes = (static_cast<std::size_t>(bits) + 7) / 8;
+  std::string codes(numbers.size() * bytes, '\0');
   for (std::size_t i = 0; i < numbers.size(); ++i) {
     const double number = std::isfinite(numbers[i]) ? static_cast<double>(numbers[i]) : 0;
     const auto code = static_cast<unsigned>(std::lround(number * factor + zero));
-    codes[i] = static_cast<char>(bits > 8 ? code >> 8 : code);
-    if (bits > 8) codes[numbers.size() + i] = static_cast<char>(code & 0xFF);
+    for (std::size_t byte = 0; byte < bytes; ++byte)
+      codes[byte * numbers.size() + i] = static_cast<char>(code >> 8 * (bytes - 1 - byte) & 0xFF);
   }
   return deflated_base64(codes);
 }

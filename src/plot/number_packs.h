@@ -24,8 +24,8 @@ struct NumberRange {
 NumberRange range_of(std::span<const float> numbers);
 
 /// Rounds each number to one of 2^bits - 1 steps of the largest magnitude (one fewer, so that 0 is exact, if
-/// any is negative), and returns the deflated codes in base64. Codes take one byte; above 8 bits, all high
-/// bytes come first, then all low ones. What is not finite becomes 0.
+/// any is negative), and returns the deflated codes in base64. Codes of up to 8, 16 or 24 bits take one, two
+/// or three bytes: all high bytes come first, then those below. What is not finite becomes 0.
 std::string pack_numbers(std::span<const float> numbers, int bits);
 
 }  // namespace heed::plot

@@ -306,6 +306,9 @@ json kind_data(const AttentionPicture& picture, const AttentionMap& first) {
   return kind;
 }
 
+/// Of a query or key: the page shows their products and sums with two decimals and more.
+constexpr int kVectorBits = 24;
+
 void add_vectors(const AttentionPicture& picture, json& kind, Packs& packs) {
   for (const LayerVectors& layer : picture.vectors) {
     if (layer.kind != kind["kind"]) continue;
@@ -313,8 +316,8 @@ void add_vectors(const AttentionPicture& picture, json& kind, Packs& packs) {
                                {"heads", layer.heads},
                                {"kv_heads", layer.kv_heads},
                                {"dims", layer.dims},
-                               {"q", packs.add(layer.q, 8)},
-                               {"k", packs.add(layer.k, 8)}});
+                               {"q", packs.add(layer.q, kVectorBits)},
+                               {"k", packs.add(layer.k, kVectorBits)}});
   }
 }
 
@@ -402,6 +405,7 @@ PageData page_data(const AttentionPicture& picture, int bits) {
         data["model"] = {{"name", visible(model.name)}, {"task", model.task}, {"answer", json::array()}};
     for (const Candidate& one : model.answer)
       shown["answer"].push_back({visible(one.token), rounded(static_cast<double>(one.probability))});
+    for (const auto& [kind, size] : model.sizes) shown["sizes"][kind] = {size.layers, size.heads};
   }
   if (!picture.scored.empty()) data["scored"] = visible_tokens(picture.scored);
   if (const RecordedSound& sound = picture.sound; sound.seconds > 0) {

@@ -23,7 +23,7 @@ struct PageData {
   std::vector<PagePack> packs;  ///< their numbers are those of the picture
 };
 
-/// Describes the picture, which must outlive the result. Maps are rounded to `bits`, queries and keys to 8.
+/// Describes the picture, which must outlive the result. Maps are rounded to `bits`, queries and keys to 24.
 PageData page_data(const AttentionPicture& picture, int bits);
 
 /// Returns, for each pattern, the mean over the queries that can follow it of the weight on its keys:

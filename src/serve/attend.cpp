@@ -8,6 +8,7 @@
 #include "heed/nn/stack.h"
 #include "heed/ops/loss.h"
 #include "heed/plot/picture.h"
+#include "inspect/attention_heads.h"
 #include "inspect/recorded_picture.h"
 #include "inspect/token_input.h"
 
@@ -65,6 +66,36 @@ RecordOptions attended_parts(const ServedModel& model, const Fields& fields) {
   return options;
 }
 
+[[noreturn]] void refuse_layers() {
+  throw ApiError(Problem::invalid, "request: layers: expected layers that the model has", "layers");
+}
+
+// Before the pass. Recurrent models have one head, whose weights are always few enough.
+void require_weights(const ServedModel& model, const inspect::TokenInput& input, const RecordOptions& options,
+                     bool page) {
+  std::int64_t weights = 0;
+  bool has_stacks = false;
+  for (const AttentionKind& kind : options.kinds) {
+    const std::vector<std::int64_t> heads = inspect::attention_heads(*model.model, kind);
+    has_stacks = has_stacks || !heads.empty();
+    const AttentionTokens& tokens = input.tokens.at(kind.name);
+    const std::int64_t of_head = std::ssize(tokens.queries) * std::ssize(tokens.keys);
+    for (std::int64_t layer = 0; layer < std::ssize(heads); ++layer) {
+      const bool asked = options.layers.empty() || std::find(options.layers.begin(), options.layers.end(),
+                                                             layer) != options.layers.end();
+      if (!asked) continue;
+      const std::int64_t of_layer = heads[static_cast<std::size_t>(layer)];
+      weights += of_head * (options.heads.empty() ? of_layer : std::min(of_layer, std::ssize(options.heads)));
+    }
+  }
+  if (has_stacks && weights == 0) refuse_layers();
+  const std::int64_t most = page ? kMostPageWeights : kMostWeights;
+  if (weights > most)
+    throw ApiError(
+        Problem::too_large,
+        fmt::format("request: expected at most {} weights, got {} (choose layers and heads)", most, weights));
+}
+
 server::HttpResponse attention_answer(const ServedModel& model, const inspect::TokenInput& input,
                                       const RecordOptions& options, bool page) {
   const AttentionRecord record = record_attention(*model.model, input.tensors, options);
@@ -72,15 +103,8 @@ server::HttpResponse attention_answer(const ServedModel& model, const inspect::T
   picture.title = model.name;
   picture.model.name = model.name;
   picture.model.task = inspect::task_of(*model.model);
-  std::int64_t weights = 0;
-  for (const RecordedLayer& layer : record.layers) weights += layer.weights.numel();
-  const std::int64_t most = page ? kMostPageWeights : kMostWeights;
-  if (weights == 0)
-    throw ApiError(Problem::invalid, "request: layers: expected layers that the model has", "layers");
-  if (weights > most)
-    throw ApiError(
-        Problem::too_large,
-        fmt::format("request: expected at most {} weights, got {} (choose layers and heads)", most, weights));
+  picture.model.sizes = inspect::attention_sizes(*model.model, options.kinds);
+  if (record.layers.empty()) refuse_layers();  // of a recurrent model
   for (const RecordedLayer& layer : record.layers) {
     inspect::add_heads(picture, layer, layer.weights, "weights");
     const auto tokens = input.tokens.find(layer.kind);
@@ -120,8 +144,9 @@ void attend(const Asked& asked) {
   inspect::TokenInput input = attended_input(model, asked.fields);
   job->tokens = job->call->facts.prompt_tokens = input.tensors.at("input_ids").numel();
   const bool page = asked.call->request().accept.find("text/html") != std::string::npos;
-  job->pass = [call = asked.call, &model, input = std::move(input),
-               options = attended_parts(model, asked.fields), page] {
+  RecordOptions options = attended_parts(model, asked.fields);
+  require_weights(model, input, options, page);
+  job->pass = [call = asked.call, &model, input = std::move(input), options = std::move(options), page] {
     try {
       call->answer(attention_answer(model, input, options, page));
     } catch (const ApiError& error) {

@@ -84,6 +84,11 @@ SpeechRequest read_speech(const Transcriber& transcriber, const Fields& fields, 
   if (temperature > 0) options.temperatures = {temperature};  // 0: as the thresholds say
   if (translate) options.translate = true;
   const SpeechSettings* settings = transcriber.settings();
+  if (translate && (settings == nullptr || !settings->is_multilingual()))
+    throw ApiError(Problem::not_supported,
+                   std::string("request: model: expected a multilingual Whisper, which translates, got ") +
+                       (settings == nullptr ? "a model that only transcribes" : "an English-only Whisper"),
+                   "model");
   options.language = fields.string("language");
   if (settings != nullptr && !settings->is_multilingual() && options.language &&
       is_english(*options.language))

@@ -1,6 +1,8 @@
 // Each text is a request of the model's generation.
 #include "serve/translate.h"
 
+#include <fmt/format.h>
+
 #include "generate/translation_sources.h"
 #include "generate/whole_length.h"
 #include "serve/inputs.h"
@@ -35,7 +37,7 @@ void TranslationJob::prepare() {
   generate::allow_whole_length(*model->encoder_decoder(), request.options, request.hooks);
   auto sources = generate::translation_sources(*model->encoder_decoder(), *tokenizer, texts, options);
   for (std::size_t text = 0; text < texts.size(); ++text) {
-    translations.push_back({{"text", ""}, {"score", 0.0}});
+    translations.push_back({{"text", ""}, {"score", 0.0}, {"finish_reason", "stop"}});
     for (std::size_t part = sources.first_part[text]; part < sources.first_part[text + 1]; ++part) {
       request.source = std::move(sources.ids[part]);
       requests.push_back(request);
@@ -48,7 +50,8 @@ void TranslationJob::have_finished(std::size_t index, const Hypothesis& result, 
   call->facts.completion_tokens += std::ssize(result.ids);
   translations[text_of[index]] = {
       {"text", model->tokenizer->decode(result.ids)},
-      {"score", options.generation.num_beams > 1 ? result.beam_score : result.score}};
+      {"score", options.generation.num_beams > 1 ? result.beam_score : result.score},
+      {"finish_reason", result.finish_reason == FinishReason::stop ? "stop" : "length"}};
 }
 
 // The language of a field, which the model must have.
@@ -81,7 +84,23 @@ void read_options(const ServedModel& model, const Fields& fields, TranslationJob
     options.max_new_tokens = most;
   }
   job.options.prefix = fields.string("prefix").value_or("");
-  job.options.long_lines = fields.boolean("truncate").value_or(true) ? LongLines::cut : LongLines::error;
+}
+
+// Counts the tokens. What the model has no positions for is cut if the request says so, else refused.
+void read_texts(const ServedModel& model, const Fields& fields, TranslationJob& job) {
+  job.texts = fields.strings("text");
+  const auto positions = model.model->max_positions();
+  const bool truncate = fields.boolean("truncate").value_or(false);
+  for (std::size_t i = 0; i < job.texts.size(); ++i) {
+    const std::int64_t tokens = model.tokenizer->encode(job.options.prefix + job.texts[i]).size();
+    if (positions && tokens > *positions && !truncate)
+      throw ApiError(Problem::too_large,
+                     fmt::format("request: text {}: expected at most {} tokens, got {} (shorten it, or let "
+                                 "truncate be true)",
+                                 i + 1, *positions, tokens),
+                     "text");
+    job.tokens += tokens;
+  }
 }
 
 }  // namespace
@@ -98,9 +117,8 @@ void translate_texts(const Asked& asked) {
   auto job = std::make_shared<TranslationJob>();
   job->call = asked.call;
   job->model = &model;
-  job->texts = asked.fields.strings("text");
   read_options(model, asked.fields, *job);
-  for (const std::string& text : job->texts) job->tokens += model.tokenizer->encode(text).size();
+  read_texts(model, asked.fields, *job);
   job->call->facts.prompt_tokens = job->tokens;
   job->failure = Problem::invalid;
   asked.scheduler.add(std::move(job));

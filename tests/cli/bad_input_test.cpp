@@ -323,6 +323,29 @@ TEST(BadInput, OtherCommands) {
   EXPECT_EQ(listing(folder.path()), (Words{"labels", "none"}));
 }
 
+TEST(BadInput, FilesOfOptionsAreNamedWithTheOption) {
+  const std::string model = HEED_SOURCE "/models/shakespeare", none = "/nonexistent";
+  for (const auto& [words, option] : std::vector<std::pair<Words, std::string>>{
+           {{"generate", "--model", model, "--json-schema", none, "a"}, "--json-schema"},
+           {{"generate", "--model", model, "--messages", none}, "--messages"},
+           {{"attend", "--model", model, "--steer", none, "a"}, "--steer"},
+           {{"serve", model, "--steer", "a=" + none, "--port", "0"}, "--steer"},
+           {{"serve", model, "--api-key-file", none, "--port", "0"}, "--api-key-file"}})
+    expect_error(1, words, option + ": /nonexistent: not found (check the path)");
+}
+
+TEST(BadInput, MaskedModelsAreMeasuredByAToken) {
+  const Words heads{"heads", "--model", HEED_SOURCE "/models/reviews-mlm", "A [MASK] film."};
+  const auto with = [&](const Words& more) {
+    Words all = heads;
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  };
+  expect_error(2, with({"--ablate"}), "--token: missing (a masked language model is measured by one token");
+  expect_error(1, with({"--remove", "99.0", "--token", "good"}),
+               "ablation: expected a layer below 4, got 99.0");
+}
+
 TEST(BadInput, LinesWithoutAnAnswer) {
   const std::string fill = fixture("encoders/bert-mlm"), answer = fixture("encoders/bert-qa");
   for (const auto& [words, message] : std::vector<std::pair<Words, std::string>>{

@@ -92,6 +92,13 @@ TEST(Chats, ThatAreWrongAreErrors) {
   expect_error(2, generate({"--chat", "--full-text", "x"}), "--full-text: expected a text to continue");
   expect_error(1, {"generate", "--model", HEED_SOURCE "/models/shakespeare", "--chat", "x"},
                "expected a model for chats, got one without a chat template");
+  expect_error(1, {"chat", player(), "--messages", folder / "none"}, "--messages: ");
+  const Folder blank;
+  std::filesystem::copy(
+      player(), blank.path(),
+      std::filesystem::copy_options::recursive | std::filesystem::copy_options::overwrite_existing);
+  spill(blank / "chat_template.jinja", " ");
+  expect_error(1, {"chat", blank.path()}, "expected a chat template, got an empty one", "a\n");
   expect_error(2, {"tokenize", "--messages", "x", "--pair", "y"}, "--messages: cannot be combined");
   expect_error(2, {"attend", "--messages", "x", "y"}, "--messages: cannot be combined");
   const Result some = run(generate({"--messages", "-"}), std::string(kMessages) + "\n[]\n");
@@ -126,15 +133,17 @@ TEST(ChatCommand, TalksInATerminal) {
   };
   const std::string saved = folder / "saved.json", page = folder / "page.html";
   const std::string out =
-      shown("Speak.\n/save " + saved + "\n/attend " + page + "\n/undo\n/undo\n/nothing\n/load " + saved +
+      shown("/save " + saved + "\nSpeak.\n/save " + saved + "\n/attend " + page +
+            "\n/undo\n/undo\n/nothing\n/load " + saved +
             "\n/retry\n/system Be brief.\n/clear\n/retry\n//quit\n/attend x.svg\n/help\n/quit\n");
   EXPECT_THAT(out, HasSubstr("/help lists the commands"));
+  EXPECT_THAT(out, HasSubstr("/save: expected a conversation with messages, got none"));
   EXPECT_THAT(out, HasSubstr("The answer ends after 30 tokens"));
   EXPECT_THAT(out, HasSubstr("Taken back: Speak."));
   EXPECT_THAT(out, HasSubstr("There is nothing to take back."));
   EXPECT_THAT(out, HasSubstr("/nothing: no such command"));
   EXPECT_THAT(out, HasSubstr("2 messages."));
-  EXPECT_THAT(out, HasSubstr("The system says: Be brief."));
+  EXPECT_THAT(out, HasSubstr("System prompt: Be brief."));
   EXPECT_THAT(out, HasSubstr("There is no message to answer."));
   EXPECT_THAT(out, HasSubstr("expected a file ending in .html, got x.svg"));
   const Json conversation = read_json(saved);
@@ -252,7 +261,7 @@ TEST(ChatCommand, SaysWhenTheConversationIsTooLong) {
   const Folder folder;
   spill(folder / "long.json", Json::array({{{"role", "user"}, {"content", std::string(3000, 'a')}}}).dump());
   expect_error(1, {"chat", player(), "--messages", folder / "long.json"},
-               "line 1: expected a conversation of fewer than 256 tokens, got ", "more\n");
+               "input line 1: expected a conversation of fewer than 256 tokens, got ", "more\n");
   const Result result = run_on_terminal({"chat", player()}, std::string(2000, 'a') + "\n/quit\n");
   EXPECT_EQ(result.status, 0);
   EXPECT_THAT(result.out, HasSubstr("begin anew); the message is taken back"));

@@ -422,7 +422,7 @@ TEST(Info, TellsWhatTheModelIs) {
       info.at("commands"),
       Json::parse(
           R"(["translate","evaluate --source","train --init","embed","attend","explore","heads","lens","patch","why",
-                          "tokenize","forward","doctor"])"));
+                          "tokenize","serve","forward","doctor"])"));
   EXPECT_EQ(info.at("bytes"), 460596);
   std::int64_t elements = 0;
   for (const Json& tensor : info.at("tensors")) {

@@ -281,8 +281,8 @@ TEST(PatchingErrors, NameWhatIsWrong) {
   const auto ablate = [&](const AblationOptions& options) {
     measure_ablations(*model, {&input, 1}, options);
   };
-  EXPECT_ERROR(ablate({.each = {{.layer = 0, .head = 4}}}),
-               "ablation: expected a head or feed-forward network of the model, got 0.4");
+  EXPECT_ERROR(ablate({.each = {{.layer = 0, .head = 4}}}), "ablation: expected a head below 4, got 0.4");
+  EXPECT_ERROR(ablate({.each = {{.layer = 99, .head = 0}}}), "ablation: expected a layer below 2, got 99.0");
   EXPECT_ERROR(ablate({.replacement = Replacement::resample, .each = {{}}}),
                "ablation: expected another reference text with as many tokens as text 1");
   const LogitMetric difference{MetricKind::logit_difference, 3, 4};

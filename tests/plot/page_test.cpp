@@ -193,7 +193,8 @@ TEST(Page, SaysWhatTheModelIsForAndAnswers) {
 TEST(Page, CarriesFactsVectorsAndCandidates) {
   AttentionPicture picture = sample_picture(2, 3);
   picture.facts.push_back({"cross", 1, 0, {1, 2, 4}, {0.5f, -0.25f}});
-  picture.vectors.push_back({"cross", 0, 2, 1, 2, {1, 2, 3, 4, 5, 6, 7, 8}, {1, -1, 2, -2, 3, -3}});
+  picture.vectors.push_back(
+      {"cross", 0, 2, 1, 2, {1, 2, 3, 4, 5, 6, 7, 8}, {1, -1, 2, -2.71828f, 31.25f, -3}});
   picture.candidates["cross"] = {{{"x", 0.5f}}, {{"y", 0.25f}, {"z", 0.125f}}};
   picture.scored = {"x", "y"};
   const std::string page = attention_html(picture);
@@ -205,9 +206,16 @@ TEST(Page, CarriesFactsVectorsAndCandidates) {
   EXPECT_FALSE(kind["maps"][0].contains("norms"));
   EXPECT_EQ(kind["candidates"][1][0], nlohmann::json({"y", 0.25}));
   EXPECT_EQ(data["scored"], nlohmann::json({"x", "y"}));
-  const std::vector<float> k = numbers_of(page, kind["vectors"][0]["k"], 8);
+  const std::vector<float> k = numbers_of(page, kind["vectors"][0]["k"], 24);
   ASSERT_EQ(k.size(), 6u);
-  EXPECT_NEAR(k[3], -2, 3.0 / 127);
+  EXPECT_NEAR(k[3], -2.71828f, 4e-6);
+  EXPECT_NEAR(k[5], -3, 4e-6);
+}
+
+TEST(Page, SaysWhatTheModelHas) {
+  AttentionPicture picture = sample_picture(2, 3);
+  picture.model = {.name = "m", .task = "encoder_decoder", .sizes = {{"cross", {6, 8}}}};
+  EXPECT_EQ(data_of(attention_html(picture))["model"]["sizes"]["cross"], nlohmann::json({6, 8}));
 }
 
 TEST(Page, SaysWhetherOnlySomeHeadsAreShown) {

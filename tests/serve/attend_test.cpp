@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "heed/nn/stack.h"
 #include "serve/asking.h"
 
 namespace heed::serve_test {
@@ -53,6 +54,31 @@ TEST(Attend, EveryKindOfModel) {
   server::HttpRequest page = request_of("POST", "/attend", R"({"text": "a b c"})");
   page.accept = "text/html,application/xhtml+xml";
   EXPECT_THAT(server.ask(page).text, testing::StartsWith("<!DOCTYPE html>"));
+}
+
+// Before the pass: queries times keys times heads times layers.
+TEST(Attend, TooManyWeightsAreRefused) {
+  std::vector<serve::ServedModel> models;
+  models.push_back(served("../../models/reviews-mlm"));  // 4 layers of 4 heads
+  const Tokenizer& tokenizer = *models.front().tokenizer;
+  std::string text;
+  while (tokenizer.encode(text + "a ").size() <= 512) text += "a ";
+  Asking server(std::move(models));
+  const Answer all = server.post("/attend", {{"text", text}});
+  EXPECT_EQ(all.status, 413);
+  EXPECT_THAT(all.text, HasSubstr("expected at most 4000000 weights, got 4194304 (choose layers and heads)"));
+  EXPECT_EQ(server.post("/attend", {{"text", text}, {"layers", {0}}, {"heads", {3}}}).status, 200);
+}
+
+// The page says what the model has beside what it shows.
+TEST(Attend, PagesSayWhatTheModelHas) {
+  Asking server(with_attention());
+  server::HttpRequest page = request_of(
+      "POST", "/attend", R"({"model": "shakespeare", "text": "KING", "layers": [1], "heads": [0, 2]})");
+  page.accept = "text/html";
+  const serve::ServedModel model = shakespeare();
+  const std::string layers = std::to_string(model.model->stack_named("decoder")->layers.size());
+  EXPECT_THAT(server.ask(page).text, HasSubstr("\"sizes\":{\"decoder\":[" + layers + ","));
 }
 
 TEST(Attend, WrongRequestsAreRefused) {

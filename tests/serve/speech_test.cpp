@@ -4,9 +4,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
+
 #include "core/trimmed.h"
 #include "heed/files/file.h"
 #include "heed/sound/sound.h"
+#include "reference/temporary_folder.h"
 #include "serve/asking.h"
 
 namespace heed::serve_test {
@@ -158,6 +162,23 @@ TEST(Speech, ComesInPieces) {
   EXPECT_EQ(none.status, 400) << none.text;  // no event has begun
 }
 
+TEST(Speech, EnglishOnlyModelsDoNotTranslate) {
+  const TemporaryFolder folder;
+  for (const auto& file : std::filesystem::directory_iterator(std::string(HEED_FIXTURES) + "/speech"))
+    std::filesystem::copy_file(file.path(), folder.path() / file.path().filename());
+  Json generation = parse_json(read_file(folder.path() / "generation_config.json"), "generation_config.json");
+  for (const char* key : {"lang_to_id", "task_to_id"}) generation.erase(key);
+  generation["is_multilingual"] = false;
+  std::ofstream(folder.path() / "generation_config.json") << generation;
+  std::vector<serve::ServedModel> models;
+  models.push_back(serve::load_served("english", {folder.path()}));
+  Asking server(std::move(models));
+  const Answer answer = server.ask(form_of("/v1/audio/translations", {}, read_file(kTones)));
+  EXPECT_EQ(answer.status, 400);
+  EXPECT_THAT(answer.text, HasSubstr("request: model: expected a multilingual Whisper, which translates, got "
+                                     "an English-only Whisper"));
+}
+
 TEST(Speech, WhoLeavesIsNotComputedFor) {
   Asking server(with_speech());
   const auto left =
@@ -193,6 +214,9 @@ TEST(Speech, WrongRequestsAreRefused) {
     EXPECT_EQ(answer.status, one.status) << answer.text;
     EXPECT_THAT(answer.text, HasSubstr(one.told));
   }
+  const Answer english = server.ask(form_of("/v1/audio/translations", {{"model", "ctc"}}, sound));
+  EXPECT_EQ(english.status, 400);
+  EXPECT_THAT(english.text, HasSubstr("model: expected a multilingual Whisper, which translates"));
   const Answer none = server.ask(form_of("/v1/audio/transcriptions", {{"file", "name"}}, ""));
   EXPECT_EQ(none.status, 400);
   EXPECT_THAT(none.text, HasSubstr("a recording with a file name"));

@@ -40,6 +40,7 @@ TEST(TranslateRoute, EqualsTranslate) {
     for (std::size_t i = 0; i < texts.size(); ++i) {
       const Hypothesis& best = expected[i].candidates.front().hypothesis;
       EXPECT_EQ(answer.json["translations"][i]["text"], expected[i].text());
+      EXPECT_EQ(answer.json["translations"][i]["finish_reason"], "stop");
       EXPECT_NEAR(answer.json["translations"][i]["score"].get<double>(),
                   beams > 1 ? best.beam_score : best.score, 1e-9);
     }
@@ -47,6 +48,25 @@ TEST(TranslateRoute, EqualsTranslate) {
   const Answer shorter = server.post("/translate", {{"text", texts[0]}, {"max_new_tokens", 2}});
   ASSERT_EQ(shorter.status, 200) << shorter.text;
   EXPECT_LT(shorter.json["translations"][0]["text"].get<std::string>().size(), 12u);
+  EXPECT_EQ(shorter.json["translations"][0]["finish_reason"], "length");
+}
+
+TEST(TranslateRoute, LongTextsAreRefusedOrCut) {
+  const serve::ServedModel model = served("../../models/en-fr");
+  std::string text;
+  for (int i = 0; i < 200; ++i) text += "The cat sat on the mat. ";
+  Asking server(with_translation());
+  const Answer refused = server.post("/translate", {{"text", {"Good morning.", text}}});
+  EXPECT_EQ(refused.status, 413);
+  EXPECT_THAT(refused.text,
+              HasSubstr("text 2: expected at most " + std::to_string(*model.model->max_positions()) +
+                        " tokens, got " + std::to_string(model.tokenizer->encode(text).size())));
+  const Answer cut = server.post("/translate", {{"text", text}, {"truncate", true}});
+  ASSERT_EQ(cut.status, 200) << cut.text;
+  TranslateOptions options;
+  options.generation = load_generation_options(model.directory);
+  const auto expected = translate(*model.encoder_decoder(), *model.tokenizer, std::span(&text, 1), options);
+  EXPECT_EQ(cut.json["translations"][0]["text"], expected[0].text());
 }
 
 // What many ask for at once is generated together, with the bits that each text gets alone.
@@ -137,7 +157,7 @@ TEST(TranslateRoute, WrongRequestsAreRefused) {
                          {{{"text", "a"}, {"model", "bert-mlm"}}, 400, "translates texts"},
                          {{{"text", "a"}, {"num_beams", 0}}, 400, "num_beams"},
                          {{{"text", "a"}, {"target_lang", "fr"}}, 400, "no choice of languages"},
-                         {{{"text", std::string(3000, 'a')}, {"truncate", false}}, 400, "tokens"}}) {
+                         {{{"text", std::string(3000, 'a')}, {"truncate", false}}, 413, "tokens"}}) {
     const Answer answer = server.post("/translate", one.body);
     EXPECT_EQ(answer.status, one.status) << answer.text;
     EXPECT_THAT(answer.text, HasSubstr(one.told));

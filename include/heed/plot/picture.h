@@ -60,6 +60,11 @@ struct Candidate {
   float probability = 0;
 };
 
+/// Layers with a kind of attention, and the heads of each.
+struct AttentionSize {
+  std::int64_t layers = 0, heads = 0;
+};
+
 /// What a page says about the model.
 struct PictureModel {
   std::string name = {};
@@ -68,6 +73,9 @@ struct PictureModel {
   std::string task = {};
   std::vector<Candidate> answer = {};  ///< to the whole text, the most probable first: labels, or a span
   std::optional<std::int64_t> answer_position = {};  ///< of the answer's first token in an encoder's text
+  /// By kind, those of the model, of which a page may show some; of a kind that is not here they are what the
+  /// page has.
+  std::map<std::string, AttentionSize> sizes = {};
 };
 
 /// An image, or the spectrogram of a sound, whose parts are keys in row-major order after `first` others.

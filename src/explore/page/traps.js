@@ -32,11 +32,12 @@ function heatMap(canvas, { queries, keys }, values, full, room) {
 class TrapsView extends Look {
   constructor(box, panel) {
     super(box, panel);
-    this.on = new Set();
+    this.on = new Set(recording ? [] : ["softmax-axis"]);  // which every softmax can have; of recordings, one at a time is there
     this.places = [null, null];
     this.switches = element("div", null, { class: "trap-switches", role: "group", "aria-label": "Mistakes to make" });
     for (const [name, [title]] of Object.entries(trapTexts)) {
       const input = element("input", null, { type: "checkbox", role: "switch", class: "trap-" + name }), label = element("label", null);
+      input.checked = this.on.has(name);
       input.onchange = () => { this.on[input.checked ? "add" : "delete"](name); this.draw(); };
       label.append(input, " " + title);
       this.switches.append(label);

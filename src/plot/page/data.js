@@ -109,9 +109,13 @@ class AttentionData {
   /// Decodes numbers of `bits` bits: shares of the block's largest, from 0, or where it has signs, from -1.
   async unpack(block, bits) {
     const codes = await inflated(await this.pack(block.pack));
-    const count = bits > 8 ? codes.length / 2 : codes.length, levels = 2 ** bits - 1, values = new Float32Array(count);
+    const bytes = Math.ceil(bits / 8), count = codes.length / bytes, levels = 2 ** bits - 1, values = new Float32Array(count);
     const factor = block.largest / (block.signed ? (levels - 1) / 2 : levels), zero = block.signed ? (levels - 1) / 2 : 0;
-    for (let i = 0; i < count; ++i) values[i] = ((bits > 8 ? codes[i] * 256 + codes[count + i] : codes[i]) - zero) * factor;
+    for (let i = 0; i < count; ++i) {
+      let code = codes[i];
+      for (let byte = 1; byte < bytes; ++byte) code = code * 256 + codes[byte * count + i];
+      values[i] = (code - zero) * factor;
+    }
     return values;
   }
 
@@ -119,7 +123,7 @@ class AttentionData {
   async vectors(kind, layer, head) {
     const block = (kind.vectors || []).find(v => v.layer === layer);
     if (!block || typeof head !== "number") return null;
-    const q = await this.unpack(block.q, 8), k = await this.unpack(block.k, 8), dims = block.dims;
+    const q = await this.unpack(block.q, 24), k = await this.unpack(block.k, 24), dims = block.dims;
     const group = block.heads / block.kv_heads, nq = kind.queries.length * dims, nk = kind.keys.length * dims, kv = Math.floor(head / group);
     return { q: q.subarray(head * nq, (head + 1) * nq), k: k.subarray(kv * nk, (kv + 1) * nk), dims };
   }

@@ -36,7 +36,7 @@ class Lines {
     if (panel.kind !== kind) return;
     Object.assign(this, { layers, row: Math.max(17, Math.min(40, Math.floor((panel.room.height - 80) / rows))) });
     this.side = Math.ceil(Math.max(90, Math.min(panel.room.width < 420 ? 120 : 180, Math.max(widest(kind.queries, size, 180), widest(kind.keys, size, 180)) + 14)));
-    this.middle = Math.max(70, Math.min(360, panel.room.width - 2 * this.side - 12));
+    this.middle = Math.max(70, Math.min(360, panel.room.width - 2 * this.side - 20));
     for (const old of strands.querySelectorAll(".token, .floor, .end")) old.remove();
     const part = document.createDocumentFragment();
     const place = (one, asks, index) => Object.assign(one.style, { left: (asks ? 0 : this.side + this.middle) + "px", width: this.side + "px", top: this.top + index * this.row + "px", height: this.row + "px", fontSize: size + "px", lineHeight: this.row + "px" });

@@ -31,8 +31,15 @@ function withoutHead(kind, map, at) {
   return [barTable("Logits without head " + viewer.state.head, shown, most, show, true), element("p", "How much a logit changes where the head's output is replaced by zeros" + (single ? "." : ", of the token at each position."), { class: "note" })];
 }
 
+/// Layers and heads of the model, and which of them are on the page where some are not.
+function sizeOf(kind) {
+  const of = data.model && data.model.sizes && data.model.sizes[kind.kind], layers = of ? of[0] : kind.layers.length, heads = of ? of[1] : kind.heads.length;
+  const some = (name, list, all) => list.length && list.length < all ? [name + (list.length > 1 ? "s " : " ") + list.join(", ")] : [];
+  const shown = some("layer", kind.layers, layers).concat(some("head", kind.heads, heads)).join(", ");
+  return layers + (layers > 1 ? " layers" : " layer") + " of " + heads + (data.kinds.length > 1 ? " (" + kind.title + ")" : heads > 1 ? " heads" : " head") + (shown && ", shown: " + shown);
+}
 function describeModel() {
-  const { model } = data, kinds = data.kinds.map(kind => kind.layers.length + (kind.layers.length > 1 ? " layers" : " layer") + " of " + kind.heads.length + (data.kinds.length > 1 ? " (" + kind.title + ")" : " heads"));
+  const { model } = data, kinds = data.kinds.map(sizeOf);
   $("model").textContent = (model && model.name ? [model.name, taskNames[model.task]] : []).concat(data.kinds.some(kind => kind.heads.length) ? kinds : []).filter(Boolean).join(" · ");
   const best = model && model.answer[0];
   $("answer").textContent = best ? (model.task === "span" ? "Answer: " : model.task === "masked_lm" ? "Most probable: " : "Label: ") + best[0] + ", " + percent(best[1]) : "";

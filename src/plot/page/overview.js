@@ -76,6 +76,7 @@ class Overview {
       if (!best || size > 1.15 * best.width) best = { width: size, across };
     }
     best.width = Math.max(heads > 40 ? 12 : 16, best.width);
+    best.across = Math.max(best.across, Math.min(heads, Math.floor(width / (best.width + gap))));  // where the height limits them, more fit
     return { ...best, height: Math.max(8, Math.round(best.width * tall)) };
   }
 
@@ -109,19 +110,23 @@ class Overview {
     this.buttons = new Map();
     const strongest = pattern ? Math.max(...kind.maps.map(m => m.scores && m.scores[pattern] || 0)) : 0, grid = element("div", null, { class: "grid" + (wrapped ? " wrapped" : "") });
     grid.style.setProperty("--thumb", size.width + "px");
-    const short = head => head === "rollout" && size.width < 44 ? "roll" : head, line = (name, heads) => {
+    const column = head => {  // above or below its thumbnails: its first letter where there is no room for a word
+      const word = typeof head === "string", tiny = word && size.width < 44;
+      return element("span", word && size.width < 34 ? head[0] : head, { class: "over-column" + (tiny ? " tiny" : ""), title: head === "rollout" ? "rollout: what reaches a token through all layers so far" : headName(head, kind) });
+    };
+    const line = (name, heads) => {
       const row = element("div", null, { class: "layer" }), thumbs = element("div", null, { class: "thumbs" });
       thumbs.style.gridTemplateColumns = "repeat(" + size.across + ", " + (size.width + 2) + "px)";
       thumbs.append(...heads);
       row.append(element("span", name, { class: "number" }), thumbs);
       return row;
     };
-    if (!wrapped && size.width >= 16) grid.append(line("", kind.columns.map(head => element("span", size.width < 20 && typeof head === "string" ? head[0] : short(head), { class: "over-column" + (size.width < 30 && typeof head === "string" ? " tiny" : ""), title: headName(head, kind) }))));
+    if (!wrapped && size.width >= 16) grid.append(line("", kind.columns.map(column)));
     for (const layer of kind.layers) {
       grid.append(line(layer, kind.columns.map(head => {
         const cell = element("div", null, { class: head === "mean" ? "apart" : "" });
         if (data.has(kind, measure, layer, head)) cell.append(this.button(data, kind, layer, head, pattern, strongest, size));
-        if (wrapped) cell.append(element("span", short(head), { class: "over-column", "aria-hidden": "true" }));
+        if (wrapped) cell.append(column(head));
         return cell;
       })));
     }
