@@ -63,9 +63,7 @@ TEST(ServeCommand, ReadsKeysAndTheEnvironment) {
 }
 
 TEST(ServeCommand, NamesModelsAndItsLimits) {
-  ::setenv("HEED_SERVE_ROW", "2", 1);
   Dialogue command({"serve", "reader=" + encoder("bert-mlm"), "--port", "0", "--max-body", "1"});
-  ::unsetenv("HEED_SERVE_ROW");
   const Client client(port_of(command.read_line()));
   EXPECT_THAT(client.ask("GET /v1/models HTTP/1.1\r\nHost: localhost\r\n\r\n"),
               HasSubstr("\"id\":\"reader\""));
@@ -90,6 +88,13 @@ TEST(ServeCommand, RefusesWrongCommandLines) {
                "--cors-origin: expected * or an origin such as https://example.org, got example.org");
   expect_error(1, {"serve", HEED_FIXTURES "/vit", "--port", "0"},
                "expected a model of texts or of speech, got a vit image model");
+}
+
+TEST(ServeCommand, WarnsOfMisspelledVariables) {
+  ::setenv("HEED_SERVE_ROW", "2", 1);
+  EXPECT_THAT(run({"serve", HEED_FIXTURES "/vit"}).err,
+              HasSubstr("warning: HEED_SERVE_ROW: no option of heed serve has this variable"));
+  ::unsetenv("HEED_SERVE_ROW");
 }
 
 }  // namespace
