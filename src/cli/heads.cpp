@@ -360,11 +360,10 @@ void add_heads(CLI::App& app, const Globals& globals) {
                      "the loss per token; of a classifier, that of the label it predicts");
   add_table_output(*command, a->output, kTableOutput);
   command->footer(
-      "Columns: previous, duplicate, induction, first and separator are mean weights on the token before, on "
-      "earlier equal tokens, on the tokens that followed those, on the first token and on separators; "
-      "entropy "
-      "(nats) and distance (tokens) are those of the weights; size is the length of what a head adds to the "
-      "residual stream, over the length of the stream.\n\n"
+      "Columns: previous, duplicate, induction, first and separator are mean weights on the token\n"
+      "before, on earlier equal tokens, on the tokens that followed those, on the first token and on\n"
+      "separators; entropy (nats) and distance (tokens) are those of the weights; size is the length of\n"
+      "what a head adds to the residual stream, over the length of the stream.\n\n"
       "Examples:\n"
       "  heed heads --model gpt2 \"The cat sat on the mat. The cat slept.\"\n"
       "  heed heads --model gpt2 --repeat 50 --output heads.svg\n"
