@@ -239,7 +239,7 @@ std::vector<Route> made_routes() {
                {"prefix", "string", "Put before each text: translate English to German: (T5)"},
                {"num_beams", "integer", "Of beam search; default: as the model's files"},
                {"max_new_tokens", "integer", "Of each translation; default: as the model's files"},
-               {"truncate", "boolean", "Cut texts that are too long, else refuse them; default true"}})},
+               {"truncate", "boolean", "Cut texts that are too long, else refuse them; default false"}})},
       {"GET", {"/info"}, Api::tei, "A model (?model=NAME, else the first), and the limits", tei::info},
   };
 }

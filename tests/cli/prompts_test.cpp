@@ -177,7 +177,7 @@ TEST(Ablations, ReplaceByZerosMeansAndOtherTexts) {
     EXPECT_THAT(run(of_tiny(heads, options)).err, HasSubstr(message));
   };
   refused({"--remove", "0"}, "--remove: expected heads LAYER.HEAD and feed-forward networks LAYER.ff");
-  refused({"--remove", "0.99"}, "ablation: expected a head or feed-forward network of the model, got 0.99");
+  refused({"--remove", "0.99"}, "ablation: expected a head below 2, got 0.99");
   refused({"--reference", "x"}, "--reference: needs --ablation mean or resample");
   refused({"--metric", "logit"}, "--metric: needs --ablate or --remove");
   refused({"--ablate", "--metric", "logit"}, "ablation: expected a token for this metric");
