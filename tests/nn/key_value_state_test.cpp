@@ -169,8 +169,8 @@ TEST(KeyValueState, AttentionToPagesIsThatToOneTensor) {
   const std::vector<std::int64_t> past{0, 5, 127, 128, 700};
   const auto rows = std::ssize(past);
   for (const CacheDType dtype : kCacheDTypes) {
-    for (const auto& [time, heads, width] :
-         {std::array<std::int64_t, 3>{1, 6, 64}, {3, 4, 20}, {40, 2, 16}}) {
+    for (const auto& sizes : {std::array<std::int64_t, 3>{1, 6, 64}, {3, 4, 20}, {40, 2, 16}}) {
+      const std::int64_t time = sizes[0], heads = sizes[1], width = sizes[2];
       KeyValueState state;
       const auto random = [&](std::int64_t of, std::int64_t count, std::uint64_t seed) {
         return random_tensor({rows, of, count, width}, seed).to(DType::f32);
