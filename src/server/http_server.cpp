@@ -395,9 +395,9 @@ class HttpServer::State::Connection : public std::enable_shared_from_this<Connec
   }
 
   std::string too_large() const {
-    const auto length = parser_->content_length();
+    const auto length = parser_->get()[http::field::content_length];
     return "request: expected a body of at most " + std::to_string(body_limit_) + " bytes, got " +
-           (length ? std::to_string(*length) : "more");
+           (length.empty() ? "more" : std::string(length.data(), length.size()));
   }
 
   // What could not be read, perhaps with its path.
