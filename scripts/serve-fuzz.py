@@ -17,6 +17,7 @@ import json
 import os
 import random
 import sys
+import tempfile
 import time
 
 _loader = importlib.machinery.SourceFileLoader("serve_load", os.path.join(os.path.dirname(__file__), "serve-load.py"))
@@ -300,7 +301,7 @@ class Fuzz:
 
 
 async def main(options):
-    errors = open(options.log, "w+", encoding="utf-8", errors="replace")
+    errors = open(options.log, "w+", encoding="utf-8", errors="replace") if options.log else tempfile.TemporaryFile("w+", errors="replace")
     server = load.Server(options, "--request-timeout", "20", "--max-body", "1", stderr=errors)
     client = load.Client(server.url)
     models = [one["id"] for one in json.loads((await client.ask("/v1/models")).body)["data"]]
@@ -330,6 +331,6 @@ if __name__ == "__main__":
     parser.add_argument("--requests", type=int, default=1000000)
     parser.add_argument("--clients", type=int, default=32)
     parser.add_argument("--server-options", default="")
-    parser.add_argument("--log", default="serve-fuzz.log", help="a file for the server's standard error")
+    parser.add_argument("--log", help="a file for the server's standard error")
     parser.add_argument("--seed", type=int, default=1)
     sys.exit(not asyncio.run(main(parser.parse_args())))
