@@ -90,7 +90,7 @@ class Generation::Requests {
   // Fills in what an encoder-decoder begins with. Throws Error for a source that it does not take.
   void complete(GenerationRequest& asked) const;
   Request& known(std::uint64_t number) const;
-  // The batch that these rows, with this dtype, join; null if there is none yet.
+  // The batch that these rows, with this dtype, join without much padding of sources; or null.
   Group* group_for(const Batch& batch, CacheDType dtype);
 
   void end_stopped();
@@ -309,8 +309,9 @@ void Generation::Requests::read_prompts(Step& step) {
       continue;
     }
     std::int64_t tokens = left / granule_ * granule_;
-    if (encoder_decoder_ != nullptr) tokens = left < most ? 0 : first.rest();  // a source has no pieces
-    if (tokens == 0 && left < most) return;                                    // the next step has more
+    // A source has no pieces.
+    if (encoder_decoder_ != nullptr) tokens = left < most ? 0 : first.rest();
+    if (tokens == 0 && left < most) return;  // the next step has more
     tokens = std::max(tokens, granule_);
     if (tokens >= first.rest()) {
       read_whole({&first}, step);

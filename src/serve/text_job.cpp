@@ -94,7 +94,7 @@ void TextJob::begin() {
 void TextJob::echo(std::size_t index) {
   Choice& choice = choices_[index];
   if (std::exchange(choice.is_echoed, true) || request_.echoes.empty()) return;
-  const std::string& text = request_.echoes[index / static_cast<std::size_t>(request_.candidates)];
+  const std::string& text = request_.echoes[prompt_of(index)];
   if (choice.prompt != nullptr) score_prompt(index);
   choice.offset = count_characters(text);
   if (!request_.stream) {
@@ -107,9 +107,8 @@ void TextJob::echo(std::size_t index) {
 // A token that the tokenizer has put before the text has no characters of it.
 void TextJob::score_prompt(std::size_t index) {
   Choice& choice = choices_[index];
-  std::string_view rest = request_.echoes[index / static_cast<std::size_t>(request_.candidates)];
-  const std::vector<std::int64_t>& ids =
-      request_.prompts[index / static_cast<std::size_t>(request_.candidates)];
+  std::string_view rest = request_.echoes[prompt_of(index)];
+  const std::vector<std::int64_t>& ids = request_.prompts[prompt_of(index)];
   const auto pass = [&](std::int64_t id) {
     std::string_view text = model->token_bytes[static_cast<std::size_t>(id)];
     const std::string special = text.empty() ? model->tokenizer->decode(std::span(&id, 1), false) : "";
@@ -254,7 +253,7 @@ Json TextJob::choice_of(std::size_t index, const std::string& text, bool last) {
   one["finish_reason"] = last ? Json(choice.reason) : Json();
   if (request_.token_ids && (!event || !choice.ids.empty())) one["token_ids"] = std::exchange(choice.ids, {});
   if (request_.token_ids && !event && !request_.chat)
-    one["prompt_token_ids"] = request_.prompts[index / static_cast<std::size_t>(request_.candidates)];
+    one["prompt_token_ids"] = request_.prompts[prompt_of(index)];
   return one;
 }
 

@@ -55,6 +55,10 @@ class TextJob : public GenerationJob {
   void echo(std::size_t index);
   void score_prompt(std::size_t index);
   std::vector<std::size_t> likeliest() const;
+  // The place of the prompt that a candidate goes on from.
+  std::size_t prompt_of(std::size_t index) const {
+    return index / static_cast<std::size_t>(request_.candidates);
+  }
   void send(std::size_t index, const std::string& text);
   Json choice_of(std::size_t index, const std::string& text, bool last);
   Json envelope(bool event) const;

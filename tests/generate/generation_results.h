@@ -1,10 +1,11 @@
-// Results of a Generation, and their comparison to the bit.
+// Random requests of a Generation, and the comparison of results to the bit.
 #pragma once
 
 #include <gtest/gtest.h>
 
 #include <cstdint>
 #include <map>
+#include <random>
 #include <vector>
 
 #include "heed/generate/generation.h"
@@ -34,5 +35,26 @@ inline std::map<std::uint64_t, std::vector<Hypothesis>> run_to_the_end(Generatio
   }
   return results;
 }
+
+class RandomChoices {
+ public:
+  explicit RandomChoices(std::uint64_t seed) : random_(seed) {}
+  std::uint64_t below(std::uint64_t end) { return random_() % end; }
+  bool one_in(std::uint64_t n) { return below(n) == 0; }
+
+ protected:
+  /// Sets what requests of all models have; at most `most` new tokens.
+  GenerationOptions& choose(GenerationRequest& request, std::uint64_t most) {
+    request.sample_id = below(5);
+    request.top = static_cast<std::int64_t>(below(3));
+    GenerationOptions& options = request.options;
+    options.max_new_tokens = 1 + static_cast<std::int64_t>(below(most));
+    options.do_sample = one_in(2);
+    options.seed = below(3);
+    return options;
+  }
+
+  std::mt19937_64 random_;
+};
 
 }  // namespace heed

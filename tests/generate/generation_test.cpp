@@ -148,26 +148,19 @@ TEST_P(GenerationOf, JoinedAndCopiedRowsGoOnAsBefore) {
 }
 
 /// Requests of every kind that begin alike now and then.
-class RandomRequests {
+class RandomRequests : public RandomChoices {
  public:
-  RandomRequests(const DecoderModel& model, std::uint64_t seed) : model_(model), random_(seed) {
+  RandomRequests(const DecoderModel& model, std::uint64_t seed) : RandomChoices(seed), model_(model) {
     for (const std::int64_t length : {std::int64_t{20}, longest_text(model, 51) - 14})
       openings_.push_back(random_ids(random_, length, vocabulary()));
   }
-  std::uint64_t below(std::uint64_t end) { return random_() % end; }
-  bool one_in(std::uint64_t n) { return below(n) == 0; }
 
   GenerationRequest next() {
     GenerationRequest request;
     if (one_in(2)) request.prompt = openings_[below(2)];
     const Ids own = random_ids(random_, 1 + static_cast<std::int64_t>(below(12)), vocabulary());
     request.prompt.insert(request.prompt.end(), own.begin(), own.end());
-    request.sample_id = below(5);
-    request.top = static_cast<std::int64_t>(below(3));
-    GenerationOptions& options = request.options;
-    options.max_new_tokens = 1 + static_cast<std::int64_t>(below(14));
-    options.do_sample = one_in(2);
-    options.seed = below(3);
+    GenerationOptions& options = choose(request, 14);
     options.temperature = one_in(2) ? 0.7 : 1.0;
     options.top_k = one_in(2) ? 0 : 20;
     options.cache_dtype = one_in(6) ? CacheDType::int8 : CacheDType::f32;
@@ -203,7 +196,6 @@ class RandomRequests {
   std::int64_t vocabulary() const { return model_.vocab_size(); }
 
   const DecoderModel& model_;
-  std::mt19937_64 random_;
   std::vector<Ids> openings_;
 };
 

@@ -42,15 +42,13 @@ std::vector<Hypothesis> searched(const EncoderDecoderModel& model, const Generat
 }
 
 /// Requests of every kind, with sources of every length.
-class RandomSources {
+class RandomSources : public RandomChoices {
  public:
   RandomSources(const EncoderDecoderModel& model, const std::string& name, std::uint64_t seed)
-      : model_(model), random_(seed) {
+      : RandomChoices(seed), model_(model) {
     if (model.input().row.rank() > 0)
       features_ = read_tensors(source_fixture(name) / "inputs.safetensors").at(model.input().name);
   }
-  std::uint64_t below(std::uint64_t end) { return random_() % end; }
-  bool one_in(std::uint64_t n) { return below(n) == 0; }
 
   GenerationRequest next() {
     GenerationRequest request;
@@ -68,12 +66,7 @@ class RandomSources {
       request.prompt = ids(below(4));
       request.prompt.insert(request.prompt.begin(), model_.decoder_start_id());
     }
-    request.sample_id = below(5);
-    request.top = static_cast<std::int64_t>(below(3));
-    GenerationOptions& options = request.options;
-    options.max_new_tokens = 1 + static_cast<std::int64_t>(below(12));
-    options.do_sample = one_in(2);
-    options.seed = below(3);
+    GenerationOptions& options = choose(request, 12);
     options.top_k = one_in(2) ? 0 : 20;
     options.cache_dtype = request.prompt.empty() && one_in(6) ? CacheDType::int8 : CacheDType::f32;
     if (one_in(3)) options.encoder_repetition_penalty = 1.5;
@@ -99,7 +92,6 @@ class RandomSources {
   }
 
   const EncoderDecoderModel& model_;
-  std::mt19937_64 random_;
   Tensor features_;
 };
 
