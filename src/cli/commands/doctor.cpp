@@ -1,0 +1,179 @@
+// heed doctor: checks a model as it is used.
+#include "heed/doctor.h"
+
+#include <fmt/core.h>
+
+#include <map>
+
+#include "cli/cli.h"
+#include "cli/input/lines.h"
+#include "cli/input/model_commands.h"
+#include "cli/input/models.h"
+#include "cli/options/task_arguments.h"
+#include "cli/terminal/terminal.h"
+#include "files/gguf_file.h"
+#include "heed/files/file.h"
+#include "heed/io/json.h"
+#include "heed/models/registry.h"
+
+namespace heed::cli {
+namespace {
+
+struct DoctorArguments {
+  ModelChoice model;
+  std::filesystem::path text, reference;
+  std::optional<double> expected_loss;
+};
+
+// Any of these makes a tokenizer, if not always a whole one.
+constexpr const char* kTokenizerFiles[] = {
+    "tokenizer.json",          "vocab.json", "vocab.txt", "source.spm", "tokenizer.model", "spiece.model",
+    "sentencepiece.bpe.model", "spm.model"};
+
+std::unique_ptr<Tokenizer> tokenizer_of(const std::filesystem::path& directory, std::string& error) {
+  bool there = is_gguf(directory);
+  for (const char* name : kTokenizerFiles) there = there || std::filesystem::exists(directory / name);
+  if (!there) return nullptr;
+  try {
+    return load_tokenizer(directory);
+  } catch (const Error& unreadable) {
+    error = unreadable.what();
+    return nullptr;
+  }
+}
+
+// A folder without config.json is no model's; of any other, the files are checked even if they make no model.
+std::unique_ptr<Model> model_of(const LocatedModel& located, std::string& error) {
+  try {
+    return load_model(located, DType::f32);
+  } catch (const Error& unloadable) {
+    if (!std::filesystem::exists(located.directory / "config.json")) throw;
+    error = unloadable.what();
+    return nullptr;
+  }
+}
+
+std::string colored(CheckStatus status) {
+  const std::string name = fmt::format("{:<8}", name_of(status));
+  if (!color_stdout()) return name;
+  const char* color = status == CheckStatus::failed    ? "31"
+                      : status == CheckStatus::warning ? "33"
+                      : status == CheckStatus::ok      ? "32"
+                                                       : "2";
+  return fmt::format("\x1b[{}m{}\x1b[0m", color, name);
+}
+
+void print_result(const CheckResult& result) {
+  fmt::print("{} {:<20} {}\n", colored(result.finding.status), result.name,
+             printable(result.finding.measurement));
+  if (!result.finding.advice.empty()) fmt::print("{:<30}{}\n", "", printable(result.finding.advice));
+  std::fflush(stdout);
+}
+
+std::map<CheckStatus, int> count(const std::vector<CheckResult>& results) {
+  std::map<CheckStatus, int> counts;
+  for (const CheckResult& result : results) ++counts[result.finding.status];
+  return counts;
+}
+
+void print_findings(const std::filesystem::path& directory, const Model* model,
+                    const std::vector<CheckResult>& results) {
+  auto counts = count(results);
+  JsonWriter json;
+  json.begin_object()
+      .field("directory", directory.string())
+      .field("model_type", model == nullptr ? std::nullopt : std::optional(model->family()));
+  for (const CheckStatus status :
+       {CheckStatus::ok, CheckStatus::warning, CheckStatus::failed, CheckStatus::skipped})
+    json.field(name_of(status), counts[status]);
+  json.key("checks").begin_array();
+  for (const CheckResult& result : results) {
+    const Finding& found = result.finding;
+    json.begin_object()
+        .field("name", result.name)
+        .field("status", name_of(found.status))
+        .field("measurement", found.measurement)
+        .field("advice", found.advice)
+        .key("values")
+        .begin_object();
+    for (const auto& [name, value] : found.values) json.field(name, value);
+    json.end_object().end_object();
+  }
+  fmt::print("{}\n", json.end_array().end_object().text());
+}
+
+void run(const DoctorArguments& a, const Globals& globals) {
+  if (a.expected_loss && a.text.empty())
+    throw UsageError("--expect-loss: needs --text FILE, on which the model has that loss");
+  if (!a.reference.empty() && a.text.empty())
+    throw UsageError("--reference: needs --text FILE, whose lines it translates");
+  const LocatedModel located = locate_model(a.model);
+  const std::filesystem::path& directory = located.directory;
+  refuse_unfinished_run(directory);
+  const std::string text = a.text.empty() ? std::string() : read_file(a.text);
+  const std::string reference = a.reference.empty() ? std::string() : read_file(a.reference);
+  std::string error, tokenizer_error;
+  const auto model = model_of(located, error);
+  if (model != nullptr && !reference.empty() &&
+      dynamic_cast<const EncoderDecoderModel*>(model.get()) == nullptr)
+    throw UsageError("--reference: expected an encoder-decoder, got " + kind_of(*model));
+  const auto tokenizer = tokenizer_of(directory, tokenizer_error);
+  CheckedModel checked{model.get(), error, tokenizer.get(), tokenizer_error, directory, text, reference};
+  checked.expected_loss = a.expected_loss;
+  for (const AdapterSource& adapter : located.adapters) checked.adapters.push_back(adapter.directory);
+  const auto results = examine(checked, globals.json ? nullptr : print_result);
+  auto counts = count(results);
+  if (globals.json) {
+    print_findings(directory, model.get(), results);
+  } else {
+    fmt::print("{} checks: {} ok, {} warnings, {} failed, {} skipped\n", results.size(),
+               counts[CheckStatus::ok], counts[CheckStatus::warning], counts[CheckStatus::failed],
+               counts[CheckStatus::skipped]);
+  }
+  if (counts[CheckStatus::failed] > 0) throw ReportedError();
+}
+
+}  // namespace
+
+void add_doctor(CLI::App& app, const Globals& globals) {
+  CLI::App* command = app.add_subcommand(
+      "doctor", "Check a model as it is used: masks, positions, padding, cache, heads, files");
+  auto a = std::make_shared<DoctorArguments>();
+  command->add_option("model,--model,-m", a->model.name, "Model directory, or the name of a model")
+      ->required()
+      ->type_name("MODEL")
+      ->group("Model");
+  add_adapter_option(*command, a->model);
+  command
+      ->add_option("--text", a->text,
+                   "File of text, for the loss by position up to and beyond the trained length")
+      ->type_name("FILE")
+      ->group("Input");
+  command
+      ->add_option("--reference", a->reference,
+                   "File with a translation of each line of --text, for an encoder-decoder")
+      ->type_name("FILE")
+      ->group("Input");
+  command
+      ->add_option(
+          "--expect-loss", a->expected_loss,
+          "Mean loss in nats that the model has on --text elsewhere; more than 1.05 times that fails")
+      ->check(CLI::PositiveNumber)
+      ->type_name("NATS")
+      ->group("Input");
+  command->footer(
+      "Prints a line for each check, and what to do about a warning or a failure. The exit status is 1 if a "
+      "check\n"
+      "fails.\n"
+      "\n"
+      "Examples:\n"
+      "  heed doctor en-fr\n"
+      "  heed doctor ./checkpoint --text held-out.txt\n"
+      "  heed doctor ./converted --text held-out.txt --expect-loss 2.31\n"
+      "  heed doctor en-fr --text test.en --reference test.fr\n"
+      "  heed doctor gpt2 --adapter runs/poems\n"
+      "  heed doctor ./checkpoint --json");
+  command->callback([a, &globals] { run(*a, globals); });
+}
+
+}  // namespace heed::cli

@@ -1,0 +1,400 @@
+// heed embed: computes vectors of texts and images.
+#include "heed/tasks/embed.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <map>
+
+#include "cli/cli.h"
+#include "cli/input/input.h"
+#include "cli/input/lines.h"
+#include "cli/input/model_commands.h"
+#include "cli/input/models.h"
+#include "cli/options/option_values.h"
+#include "cli/options/task_arguments.h"
+#include "cli/terminal/processes.h"
+#include "cli/terminal/terminal.h"
+#include "files/input_file.h"
+#include "heed/image/processor.h"
+#include "heed/io/json.h"
+#include "heed/io/npy.h"
+#include "heed/io/safetensors.h"
+#include "heed/models/registry.h"
+#include "heed/ops/shape.h"
+#include "heed/tasks/similarity.h"
+#include "heed/text/tokenizer.h"
+
+namespace heed::cli {
+namespace {
+
+struct EmbedArguments : TaskArguments {
+  std::string pooling;
+  bool normalize = false;
+  std::optional<std::string> prompt;
+  std::string prompt_name;
+  std::int64_t max_length = 0;
+  std::filesystem::path output;
+  bool images = false;
+  std::vector<std::string> queries;
+  std::filesystem::path vectors;
+  std::optional<std::int64_t> top_k;
+  bool similarity = false;
+  std::string similarity_fn;
+
+  bool by_token() const { return pooling == "none"; }
+};
+
+struct EmbedSession {
+  const EmbedArguments& arguments;
+  const Globals& globals;
+  const Model& model;
+  std::unique_ptr<const Tokenizer> tokenizer;  // null: no texts are read
+  std::optional<ImageProcessor> processor;     // of --image
+  EmbeddingRecipe recipe;
+
+  // The vectors of texts, or of image files.
+  Tensor vectors(std::span<const std::string> inputs, const TaskOptions& options) const {
+    if (processor) return embed_images(model, *processor, inputs, recipe, options);
+    return embed(model, *tokenizer, inputs, recipe, options);
+  }
+};
+
+std::string names_of(const std::map<std::string, std::string>& prompts) {
+  std::string names;
+  for (const auto& [name, text] : prompts) names += (names.empty() ? "the model has " : ", ") + name;
+  return names.empty() ? "the model has no prompts; give --prompt TEXT" : names;
+}
+
+// Returns the directory's recipe, overridden by the command line.
+EmbeddingRecipe recipe_of(const EmbedArguments& arguments, const std::filesystem::path& directory,
+                          const Model& model, const Globals& globals) {
+  EmbeddingRecipe recipe = load_embedding_recipe(directory, model);
+  if (!arguments.pooling.empty() && !arguments.by_token()) {
+    try {
+      recipe.poolings = {pooling_named(arguments.pooling)};
+    } catch (const Error& error) {
+      throw UsageError(std::string("--") + error.what());
+    }
+  }
+  const bool normalized = !recipe.steps.empty() && recipe.steps.back().normalize;
+  if (arguments.normalize && !normalized) {
+    EmbeddingStep step;
+    step.normalize = true;
+    recipe.steps.push_back(step);
+  }
+  if (arguments.max_length > 0) recipe.max_length = arguments.max_length;
+  if (!arguments.prompt_name.empty()) {
+    const auto found = recipe.prompts.find(arguments.prompt_name);
+    if (found == recipe.prompts.end())
+      throw UsageError("--prompt-name: " + arguments.prompt_name + " not found (" + names_of(recipe.prompts) +
+                       ")");
+    recipe.prompt = found->second;
+  }
+  if (arguments.prompt) recipe.prompt = valid_text(*arguments.prompt, "--prompt", globals.quiet);
+  return recipe;
+}
+
+void print_rows(const Tensor& vectors) {
+  const std::vector<float> numbers = vectors.to_vector<float>();
+  const auto width = static_cast<std::size_t>(vectors.size(1));
+  for (std::size_t i = 0; i < static_cast<std::size_t>(vectors.size(0)); ++i) {
+    const auto begin = numbers.begin() + static_cast<std::ptrdiff_t>(i * width);
+    const std::vector<float> row(begin, begin + static_cast<std::ptrdiff_t>(width));
+    fmt::print("{}\n", JsonWriter().value(row).text());
+  }
+}
+
+void wrote(const EmbedSession& session) {
+  if (!session.globals.quiet) print_stderr("wrote " + session.arguments.output.string());
+}
+
+void print_tokens(const TokenEmbeddings& text) {
+  JsonWriter json;
+  json.begin_object().field("tokens", text.tokens).key("vectors").begin_array();
+  const std::vector<float> numbers = text.vectors.to_vector<float>();
+  const std::size_t width = numbers.size() / std::max<std::size_t>(text.tokens.size(), 1);
+  for (std::size_t at = 0; at < numbers.size(); at += width)
+    json.value(std::vector<float>(numbers.begin() + static_cast<std::ptrdiff_t>(at),
+                                  numbers.begin() + static_cast<std::ptrdiff_t>(at + width)));
+  fmt::print("{}\n", json.end_array().end_object().text());
+}
+
+void write_tokens(const std::vector<TokenEmbeddings>& texts, const std::filesystem::path& file) {
+  if (file.extension() == ".npy") {
+    if (texts.size() != 1)
+      throw Error(
+          fmt::format("{}: expected one text, whose vectors are one array, got {} (write to "
+                      "FILE.safetensors)",
+                      file.string(), texts.size()));
+    return write_npy(file, texts.front().vectors);
+  }
+  std::vector<NamedTensor> tensors;
+  std::map<std::string, std::string> metadata{{"format", "pt"}};
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    tensors.push_back({"vectors." + std::to_string(i), texts[i].vectors});
+    metadata["tokens." + std::to_string(i)] = JsonWriter().value(texts[i].tokens).text();
+  }
+  save_safetensors(file, tensors, metadata);
+}
+
+void embed_each_token(const EmbedSession& session) {
+  const EmbedArguments& arguments = session.arguments;
+  std::vector<TokenEmbeddings> all;
+  for_each_line(
+      arguments.texts, arguments.batch_tokens, session.globals,
+      [&](const std::vector<std::string>& texts, const TaskOptions& options) {
+        return embed_tokens(session.model, *session.tokenizer, texts, session.recipe, options);
+      },
+      [&](TokenEmbeddings& one, const Line&) {
+        if (arguments.output.empty()) return print_tokens(one);
+        all.push_back(std::move(one));
+      });
+  if (arguments.output.empty()) return;
+  write_tokens(all, arguments.output);
+  wrote(session);
+}
+
+// Returns the vectors of the window's `count` texts, of which `texts` are this process's part.
+Tensor embed_window(const EmbedSession& session, const std::vector<std::string>& texts, std::size_t count,
+                    const TaskOptions& options) {
+  Tensor own;
+  if (!texts.empty()) own = session.vectors(texts, options);
+  if (processes().size() == 1) return own;
+  const std::vector<float> numbers =
+      gather_values(processes(), own.defined() ? own.to_vector<float>() : std::vector<float>());
+  return Tensor::from(
+      numbers, {static_cast<std::int64_t>(count), std::ssize(numbers) / static_cast<std::int64_t>(count)});
+}
+
+// Returns the vectors [texts, D] of all texts, undefined if there are none, and appends the texts to `all`.
+Tensor embed_all(const EmbedSession& session, std::vector<std::string>& all) {
+  std::vector<Tensor> windows;
+  for_each_window(session.arguments.texts, session.arguments.batch_tokens, session.globals,
+                  [&](const LineWindow& own) {
+                    const std::vector<std::string> window = gather_texts(processes(), own.texts);
+                    windows.push_back(embed_window(session, own.texts, window.size(), own.options));
+                    all.insert(all.end(), window.begin(), window.end());
+                  });
+  return windows.empty() ? Tensor() : concat(windows, 0);
+}
+
+Similarity similarity_of(const EmbedSession& session) {
+  const std::string& given = session.arguments.similarity_fn;
+  try {
+    return similarity_named(given.empty() ? session.recipe.similarity : given);
+  } catch (const Error& error) {
+    if (!given.empty()) throw UsageError("--similarity-fn: " + std::string(error.what()).substr(12));
+    throw Error("config_sentence_transformers.json: similarity_fn_name: " +
+                std::string(error.what()).substr(12) + " (give --similarity-fn)");
+  }
+}
+
+void print_similarities(const EmbedSession& session) {
+  const Similarity kind = similarity_of(session);
+  std::vector<std::string> texts;
+  const Tensor vectors = embed_all(session, texts);
+  if (!vectors.defined()) return;
+  const Tensor all = similarity(vectors, vectors, kind);
+  if (session.globals.json) return print_rows(all);
+  const std::vector<float> numbers = all.to_vector<float>();
+  for (std::size_t i = 0; i < numbers.size(); ++i)
+    fmt::print("{:.4f}{}", numbers[i], (i + 1) % texts.size() == 0 ? "\n" : "\t");
+}
+
+void print_matches(const EmbedSession& session, std::size_t query, const std::vector<Match>& matches,
+                   const std::vector<std::string>& texts) {
+  if (session.globals.json) {
+    JsonWriter json;
+    json.begin_array();
+    for (const Match& one : matches) {
+      json.begin_object().field("score", one.score).field("line", one.row + 1);
+      if (!texts.empty()) json.field("text", texts[one.row]);
+      json.end_object();
+    }
+    fmt::print("{}\n", json.end_array().text());
+    return;
+  }
+  for (const Match& one : matches) {
+    if (session.arguments.queries.size() > 1) fmt::print("{}\t", query + 1);
+    fmt::print("{:.4f}\t{}", one.score, one.row + 1);
+    fmt::print("{}\n", texts.empty() ? "" : "\t" + texts[one.row]);
+  }
+}
+
+void search_texts(const EmbedSession& session) {
+  const EmbedArguments& arguments = session.arguments;
+  const Similarity kind = similarity_of(session);
+  std::vector<std::string> texts, queries;
+  const Tensor vectors = arguments.vectors.empty() ? embed_all(session, texts) : read_npy(arguments.vectors);
+  if (!vectors.defined())
+    throw Error("embed: missing texts to search (give them on stdin, as arguments, or --vectors FILE.npy)");
+  if (arguments.images) {
+    for (std::string& file : texts) file = shown_name(file);
+  }
+  for (const std::string& query : arguments.queries)
+    queries.push_back(valid_text(query, "--query", session.globals.quiet));
+  EmbeddingRecipe recipe = session.recipe;
+  const auto prompt = recipe.prompts.find("query");
+  if (prompt != recipe.prompts.end() && !arguments.prompt && arguments.prompt_name.empty())
+    recipe.prompt = prompt->second;
+  const Tensor asked = embed(session.model, *session.tokenizer, queries, recipe);
+  if (vectors.rank() != 2 || vectors.size(1) != asked.size(1)) {
+    throw Error(fmt::format("{}: expected vectors of {} numbers, as the model makes, got {}",
+                            arguments.vectors.string(), asked.size(1), vectors.str()));
+  }
+  const auto found = nearest(asked, vectors, arguments.top_k.value_or(10), kind);
+  for (std::size_t i = 0; i < found.size(); ++i) print_matches(session, i, found[i], texts);
+}
+
+void embed_each(const EmbedSession& session) {
+  const EmbedArguments& arguments = session.arguments;
+  if (!arguments.output.empty()) {
+    std::vector<std::string> texts;
+    const Tensor vectors = embed_all(session, texts);
+    if (!vectors.defined()) throw Error("embed: missing texts (give them on stdin or as arguments)");
+    if (!processes().is_first()) return;
+    if (arguments.output.extension() == ".safetensors") {
+      save_safetensors(arguments.output, {{"embeddings", vectors}});
+    } else {
+      write_npy(arguments.output, vectors);
+    }
+    return wrote(session);
+  }
+  for_each_window(arguments.texts, arguments.batch_tokens, session.globals, [&](const LineWindow& window) {
+    if (window.texts.empty()) return;
+    const Tensor rows = session.vectors(window.texts, window.options);
+    for (std::int64_t i = 0; i < rows.size(0); ++i) {
+      if (!window.failed.print_in_place_of(window.options.first_index + static_cast<std::size_t>(i)))
+        print_rows(slice(rows, 0, i, i + 1));
+    }
+  });
+}
+
+void check_use(const EmbedArguments& arguments) {
+  const bool search = !arguments.queries.empty();
+  if (arguments.by_token() && !arguments.output.empty() && processes().size() > 1)
+    throw UsageError("--pooling none: cannot be combined with --output and several processes");
+  const auto refuse = [](bool wrong, const char* message) {
+    if (wrong) throw UsageError(message);
+  };
+  refuse(search && arguments.similarity, "embed: expected --query or --similarity, got both");
+  refuse((search || arguments.similarity) && !arguments.output.empty(),
+         "--output: cannot be combined with --query or --similarity (their results go to stdout)");
+  refuse(
+      (search || arguments.similarity) && arguments.by_token(),
+      "--pooling none: cannot be combined with --query or --similarity (they compare one vector per text)");
+  refuse(arguments.by_token() && arguments.images, "--pooling none: cannot be combined with --image");
+  refuse(arguments.images && !search &&
+             (arguments.prompt || !arguments.prompt_name.empty() || arguments.max_length > 0),
+         "--prompt, --prompt-name, --max-length: cannot be combined with --image without --query (they are "
+         "about texts)");
+  refuse(arguments.images && !arguments.vectors.empty(),
+         "embed: expected --image or --vectors to search, got both");
+  refuse(arguments.by_token() && arguments.normalize,
+         "--normalize: cannot be combined with --pooling none (it scales the vectors of texts)");
+  refuse(!search && !arguments.vectors.empty(), "--vectors: missing --query (the text to search for)");
+  refuse(!search && arguments.top_k.has_value(), "--top-k: missing --query (the text to search for)");
+  refuse(!search && !arguments.similarity && !arguments.similarity_fn.empty(),
+         "--similarity-fn: missing --query or --similarity");
+  refuse(!arguments.vectors.empty() && !arguments.texts.empty(),
+         "embed: expected texts or --vectors to search, got both");
+  const auto ending = arguments.output.extension();
+  if (!ending.empty() && ending != ".npy" && ending != ".safetensors") {
+    throw UsageError("--output: expected a file ending in .npy or .safetensors, got " +
+                     arguments.output.string());
+  }
+}
+
+void run(EmbedArguments arguments, const Globals& globals) {
+  check_use(arguments);
+  if (arguments.images) arguments.texts = file_arguments(arguments.texts);
+  const LocatedModel located = locate_model(arguments.model);
+  const std::filesystem::path& directory = located.directory;
+  const std::filesystem::path transformer = transformer_directory(directory);
+  const auto model = load_model_body(transformer, weight_options(arguments.weights), located.adapters);
+  steer_model(*model, located.steering);
+  const std::vector<Task> tasks = tasks_of(*model);
+  const bool reads_texts = !arguments.images || !arguments.queries.empty();
+  for (const Task task : {Task::embed, Task::embed_images}) {
+    const bool wanted = task == Task::embed ? reads_texts : arguments.images;
+    if (wanted && std::find(tasks.begin(), tasks.end(), task) == tasks.end())
+      refuse(*model, directory.string(), task);
+  }
+  warn_of_unknown_settings(*model, transformer, globals);
+  EmbedSession session{arguments, globals, *model, {}, {}, recipe_of(arguments, directory, *model, globals)};
+  if (reads_texts) session.tokenizer = load_tokenizer(transformer);
+  if (arguments.images) session.processor = load_image_processor(transformer);
+  if (!arguments.queries.empty()) return search_texts(session);
+  if (arguments.similarity) return print_similarities(session);
+  if (arguments.by_token()) return embed_each_token(session);
+  embed_each(session);
+}
+
+}  // namespace
+
+void add_embed(CLI::App& app, const Globals& globals) {
+  CLI::App* command = app.add_subcommand("embed", "Turn texts or images into vectors (sentence embeddings)");
+  auto a = std::make_shared<EmbedArguments>();
+  add_task_options(*command, *a,
+                   "Texts, or with --image image files, - for one on stdin; without any, the lines of stdin");
+  command->add_flag("--image", a->images, "The texts are names of image files; a --query is a text still")
+      ->group("Input");
+  command->add_option("--prompt", a->prompt, "Text to put before every text")
+      ->type_name("TEXT")
+      ->group("Input");
+  command->add_option("--prompt-name", a->prompt_name, "Name of one of the model's own prompts to use")
+      ->type_name("NAME")
+      ->group("Input");
+  command
+      ->add_option("--max-length", a->max_length, "Largest number of tokens of a text; longer ones are cut")
+      ->transform(whole_number(1))
+      ->type_name("N")
+      ->group("Input");
+  command
+      ->add_option("--query", a->queries,
+                   "Print the texts that are most similar to this one: score, line number and text")
+      ->allow_extra_args(false)
+      ->type_name("TEXT")
+      ->group("Similarity and search");
+  command->add_option("--top-k", a->top_k, "With --query: number of texts to print (default: 10)")
+      ->transform(whole_number(1))
+      ->type_name("N")
+      ->group("Similarity and search");
+  command
+      ->add_option("--vectors", a->vectors,
+                   "With --query: search the vectors of this .npy file instead of texts")
+      ->type_name("FILE")
+      ->group("Similarity and search");
+  command->add_flag("--similarity", a->similarity, "Print the similarity of every text to every text")
+      ->group("Similarity and search");
+  command
+      ->add_option("--similarity-fn", a->similarity_fn,
+                   "Similarity of two vectors (default: that of the model's files, else cosine)")
+      ->type_name("cosine|dot")
+      ->group("Similarity and search");
+  command
+      ->add_option("--pooling", a->pooling,
+                   "How token vectors become one vector; none: a vector for each token (default: that of "
+                   "the model's modules.json, else mean, and last for decoders)")
+      ->type_name("mean|cls|last|max|mean_sqrt|weighted_mean|none")
+      ->group("Output");
+  command->add_flag("--normalize", a->normalize, "Scale every vector to length 1")->group("Output");
+  command
+      ->add_option("--output,-o", a->output,
+                   "Write all vectors to this .npy or .safetensors file instead of a line of JSON for each; "
+                   "with --pooling none, .npy takes one text")
+      ->type_name("FILE")
+      ->group("Output");
+  command->footer(
+      "Examples:\n"
+      "  heed embed --model ./all-MiniLM-L6-v2 \"The cat sat on the mat.\"\n"
+      "  heed embed --model bert-base-uncased --pooling cls --normalize --output vectors.npy < texts.txt\n"
+      "  heed embed --model ./all-MiniLM-L6-v2 --similarity \"A cat sat.\" \"A cat was sitting.\"\n"
+      "  heed embed --model ./all-MiniLM-L6-v2 --query \"Where do cats sleep?\" --top-k 3 < texts.txt\n"
+      "  heed embed --model ./all-MiniLM-L6-v2 --query \"Where do cats sleep?\" --vectors vectors.npy\n"
+      "  heed embed --model ./clip --image *.jpg --query \"a cat on a sofa\"");
+  command->callback([a, &globals] { run(*a, globals); });
+}
+
+}  // namespace heed::cli

@@ -1,0 +1,240 @@
+// heed explore: serves a page on which one types text, or drops an image or a sound, and sees what one or two
+// models make of it.
+#include <fmt/core.h>
+
+#include "cli/cli.h"
+#include "cli/input/input.h"
+#include "cli/input/models.h"
+#include "cli/options/option_values.h"
+#include "cli/terminal/signals.h"
+#include "cli/terminal/terminal.h"
+#include "explore/application.h"
+#include "explore/model_card.h"
+#include "explore/record_texts.h"
+#include "heed/canceled.h"
+#include "heed/files/file.h"
+#include "heed/generate/options.h"
+#include "heed/io/json.h"
+#include "heed/models/registry.h"
+#include "server/access.h"
+
+namespace heed::cli {
+namespace {
+
+struct ExploreArguments {
+  std::vector<std::string> models;
+  std::vector<std::string> adapters;  // of the last model
+  std::vector<std::string> steering;  // of the last model: FILE, or FILE=LARGEST
+  std::string steered_layers;
+  std::string host = "127.0.0.1";
+  std::int64_t port = 8717;
+  std::filesystem::path page;   // a recording is written to
+  std::int64_t page_limit = 3;  // MB of answers
+  std::string page_view = "matrix";
+  std::vector<std::string> texts, targets;
+};
+
+void check_arguments(ExploreArguments& arguments, const Globals& globals) {
+  const bool exports = !arguments.page.empty();
+  if (exports && arguments.page.extension() != ".html")
+    throw UsageError("--export: expected a file name that ends in .html, got " + arguments.page.string());
+  if (!exports && !arguments.texts.empty()) throw UsageError("--text: needs --export FILE.html");
+  if (arguments.targets.size() > arguments.texts.size())
+    throw UsageError("--target: expected at most one for each --text, got " +
+                     std::to_string(arguments.targets.size()) + " for " +
+                     std::to_string(arguments.texts.size()));
+  for (std::string& text : arguments.texts) text = valid_text(text, "--text", globals.quiet);
+  for (std::string& target : arguments.targets) target = valid_text(target, "--target", globals.quiet);
+}
+
+explore::ExploredModel open_explored(const ModelChoice& choice, const Globals& globals) {
+  const std::string& name = choice.name;
+  LocatedModel located = locate_model(choice);
+  const std::vector<SteeringSource> steering = std::exchange(located.steering, {});
+  auto model = load_model(located, DType::f32);
+  warn_of_unknown_settings(*model, located.directory, globals);
+  std::unique_ptr<Tokenizer> tokenizer;
+  try {
+    if (model->vocab_size() > 0) tokenizer = load_tokenizer(located.directory);
+  } catch (const Error&) {  // of sound, characters are then shown as numbers
+    const bool captions =
+        model->input().is_image() && dynamic_cast<const EncoderDecoderModel*>(model.get()) != nullptr;
+    if (model->input().kind == InputKind::tokens || captions) throw;
+  }
+  const std::string shown = located.directory.filename().empty()
+                                ? located.directory.parent_path().filename().string()
+                                : located.directory.filename().string();
+  std::string title = std::filesystem::exists(name) ? shown : name;
+  for (const std::string& adapter : choice.adapters) title += " + " + adapter;
+  tasks::FileProcessor processor = tasks::load_file_processor(model->input(), located.directory);
+  explore::ExploredModel explored{std::move(title), std::move(model), std::move(tokenizer),
+                                  load_generation_options(located.directory), std::move(processor)};
+  explored.show_examples(explore::examples_of(located.directory));
+  for (const SteeringSource& source : steering) {
+    if (source.strength <= 0)
+      throw UsageError(fmt::format("--steer: {}: expected a largest strength above 0, got {}",
+                                   source.file.string(), source.strength));
+    explored.offer_steering(source);
+  }
+  return explored;
+}
+
+std::string address_of(const server::HttpServer& server, const std::string& host, const std::string& token) {
+  const bool numbers_with_colons = host.find(':') != std::string::npos;
+  return fmt::format("http://{}:{}/?token={}", numbers_with_colons ? "[" + host + "]" : host, server.port(),
+                     token);
+}
+
+void write_page(const explore::Recording& recording, const explore::Explorer& explorer,
+                const ExploreArguments& arguments, const Globals& globals) {
+  const std::string page = recording.page(explorer.models(), arguments.page_view);
+  write_file(arguments.page, page);
+  if (globals.quiet) return;
+  print_stderr(fmt::format("wrote {} ({} kB)", arguments.page.string(), (page.size() + 999) / 1000));
+}
+
+void warn_of_left_out(const explore::Recording& recording, const ExploreArguments& arguments) {
+  warn(fmt::format("--export: the recording is full: {} of its answers {} left out (--export-limit is {} MB)",
+                   recording.left_out(), recording.left_out() == 1 ? "was" : "were", arguments.page_limit));
+}
+
+/// Records texts without serving.
+void export_texts(explore::Explorer& explorer, explore::Recording& recording,
+                  const ExploreArguments& arguments, const Globals& globals) {
+  record_texts(explorer, recording, arguments.texts, arguments.targets, stop_flag());
+  if (recording.left_out() > 0 && !globals.quiet) warn_of_left_out(recording, arguments);
+  write_page(recording, explorer, arguments, globals);
+}
+
+/// Keeps an answer of the server; says once that the recording is full.
+void record(explore::Recording& recording, const explore::Explorer& explorer,
+            const server::HttpRequest& request, const server::HttpResponse& response,
+            const ExploreArguments& arguments, const Globals& globals) {
+  const std::string_view path = server::path_of(request.target);
+  if ((response.status != 200 && response.status != 400) || path == "/api/file" || path == "/api/tokens")
+    return;
+  const bool was_full = recording.left_out() > 0;
+  recording.add(path, request.body, response.body, explorer);
+  if (recording.left_out() > 0 && !was_full && !globals.quiet) warn_of_left_out(recording, arguments);
+}
+
+void run(ExploreArguments arguments, const Globals& globals) {
+  check_arguments(arguments, globals);
+  const bool exports = !arguments.page.empty();
+  std::vector<explore::ExploredModel> models;
+  for (const std::string& name : arguments.models) {
+    const bool last = models.size() + 1 == arguments.models.size();
+    ModelChoice choice{name};
+    if (last) choice = {name, arguments.adapters, arguments.steering, arguments.steered_layers};
+    models.push_back(open_explored(choice, globals));
+  }
+  explore::Explorer explorer(std::move(models));
+  explore::Recording recording(static_cast<std::size_t>(arguments.page_limit) * 1'000'000);
+  if (!arguments.texts.empty()) return export_texts(explorer, recording, arguments, globals);
+  const std::string token = server::random_token();
+  explore::Application application(explorer, arguments.host, token);
+  server::HttpServer server(
+      {.host = arguments.host,
+       .port = static_cast<std::uint16_t>(arguments.port),
+       .has_large_body = [&](const server::HttpRequest& request) { return application.has_file(request); }},
+      [&](const server::HttpRequest& request) { return application.at_once(request); },
+      [&](const server::HttpRequest& request, const std::atomic<bool>& stop) {
+        server::HttpResponse response = application.compute(request, stop);
+        if (exports) record(recording, explorer, request, response, arguments, globals);
+        return response;
+      });
+  if (!server.is_loopback() && !globals.quiet)
+    warn("--host " + arguments.host +
+         ": other machines can connect, unencrypted; whoever has the address can use the models");
+  const std::string address = address_of(server, arguments.host, token);
+  if (globals.json) {
+    fmt::print("{}\n", JsonWriter().begin_object().field("url", address).end_object().text());
+  } else {
+    fmt::print("{}\n", address);
+    if (!globals.quiet) print_stderr("open this address in a browser; Ctrl-C ends");
+  }
+  flush_results();
+  server.run(stop_flag());
+  if (exports && recording.empty()) warn("--export: nothing was asked, so no page is written");
+  if (exports && !recording.empty()) write_page(recording, explorer, arguments, globals);
+  throw Canceled();
+}
+
+}  // namespace
+
+void add_explore(CLI::App& app, const Globals& globals) {
+  CLI::App* command = app.add_subcommand(
+      "explore",
+      "Serve a page to explore what models make of a text, an image or a sound, and change their heads");
+  auto a = std::make_shared<ExploreArguments>();
+  command->add_option("model", a->models, "One model, or two to compare: directories or names")
+      ->required()
+      ->expected(1, 2)
+      ->type_name("MODEL");
+  command
+      ->add_option(
+          "--adapter", a->adapters,
+          "LoRA adapter of the (last) model, as PEFT saves it, times W if that is given; several add up")
+      ->allow_extra_args(false)
+      ->type_name("DIR[=W]");
+  CLI::Option* steer =
+      command
+          ->add_option(
+              "--steer", a->steering,
+              "Vectors to add to the residual stream of the (last) model, as heed steer writes them: "
+              "a slider of the page, from -S to S (default: 1)")
+          ->allow_extra_args(false)
+          ->type_name("FILE[=S]");
+  command
+      ->add_option(
+          "--steer-layers", a->steered_layers,
+          "Layers that are steered, as 10:20, from 0 and without the last (default: all of the file)")
+      ->needs(steer)
+      ->type_name("RANGE");
+  command->add_option("--port", a->port, "The port; 0 takes one that is free")
+      ->transform(whole_number(0, 65535))
+      ->capture_default_str()
+      ->type_name("N");
+  command
+      ->add_option("--host", a->host,
+                   "The address to listen on; any but a loopback address lets other machines connect")
+      ->capture_default_str()
+      ->type_name("ADDRESS");
+  command
+      ->add_option("--export", a->page,
+                   "Record what the page asks, and write it as one page that needs no server: at the end, or "
+                   "at once with --text")
+      ->type_name("FILE.html");
+  command
+      ->add_option(
+          "--text", a->texts,
+          "With --export: record what the page asks when it is opened on this text, and do not serve")
+      ->allow_extra_args(false)
+      ->type_name("TEXT");
+  command
+      ->add_option("--target", a->targets,
+                   "The target of the text in the same place, for an encoder-decoder; empty: its own output")
+      ->allow_extra_args(false)
+      ->type_name("TEXT");
+  accept_words(command->add_option("--export-view", a->page_view, "What the exported page opens on"),
+               {std::begin(explore::kExportedViews), std::end(explore::kExportedViews)})
+      ->capture_default_str();
+  command
+      ->add_option("--export-limit", a->page_limit,
+                   "The largest recording, before compression; what does not fit is left out")
+      ->transform(whole_number(1, 1000))
+      ->capture_default_str()
+      ->type_name("MB");
+  command->footer(
+      "Examples:\n"
+      "  heed explore gpt2\n"
+      "  heed explore en-fr\n"
+      "  heed explore ./vit\n"
+      "  heed explore gpt2 gpt2 --adapter runs/poems\n"
+      "  heed explore gpt2 --steer mood.safetensors=2\n"
+      "  heed explore runs/one runs/two --port 0\n"
+      "  heed explore en-fr --export page.html --text \"The black cat drinks milk.\"");
+  command->callback([a, &globals] { run(*a, globals); });
+}
+
+}  // namespace heed::cli

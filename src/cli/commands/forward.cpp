@@ -1,0 +1,281 @@
+// heed forward: runs named tensors through a model, with hidden states, attentions and gradients on request.
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "cli/cli.h"
+#include "cli/input/input.h"
+#include "cli/input/models.h"
+#include "cli/input/text_tensors.h"
+#include "cli/options/tap_options.h"
+#include "cli/options/task_arguments.h"
+#include "cli/terminal/terminal.h"
+#include "heed/autograd.h"
+#include "heed/io/json.h"
+#include "heed/io/safetensors.h"
+#include "heed/models/registry.h"
+#include "heed/tasks/batches.h"
+#include "models/non_finite.h"
+
+namespace heed::cli {
+namespace {
+
+struct ForwardArguments {
+  ModelChoice model;
+  std::filesystem::path input, output;
+  std::vector<std::string> texts, pairs, targets;
+  WeightArguments weights;
+  ForwardOptions options;
+  bool gradients = false, activation_errors = false;
+  std::vector<std::string> taps;
+  std::filesystem::path replacements;
+};
+
+TensorMap read_inputs(const std::filesystem::path& path) {
+  const SafetensorsFile file = SafetensorsFile::open(path);
+  TensorMap inputs;
+  for (const TensorInfo& info : file.tensors()) inputs[info.name] = file.get(info.name);
+  return inputs;
+}
+
+// Returns the text's partner: one is given per text, or one for all.
+const std::string& partner(const std::vector<std::string>& given, std::size_t index) {
+  return given.size() == 1 ? given.front() : given[index];
+}
+
+void check_number(const char* option, const std::vector<std::string>& given, std::size_t texts) {
+  if (given.size() <= 1 || given.size() == texts) return;
+  throw UsageError(fmt::format("{}: expected one for all texts or one for each of {}, got {}", option, texts,
+                               given.size()));
+}
+
+// Returns the texts as the model's input. A decoder needs no padding id: its causal mask hides the padding.
+TextTensors encode_texts(const ForwardArguments& arguments, const Model& model,
+                         const std::filesystem::path& directory, const Globals& globals) {
+  const auto* encoder = dynamic_cast<const EncoderModel*>(&model);
+  const auto* both = dynamic_cast<const EncoderDecoderModel*>(&model);
+  if (both == nullptr && !arguments.targets.empty())
+    throw UsageError("--target: expected an encoder-decoder, got " + model.family());
+  if (both != nullptr && arguments.targets.empty())
+    throw UsageError("--target: missing (the decoder of " + model.family() + " reads a target text)");
+  if (model.input().is_image())
+    throw UsageError("--input: missing (" + model.family() + " takes tensors, not text)");
+  const auto tokenizer = load_tokenizer(directory);
+  const std::vector<std::string> texts = read_texts(arguments.texts, globals.quiet);
+  if (texts.empty()) throw Error("forward: missing texts (give --text, lines on stdin, or --input FILE)");
+  check_number("--pair", arguments.pairs, texts.size());
+  check_number("--target", arguments.targets, texts.size());
+  TaskOptions options;
+  options.on_warning = [&](std::size_t line, const std::string& message) {
+    if (!globals.quiet) warn("line " + std::to_string(line + 1) + ": " + message);
+  };
+  const std::int64_t longest = longest_input(model, *tokenizer);
+  std::vector<Encoding> encodings, targets;
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    TextPair pair{texts[i]};
+    if (!arguments.pairs.empty())
+      pair.second = valid_text(partner(arguments.pairs, i), "--pair", globals.quiet);
+    encodings.push_back(encode_cut(*tokenizer, pair, longest, options, i));
+    if (both != nullptr)
+      targets.push_back(
+          tokenizer->encode_target(valid_text(partner(arguments.targets, i), "--target", globals.quiet)));
+  }
+  const std::int64_t pad_id = encoder != nullptr ? encoder->pad_id() : both != nullptr ? both->pad_id() : 0;
+  TextTensors result = side_by_side(encodings, pad_id, encoder != nullptr && encoder->type_vocab_size() > 1);
+  if (both != nullptr) add_targets(result, targets, *both);
+  return result;
+}
+
+// But for the loss, which is NaN where no label counts.
+bool outputs_are_finite(const TensorMap& outputs) {
+  return std::none_of(outputs.begin(), outputs.end(), [](const auto& output) {
+    return output.first != "loss" && first_non_finite(output.second);
+  });
+}
+
+void add_gradients(const Model& model, const TensorMap& outputs, std::vector<NamedTensor>& results) {
+  const auto loss = outputs.find("loss");
+  if (loss == outputs.end())
+    throw Error("forward: --gradients needs a loss, whose labels come with --input (or --target)");
+  loss->second.backward();
+  for (const Parameter& parameter : model.parameters()) {
+    const Tensor gradient = parameter.tensor.grad();
+    results.push_back(
+        {"grad." + parameter.name, gradient.defined() ? gradient : Tensor::zeros(parameter.tensor.shape())});
+  }
+}
+
+// Without a file to write: names and shapes.
+void print_results(const std::vector<NamedTensor>& results, const Globals& globals) {
+  for (const auto& [name, tensor] : results) {
+    if (!globals.json) {
+      fmt::print("{:<20} {}\n", tensor.str(), name);
+      continue;
+    }
+    JsonWriter json;
+    json.begin_object().field("name", name).field("dtype", name_of(tensor.dtype()));
+    json.field("shape", std::vector<std::int64_t>(tensor.shape().begin(), tensor.shape().end()));
+    fmt::print("{}\n", json.end_object().text());
+  }
+  if (!globals.quiet) print_stderr("nothing was written (--output FILE.safetensors writes these)");
+}
+
+// How far products of quantized weights with rounded inputs are from exact ones, for each weight.
+void print_activation_errors(Model& model, const std::filesystem::path& directory, const TensorMap& inputs,
+                             const Globals& globals) {
+  const std::vector<QuantizedMap> maps = model.int8_activation_errors([&] { model.forward(inputs); });
+  if (maps.empty())
+    throw Error(directory.string() +
+                ": --activation-errors: expected a model with weights quantized to integers, got none (heed "
+                "quantize makes one)");
+  std::size_t width = 0;
+  for (const QuantizedMap& map : maps) width = std::max(width, map.name.size());
+  if (!globals.json) fmt::print("{:<{}}  int8 activations\n", "relative error of the products of", width);
+  double sum = 0;
+  for (const QuantizedMap& map : maps) {
+    sum += *map.output_error;
+    if (globals.json) {
+      JsonWriter json;
+      json.begin_object().field("name", map.name).field("output_error", *map.output_error);
+      fmt::print("{}\n", json.end_object().text());
+    } else {
+      fmt::print("{:<{}}  {:6.3f}%\n", map.name, width, 100 * *map.output_error);
+    }
+  }
+  if (!globals.json)
+    fmt::print("{:<{}}  {:6.3f}%\n", fmt::format("mean of {}", maps.size()), width,
+               100 * sum / static_cast<double>(maps.size()));
+}
+
+void run(const ForwardArguments& arguments, const Globals& globals) {
+  const bool text = !arguments.texts.empty() || !arguments.pairs.empty() || !arguments.targets.empty();
+  if (text && !arguments.input.empty())
+    throw UsageError("forward: expected --input or texts (--text, --pair, --target), got both");
+  const auto ending = arguments.output.extension();
+  if (!ending.empty() && ending != ".safetensors")
+    throw UsageError("--output: expected a file ending in .safetensors, got " + arguments.output.string());
+  const std::vector<TapRequest> requests = parse_taps(arguments.taps, "--taps");
+  const LocatedModel located = locate_model(arguments.model);
+  const std::filesystem::path& directory = located.directory;
+  if (arguments.gradients && weight_options(arguments.weights).dtype != DType::f32)
+    throw UsageError("--gradients: expected weights in f32, got --dtype " + arguments.weights.dtype);
+  const auto model = load_model(located, weight_options(arguments.weights));
+  warn_of_unknown_settings(*model, directory, globals);
+  const TextTensors texts = arguments.input.empty() ? encode_texts(arguments, *model, directory, globals)
+                                                    : TextTensors{{}, {{"format", "pt"}}};
+  const TensorMap inputs = arguments.input.empty() ? texts.tensors : read_inputs(arguments.input);
+  if (dynamic_cast<const EncoderDecoderModel*>(model.get()) != nullptr && inputs.contains("input_ids") &&
+      !inputs.contains("decoder_input_ids") && !inputs.contains("labels"))
+    throw Error(arguments.input.string() + ": expected decoder_input_ids or labels for the decoder of " +
+                model->family() +
+                ", got neither (add one of them to the file, or use --text ... --target ...)");
+  if (arguments.activation_errors) return print_activation_errors(*model, directory, inputs, globals);
+  Taps taps;
+  TensorMap tapped;
+  if (!arguments.replacements.empty()) replace_taps(arguments.replacements, taps);
+  record_taps(requests, taps, tapped);
+  const bool listens = !requests.empty() || !arguments.replacements.empty();
+  Context context{.taps = listens ? &taps : nullptr};
+  std::optional<NoGradients> guard;
+  if (!arguments.gradients) guard.emplace();
+  const TensorMap outputs = model->forward(inputs, arguments.options, context);
+  taps.require_all_fired();
+  warn_of_non_finite(*model, outputs_are_finite(outputs), globals);
+  std::vector<NamedTensor> results;
+  for (const auto& [name, tensor] : tapped) {
+    if (!outputs.contains(name)) results.push_back({name, tensor});
+  }
+  for (const auto& [name, tensor] : outputs) results.push_back({name, tensor.detach().contiguous()});
+  for (const auto& [name, tensor] : texts.tensors) results.push_back({name, tensor});
+  if (arguments.gradients) add_gradients(*model, outputs, results);
+  if (arguments.output.empty()) return print_results(results, globals);
+  auto metadata = texts.metadata;
+  add_tap_names(tapped, metadata);
+  save_safetensors(arguments.output, results, metadata);
+  if (!globals.quiet) print_stderr("wrote " + arguments.output.string());
+}
+
+}  // namespace
+
+void add_forward(CLI::App& app, const Globals& globals) {
+  CLI::App* command = app.add_subcommand(
+      "forward", "Run a model once on texts, or on tensors from a file, and write its outputs");
+  auto a = std::make_shared<ForwardArguments>();
+  command
+      ->add_option("--input,-i", a->input,
+                   "Safetensors file with the inputs: input_ids, attention_mask, labels, ...")
+      ->type_name("FILE")
+      ->group("Input");
+  command->add_option("--text", a->texts, "A text; without it and --input, the lines of stdin")
+      ->allow_extra_args(false)
+      ->type_name("TEXT")
+      ->group("Input");
+  command->add_option("--pair", a->pairs, "Second text of a pair: one for all texts, or one for each")
+      ->allow_extra_args(false)
+      ->type_name("TEXT")
+      ->group("Input");
+  command
+      ->add_option("--target", a->targets,
+                   "Target text, for the decoder of an encoder-decoder: one for all texts, or one for each")
+      ->allow_extra_args(false)
+      ->type_name("TEXT")
+      ->group("Input");
+  add_model_option(*command, a->model)->required();
+  add_weight_options(*command, a->weights);
+  CLI::Option* outputs =
+      command
+          ->add_option("--output,-o", a->output,
+                       "Safetensors file to write: logits, loss, ... (default: print names and shapes)")
+          ->type_name("FILE")
+          ->group("Output");
+  CLI::Option* hidden_states =
+      command->add_flag("--hidden-states", a->options.hidden_states, "Also write every layer's hidden states")
+          ->group("Output");
+  CLI::Option* attentions =
+      command->add_flag("--attentions", a->options.attentions, "Also write all attention weights")
+          ->group("Output");
+  CLI::Option* gradients =
+      command
+          ->add_flag("--gradients", a->gradients,
+                     "Also write the gradient of the loss with respect to every parameter, as grad.NAME")
+          ->group("Output");
+  CLI::Option* activation_errors =
+      command
+          ->add_flag(
+              "--activation-errors", a->activation_errors,
+              "Print instead, for each quantized weight, the error of its products with int8 activations")
+          ->group("Output");
+  CLI::Option* taps =
+      command
+          ->add_option("--taps", a->taps,
+                       "Also write these values, separated by commas; * matches any characters: "
+                       "decoder.layers.*.self_attn.weights[heads=3,queries=0:8]")
+          ->allow_extra_args(false)
+          ->type_name("PATTERN")
+          ->group("Output");
+  CLI::Option* replacements =
+      command
+          ->add_option(
+              "--replace", a->replacements,
+              "Safetensors file, of --taps or with tensors named like taps, whose values they replace")
+          ->type_name("FILE")
+          ->group("Input");
+  for (CLI::Option* other : {outputs, hidden_states, attentions, gradients, taps, replacements})
+    activation_errors->excludes(other);  // it prints errors and writes nothing
+  command->footer(
+      "Examples:\n"
+      "  heed forward --model bert-base-uncased --text \"Tea is hot.\" --output out.safetensors\n"
+      "  heed forward --model bert-base-uncased --text \"Tea is hot.\" --hidden-states\n"
+      "  heed forward --model models/en-fr --text \"I like tea.\" --target \"J'aime le thé.\" --output "
+      "out.safetensors\n"
+      "  heed tokenize --model bert-base-uncased \"Tea is hot.\" --output in.safetensors\n"
+      "  heed forward --model bert-base-uncased --input in.safetensors --output out.safetensors\n"
+      "  heed forward --model models/en-fr --text \"I like tea.\" --target \"J'aime le thé.\" --output "
+      "out.safetensors --gradients\n"
+      "  heed forward --model gpt2 --text \"Tea is hot.\" --taps "
+      "\"decoder.layers.0.self_attn.weights[heads=3]\" "
+      "--output out.safetensors");
+  command->callback([a, &globals] { run(*a, globals); });
+}
+
+}  // namespace heed::cli

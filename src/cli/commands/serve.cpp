@@ -1,0 +1,285 @@
+// heed serve: models behind HTTP.
+#include <fmt/core.h>
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <sstream>
+
+#include "cli/cli.h"
+#include "cli/input/lines.h"
+#include "cli/input/models.h"
+#include "cli/options/option_values.h"
+#include "cli/options/task_arguments.h"
+#include "cli/terminal/signals.h"
+#include "cli/terminal/terminal.h"
+#include "heed/files/file.h"
+#include "heed/io/json.h"
+#include "serve/application.h"
+#include "serve/inspection.h"
+#include "server/http_server.h"
+
+namespace heed::cli {
+namespace {
+
+struct ServeArguments {
+  std::vector<std::string> models;
+  std::string host = "127.0.0.1";
+  std::int64_t port = 8080;
+  std::vector<std::string> keys, origins;
+  std::filesystem::path key_file;
+  std::vector<std::string> steering;                       // NAME=FILE
+  std::int64_t max_body = 32;                              // MB
+  std::int64_t prompt_cache = 256;                         // MB
+  std::int64_t request_timeout = 600, drain_timeout = 30;  // seconds
+  std::int64_t connections = 1024;
+  serve::SchedulerLimits limits;
+  WeightArguments weights;
+};
+
+struct NamedModel {
+  std::string name;  // in requests
+  std::string path;
+};
+
+// NAME=PATH; else the name is that of the directory or file, or as it was given.
+NamedModel named_model(const std::string& given) {
+  std::filesystem::path path = given;
+  if (const std::size_t equals = given.find('=');
+      equals != std::string::npos && !std::filesystem::exists(path)) {
+    if (equals == 0 || equals + 1 == given.size())
+      throw UsageError("serve: expected MODEL or NAME=MODEL, got " + given);
+    return {given.substr(0, equals), given.substr(equals + 1)};
+  }
+  if (!std::filesystem::exists(path)) return {given, given};
+  if (path.filename().empty()) path = path.parent_path();
+  return {std::filesystem::absolute(path).lexically_normal().filename().string(), given};
+}
+
+// Of the environment, for containers: as separate words.
+std::vector<std::string> words_of(const char* variable) {
+  const char* value = std::getenv(variable);
+  std::istringstream stream(value != nullptr ? value : "");
+  std::vector<std::string> words;
+  for (std::string word; stream >> word;) words.push_back(word);
+  return words;
+}
+
+std::vector<std::string> keys_of(const ServeArguments& arguments) {
+  std::vector<std::string> keys = arguments.keys;
+  if (!arguments.key_file.empty()) {
+    require_file("--api-key-file", arguments.key_file);
+    std::istringstream lines(read_file(arguments.key_file));
+    for (std::string line; std::getline(lines, line);) {
+      while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) line.pop_back();
+      if (!line.empty() && line.front() != '#') keys.push_back(line);
+    }
+    if (keys.empty()) throw Error(arguments.key_file.string() + ": expected a key on each line, got none");
+  }
+  for (const std::string& key : words_of("HEED_API_KEY")) keys.push_back(key);
+  for (const std::string& key : keys) {
+    if (key.empty()) throw UsageError("--api-key: expected a key with characters, got an empty one");
+  }
+  return keys;
+}
+
+serve::Services load_services(ServeArguments& arguments, const Globals& globals) {
+  if (arguments.models.empty()) arguments.models = words_of("HEED_SERVE_MODELS");
+  if (arguments.models.empty())
+    throw UsageError("serve: expected at least one model (heed serve MODEL..., or HEED_SERVE_MODELS)");
+  serve::Services services;
+  services.created = std::time(nullptr);
+  arguments.limits.generation.cached_bytes = static_cast<std::size_t>(arguments.prompt_cache) << 20;
+  services.limits = arguments.limits;
+  for (const std::string& given : arguments.models) {
+    const auto [name, path] = named_model(given);
+    for (const serve::ServedModel& other : services.models) {
+      if (other.name == name)
+        throw UsageError("serve: expected models of different names, got " + name + " twice (NAME=" + path +
+                         " gives another)");
+    }
+    const LocatedModel located = locate_model(ModelChoice{path});
+    services.models.push_back(serve::load_served(name, located, weight_options(arguments.weights)));
+    warn_of_unknown_settings(*services.models.back().model, services.models.back().directory, globals);
+  }
+  for (const std::string& given : arguments.steering) {
+    const std::size_t equals = given.find('=');
+    if (equals == 0 || equals == std::string::npos || equals + 1 == given.size())
+      throw UsageError("--steer: expected NAME=FILE, got " + given);
+    require_file("--steer", given.substr(equals + 1));
+    serve::offer_steering(services.models, given.substr(0, equals), given.substr(equals + 1));
+  }
+  if (!globals.quiet)
+    services.book->log = [](const std::string& line) { std::fputs((line + "\n").c_str(), stderr); };
+  return services;
+}
+
+server::ServerLimits http_limits(const ServeArguments& arguments) {
+  server::ServerLimits limits;
+  limits.body_bytes = static_cast<std::size_t>(arguments.max_body) << 20;
+  limits.connections = static_cast<std::size_t>(arguments.connections);
+  limits.read = std::chrono::seconds(60);
+  limits.drain = std::chrono::seconds(arguments.drain_timeout);
+  return limits;
+}
+
+// Of pages: a scheme and a host, perhaps with a port.
+void check_origins(const std::vector<std::string>& origins) {
+  for (const std::string& origin : origins) {
+    const std::size_t scheme = origin.find("://");
+    const bool whole = scheme != std::string::npos && scheme > 0 && scheme + 3 < origin.size() &&
+                       origin.find('/', scheme + 3) == std::string::npos;
+    if (origin != "*" && origin != "null" && !whole)
+      throw UsageError("--cors-origin: expected * or an origin such as https://example.org, got " + origin);
+  }
+}
+
+void print_address(const server::HttpServer& server, const std::string& host, const Globals& globals) {
+  const bool numbers_with_colons = host.find(':') != std::string::npos;
+  const std::string address =
+      fmt::format("http://{}:{}", numbers_with_colons ? "[" + host + "]" : host, server.port());
+  if (globals.json) {
+    fmt::print("{}\n", JsonWriter().begin_object().field("url", address).end_object().text());
+  } else {
+    fmt::print("{}\n", address);
+  }
+  flush_results();
+}
+
+void run(ServeArguments arguments, const Globals& globals) {
+  check_origins(arguments.origins);
+  serve::AccessOptions access{keys_of(arguments), arguments.origins, arguments.host,
+                              static_cast<double>(arguments.request_timeout)};
+  const std::atomic<bool>& stop = stop_flag();
+  serve::Services services = load_services(arguments, globals);
+  std::unique_ptr<serve::Application> application;
+  const auto error_form = [megabytes = arguments.max_body](int status, std::string message,
+                                                           const std::string& target) {
+    if (status == 413) message += " (--max-body " + std::to_string(megabytes) + ")";
+    return serve::Application::error_form(status, message, target);
+  };
+  server::HttpServer server({.host = arguments.host,
+                             .port = static_cast<std::uint16_t>(arguments.port),
+                             .limits = http_limits(arguments),
+                             .error_form = error_form},
+                            [&](server::HttpRequest request, std::shared_ptr<server::Reply> reply) {
+                              application->handle(std::move(request), std::move(reply));
+                            });
+  if (!server.is_loopback()) access.host.clear();  // it has names that are not known here
+  if (!server.is_loopback() && access.keys.empty() && !globals.quiet)
+    warn("--host " + arguments.host + ": other machines can use the models, without a key and unencrypted");
+  application = std::make_unique<serve::Application>(std::move(services), std::move(access));
+  print_address(server, arguments.host, globals);
+  server.run(stop);
+}
+
+constexpr const char* kVariables = "HEED_SERVE_";
+
+// Each option is also a variable of the environment: --max-queue is HEED_SERVE_MAX_QUEUE.
+void read_environment(CLI::App& command) {
+  for (CLI::Option* option : command.get_options()) {
+    if (option->get_lnames().empty() || option == command.get_help_ptr()) continue;
+    std::string name = kVariables;
+    for (const char c : option->get_lnames().front())
+      name += c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+    option->envname(name);
+  }
+}
+
+// A misspelled variable would be without effect.
+void warn_of_unknown_variables(const CLI::App& command) {
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view text = *entry;
+    const std::string name(text.substr(0, text.find('=')));
+    if (!name.starts_with(kVariables) || name == "HEED_SERVE_MODELS") continue;
+    const auto options = command.get_options();
+    if (std::none_of(options.begin(), options.end(),
+                     [&](const CLI::Option* option) { return option->get_envname() == name; }))
+      warn(name + ": no option of heed serve has this variable (see heed serve --help)");
+  }
+}
+
+}  // namespace
+
+void add_serve(CLI::App& app, const Globals& globals) {
+  CLI::App* command = app.add_subcommand(
+      "serve", "Serve models over HTTP, to clients of OpenAI and of Text Embeddings Inference");
+  auto a = std::make_shared<ServeArguments>();
+  const auto number = [&](const char* name, std::int64_t& value, std::int64_t least, std::int64_t most,
+                          const char* help, const char* unit) {
+    command->add_option(name, value, help)
+        ->transform(whole_number(least, most))
+        ->capture_default_str()
+        ->type_name(unit);
+  };
+  command
+      ->add_option(
+          "model", a->models,
+          "Models: directories, GGUF files or names. Requests name them; NAME=MODEL gives another name")
+      ->type_name("MODEL");
+  command
+      ->add_option("--host", a->host,
+                   "The address to listen on; any but a loopback address lets other machines connect")
+      ->capture_default_str()
+      ->type_name("ADDRESS");
+  number("--port", a->port, 0, 65535, "The port; 0 takes one that is free", "N");
+  command
+      ->add_option(
+          "--api-key", a->keys,
+          "A key that clients send (Authorization: Bearer KEY); any one of several; HEED_API_KEY as well")
+      ->allow_extra_args(false)
+      ->type_name("KEY");
+  command
+      ->add_option("--api-key-file", a->key_file, "A file of keys, one on each line; # begins a comment line")
+      ->type_name("FILE");
+  command
+      ->add_option("--cors-origin", a->origins,
+                   "Let pages of this origin ask (https://example.org); *: of any")
+      ->allow_extra_args(false)
+      ->type_name("ORIGIN");
+  command
+      ->add_option("--steer", a->steering,
+                   "Steering vectors (heed steer) that requests may add, under a name")
+      ->allow_extra_args(false)
+      ->type_name("NAME=FILE");
+  number("--max-batch-tokens", a->limits.batch_tokens, 1, 1 << 24,
+         "Largest batch of texts, in tokens with padding", "N");
+  number("--rows", a->limits.generation.rows, 1, 4096,
+         "Most concurrent sequences: generations that are computed in one batch", "N");
+  number("--prompt-tokens", a->limits.generation.prompt_tokens, 1, 1 << 24,
+         "Prefill chunk: tokens of prompts that are read between two tokens of other generations", "N");
+  number("--prompt-cache", a->prompt_cache, 0, 1 << 20,
+         "Size of the prefix cache: keys and values of prompts, for others that begin alike (2^20 bytes)",
+         "MB");
+  number("--max-queue", a->limits.queue, 1, 1 << 20,
+         "Requests that are accepted at a time; others get status 429", "N");
+  number("--max-queue-tokens", a->limits.queue_tokens, 1, std::int64_t{1} << 40,
+         "Tokens of the prompts of accepted requests at a time; beyond, status 429", "N");
+  number("--max-connections", a->connections, 1, 65536, "Connections at a time", "N");
+  number("--max-body", a->max_body, 1, 1024, "The largest body of a request (2^20 bytes); beyond, status 413",
+         "MB");
+  number("--request-timeout", a->request_timeout, 1, 1 << 24,
+         "Longest time from a request to the end of its answer", "SECONDS");
+  number("--drain-timeout", a->drain_timeout, 0, 1 << 24,
+         "After SIGTERM, the time for answers to what was accepted", "SECONDS");
+  add_weight_options(*command, a->weights);
+  read_environment(*command);
+  command->footer(
+      "Each option is also a variable of the environment (HEED_SERVE_MAX_QUEUE=64); the models are\n"
+      "HEED_SERVE_MODELS, separated by spaces.\n\n"
+      "Examples:\n"
+      "  heed serve ./smollm\n"
+      "  heed serve chat=./smollm2-q4.gguf\n"
+      "  heed serve ./smollm ./minilm --port 8000\n"
+      "  heed serve ./minilm --host 0.0.0.0 --api-key-file keys.txt");
+  command->callback([a, command, &globals] {
+    if (!globals.quiet) warn_of_unknown_variables(*command);
+    run(*a, globals);
+  });
+}
+
+}  // namespace heed::cli

@@ -1,0 +1,185 @@
+// heed tokenize: converts text to token ids and back, one JSON object per text.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+
+#include "cli/cli.h"
+#include "cli/input/chats.h"
+#include "cli/input/input.h"
+#include "cli/input/models.h"
+#include "cli/input/text_tensors.h"
+#include "cli/options/option_values.h"
+#include "cli/terminal/terminal.h"
+#include "heed/chat/model_chat.h"
+#include "heed/io/json.h"
+#include "heed/io/safetensors.h"
+#include "heed/text/tokenizer.h"
+
+namespace heed::cli {
+namespace {
+
+struct TokenizeArguments {
+  std::vector<std::string> texts;
+  std::string model = kDefaultTranslator;
+  std::vector<std::string> decode;
+  std::optional<std::string> pair;
+  ChatArguments chat;
+  bool target = false;
+  bool no_special_tokens = false;
+  bool skip_special_tokens = false;
+  std::filesystem::path output;
+};
+
+void print(const Encoding& encoding) {
+  JsonWriter json;
+  json.begin_object()
+      .field("ids", encoding.ids)
+      .field("tokens", encoding.tokens)
+      .key("offsets")
+      .begin_array();
+  for (const auto& offset : encoding.offsets)
+    json.begin_array().value(offset.first).value(offset.second).end_array();
+  fmt::print("{}\n", json.end_array().end_object().text());
+}
+
+/// Returns the location of a tokenizer: a model's directory or name, or a tokenizer file.
+std::filesystem::path locate(const std::string& model) {
+  std::error_code error;
+  return std::filesystem::is_regular_file(model, error) ? std::filesystem::path(model) : locate_model(model);
+}
+
+/// Returns the encoding of a text, truncated if the tokenizer's file requires it.
+Encoding encode(const Tokenizer& tokenizer, const std::string& text, const TokenizeArguments& arguments) {
+  const bool special = !arguments.no_special_tokens;
+  if (arguments.target) return tokenizer.encode_target(text, special);
+  const auto pair = arguments.pair ? std::optional<std::string_view>(*arguments.pair) : std::nullopt;
+  const auto truncation = tokenizer.truncation();
+  Encoding encoding = truncation ? tokenizer.encode_truncated(text, pair, *truncation, special)
+                      : pair     ? tokenizer.encode_pair(text, *pair, special)
+                                 : tokenizer.encode(text, special);
+  return encoding;
+}
+
+/// Returns true if the model has token_type_ids: according to its config.json, or, without one, if any type
+/// is not 0.
+bool takes_types(const std::filesystem::path& location, const std::vector<Encoding>& encodings) {
+  if (std::filesystem::exists(location / "config.json"))
+    return Config::load(location / "config.json").integer("type_vocab_size", 0) > 1;
+  for (const Encoding& encoding : encodings) {
+    if (std::any_of(encoding.type_ids.begin(), encoding.type_ids.end(), [](auto id) { return id != 0; }))
+      return true;
+  }
+  return false;
+}
+
+void write(const Tokenizer& tokenizer, const std::filesystem::path& location,
+           const std::vector<Encoding>& encodings, const TokenizeArguments& arguments) {
+  if (encodings.empty()) throw Error("tokenize: missing texts (give them on stdin or as arguments)");
+  const auto padding = tokenizer.padding();
+  const std::int64_t pad_id = padding ? padding->pad_id : tokenizer.pad_id().value_or(0);
+  const TextTensors texts = side_by_side(encodings, pad_id, takes_types(location, encodings));
+  std::vector<NamedTensor> tensors;
+  for (const auto& [name, tensor] : texts.tensors) tensors.push_back({name, tensor});
+  save_safetensors(arguments.output, tensors, texts.metadata);
+}
+
+/// Returns what the model reads of the conversations: prompts, without further tokens around them.
+std::vector<Encoding> encode_chats(const Tokenizer& tokenizer, const std::filesystem::path& location,
+                                   const std::filesystem::path& file) {
+  const ModelChat chat = ModelChat::load(location.string(), tokenizer);
+  std::vector<Encoding> encodings;
+  for (const GivenChat& given : read_chats(file, "--messages"))
+    encodings.push_back(chat.prompt(given.json, given.where).encoding);
+  return encodings;
+}
+
+void decode(const Tokenizer& tokenizer, const TokenizeArguments& arguments, bool json) {
+  std::vector<std::vector<std::int64_t>> lists;
+  for (const std::string& list : arguments.decode)
+    lists.push_back(token_ids(list, "--decode", tokenizer.vocab_size()));
+  for (const std::vector<std::int64_t>& ids : lists) {
+    const std::string text = tokenizer.decode(ids, arguments.skip_special_tokens);
+    fmt::print("{}\n", json ? JsonWriter().value(text).text() : safe_for_stdout(text));
+  }
+}
+
+void run(const TokenizeArguments& arguments, const Globals& globals) {
+  if (!arguments.decode.empty() && !arguments.texts.empty())
+    throw UsageError("tokenize: expected text or --decode, got both");
+  if (!arguments.chat.messages.empty() &&
+      (!arguments.texts.empty() || !arguments.decode.empty() || arguments.pair || arguments.target))
+    throw UsageError("--messages: cannot be combined with text, --pair, --target or --decode");
+  if (arguments.pair && (arguments.target || !arguments.decode.empty()))
+    throw UsageError("--pair: cannot be combined with --target or --decode");
+  if (!arguments.output.empty() && !arguments.decode.empty())
+    throw UsageError("--output: cannot be combined with --decode (its text goes to stdout)");
+  const std::filesystem::path location = locate(arguments.model);
+  const auto tokenizer = load_tokenizer(location);
+  if (arguments.skip_special_tokens && arguments.decode.empty() && !globals.quiet)
+    warn("--skip-special-tokens has no effect without --decode");
+  if (!arguments.decode.empty()) return decode(*tokenizer, arguments, globals.json);
+  std::vector<Encoding> encodings;
+  const auto take = [&](Encoding encoding) {
+    if (!arguments.output.empty()) return encodings.push_back(std::move(encoding));
+    if (const auto padding = tokenizer->padding()) pad(encoding, *padding, encoding.size());
+    print(encoding);
+  };
+  if (!arguments.chat.messages.empty()) {
+    for (Encoding& encoding : encode_chats(*tokenizer, location, arguments.chat.messages))
+      take(std::move(encoding));
+  } else {
+    for (const std::string& text : read_texts(arguments.texts, globals.quiet))
+      take(encode(*tokenizer, text, arguments));
+  }
+  if (arguments.output.empty()) return;
+  write(*tokenizer, location, encodings, arguments);
+  if (!globals.quiet) print_stderr("wrote " + arguments.output.string());
+}
+
+}  // namespace
+
+void add_tokenize(CLI::App& app, const Globals& globals) {
+  CLI::App* command = app.add_subcommand("tokenize", "Turn texts into token ids, or token ids into texts");
+  auto a = std::make_shared<TokenizeArguments>();
+  command->add_option("text", a->texts, "Texts; without any, the lines of stdin");
+  command->add_option("--pair", a->pair, "Second text of a pair with each text, joined as the model expects")
+      ->type_name("TEXT")
+      ->group("Input");
+  a->chat.add_messages_to(*command);
+  command->add_option("--decode", a->decode, "Token ids to turn into text, e.g. 5,6,0")
+      ->allow_extra_args(false)
+      ->type_name("IDS")
+      ->group("Input");
+  command
+      ->add_option("--model,-m", a->model,
+                   "Model directory, GGUF file, name of a model, or a tokenizer's file")
+      ->capture_default_str()
+      ->type_name("MODEL")
+      ->group("Model");
+  command->add_flag("--target", a->target, "Tokenize as the target language of a translation model")
+      ->group("Model");
+  command
+      ->add_option("--output,-o", a->output,
+                   "Write input_ids and attention_mask to this .safetensors file, for heed forward --input")
+      ->type_name("FILE")
+      ->group("Output");
+  command->add_flag("--no-special-tokens", a->no_special_tokens, "Add no special tokens such as [CLS]")
+      ->group("Output");
+  command
+      ->add_flag("--skip-special-tokens", a->skip_special_tokens,
+                 "With --decode: leave special tokens out of the text")
+      ->group("Output");
+  command->footer(
+      "Examples:\n"
+      "  heed tokenize \"The cat sat on the mat.\"\n"
+      "  heed tokenize --model bert-base-uncased \"Who wrote it?\" --pair \"She did.\"\n"
+      "  heed tokenize --model path/to/tokenizer.json <lines.txt\n"
+      "  heed tokenize --model bert-base-uncased --output in.safetensors \"Tea is hot.\" \"Ice is cold.\"\n"
+      "  heed tokenize --model SmolLM2-135M-Instruct --messages chat.json\n"
+      "  heed tokenize --decode 52,7,0 --skip-special-tokens");
+  command->callback([a, &globals] { run(*a, globals); });
+}
+
+}  // namespace heed::cli

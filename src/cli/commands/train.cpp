@@ -1,0 +1,242 @@
+// heed train: trains a model from a recipe, with a progress bar.
+#include "heed/train/train.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <vector>
+
+#include "cli/cli.h"
+#include "cli/input/models.h"
+#include "cli/options/option_values.h"
+#include "cli/options/recipe_options.h"
+#include "cli/results/training_maps.h"
+#include "cli/terminal/processes.h"
+#include "cli/terminal/signals.h"
+#include "cli/terminal/terminal.h"
+#include "heed/canceled.h"
+#include "heed/io/json.h"
+#include "heed/train/recipe.h"
+
+namespace heed::cli {
+namespace {
+
+struct TrainArguments {
+  std::filesystem::path recipe;
+  std::filesystem::path output, maps;
+  std::vector<std::string> overrides;
+  std::string init;
+  bool resume = false, force = false, dry_run = false;
+  std::optional<std::int64_t> resume_from;
+};
+
+std::string scores(const Evaluation& e) {
+  std::string text = fmt::format("loss {:.4f}", e.loss);
+  for (const Metric& metric : e.metrics) text += fmt::format("  {} {:.2f}", metric.name, metric.value);
+  return text;
+}
+
+void add_scores(JsonWriter& json, const char* name, const std::optional<Evaluation>& e) {
+  if (!e) return;
+  json.key(name).begin_object().field("loss", e->loss);
+  for (const Metric& metric : e->metrics) json.field(metric.name, metric.value);
+  json.end_object();
+}
+
+// Formats passes over the data as "9.06", or as "8" for whole numbers.
+std::string count_of_passes(double passes) {
+  std::string text = fmt::format("{:.2f}", passes);
+  if (text.ends_with(".00")) text.resize(text.size() - 3);
+  return text;
+}
+
+std::string summary(const TrainResult& result, const TrainArguments& arguments) {
+  const std::string passes = count_of_passes(result.passes);
+  std::string text = fmt::format("{} step{}, {} epoch{} in {}{}\n", result.steps,
+                                 result.steps == 1 ? "" : "s", passes, passes == "1" ? "" : "s",
+                                 clock_time(result.seconds), result.early_stopped ? ", stopped early" : "");
+  if (result.evaluation) text += fmt::format("development set: {}\n", scores(*result.evaluation));
+  if (result.test) text += fmt::format("test set:        {}\n", scores(*result.test));
+  return text + fmt::format("model: {}\n", arguments.output.string());
+}
+
+std::string summary_json(const TrainResult& result, const TrainArguments& arguments) {
+  JsonWriter json;
+  json.begin_object()
+      .field("output", arguments.output.string())
+      .field("steps", result.steps)
+      .field("epochs", result.epochs)
+      .field("seconds", result.seconds)
+      .field("stopped", result.stopped)
+      .field("early_stopped", result.early_stopped)
+      .field("averaged", result.averaged);
+  add_scores(json, "dev", result.evaluation);
+  add_scores(json, "test", result.test);
+  return json.end_object().text() + "\n";
+}
+
+// Uses the C library, which does not throw: after SIGHUP the terminal may be gone, and the exit status must
+// still be that of the signal. main reports a failure of stdout.
+void report(const TrainResult& result, const TrainArguments& arguments, bool as_json) {
+  if (as_json) {
+    std::fputs(summary_json(result, arguments).c_str(), stdout);
+  } else if (!result.stopped) {
+    std::fputs(summary(result, arguments).c_str(), stdout);
+  }
+  if (!result.stopped) return;
+  std::fprintf(stderr, "stopped after step %lld; continue with --resume\n",
+               static_cast<long long>(result.steps));
+  std::fflush(stdout);
+  throw Canceled();
+}
+
+std::string dry_run_text(const DryRun& run) {
+  const double seconds = run.seconds_per_step * static_cast<double>(run.steps);
+  return fmt::format(
+      "{} trained parameters, {} batches in an epoch\n"
+      "{} steps of {:.3g} s, each with about {} {}: {} in all, without evaluations and checkpoints\n"
+      "peak memory: {:.2f} GiB\n",
+      run.trained, run.batches_per_epoch, run.steps, run.seconds_per_step, run.targets_per_step, run.unit,
+      clock_time(seconds), static_cast<double>(run.peak_memory) / (1 << 30));
+}
+
+std::string dry_run_json(const DryRun& run) {
+  JsonWriter json;
+  json.begin_object()
+      .field("trained_parameters", run.trained)
+      .field("batches_per_epoch", run.batches_per_epoch)
+      .field("steps", run.steps)
+      .field("seconds_per_step", run.seconds_per_step)
+      .field("targets_per_step", run.targets_per_step)
+      .field("unit", run.unit)
+      .field("seconds", run.seconds_per_step * static_cast<double>(run.steps))
+      .field("peak_memory", run.peak_memory);
+  return json.end_object().text() + "\n";
+}
+
+void run(const TrainArguments& arguments, const Globals& globals) {
+  if (arguments.force && !arguments.resume && !arguments.resume_from)
+    throw UsageError("--force: needs --resume or --resume-from");
+  if (arguments.dry_run && (arguments.resume || arguments.resume_from))
+    throw UsageError("--dry-run: expected a new run, got one to resume");
+  if (arguments.output.empty() && !arguments.dry_run) throw UsageError("train: missing --output");
+  Recipe recipe = load_recipe(locate_recipe(arguments.recipe));
+  for (const std::string& assignment : arguments.overrides) set_in_recipe(recipe, assignment);
+  if (globals.seed) recipe.train.seed = static_cast<std::int64_t>(*globals.seed);
+  Progress progress(globals.quiet);
+  TrainOptions options;
+  options.output = arguments.output;
+  options.resume = arguments.resume;
+  options.resume_from = arguments.resume_from;
+  options.force = arguments.force;
+  if (!arguments.init.empty()) options.init = locate_model(arguments.init);
+  options.stop = &stop_flag();
+  options.on_progress = [&](const ProgressEvent& e) {
+    progress.show(e.step, e.total,
+                  fmt::format("epoch {:.2f}  loss {:.4f}  lr {:.2e}  {:.0f} {}/s  {} left", e.passes, e.loss,
+                              e.lr, e.targets_per_second, e.unit, clock_time(e.seconds_left)));
+  };
+  std::optional<TrainingMaps> maps;
+  if (!arguments.maps.empty() && !arguments.dry_run) {
+    maps.emplace(arguments.maps, arguments.output, globals);
+    options.on_checkpoint = [&](std::int64_t step, const TrainingTask& task) { maps->record(step, task); };
+  }
+  options.on_evaluation = [&](const EvaluationEvent& e) {
+    if (maps) maps->set_loss(e.step, e.evaluation.loss);
+    if (globals.quiet) return;
+    progress.finish();
+    print_stderr(fmt::format("step {}: {}{}", e.step, scores(e.evaluation), e.best ? "  (best)" : ""));
+  };
+  options.on_message = [&](const std::string& message) {
+    if (globals.quiet) return;
+    progress.finish();
+    print_stderr(message);
+  };
+  options.processes = &processes();
+  const bool first = processes().is_first();
+  if (!first) options.on_progress = nullptr, options.on_evaluation = nullptr;
+  if (arguments.dry_run) {
+    const DryRun result = dry_run(recipe, options);
+    leave_processes();
+    if (first) fmt::print("{}", globals.json ? dry_run_json(result) : dry_run_text(result));
+    return;
+  }
+  const TrainResult result = train(recipe, options);
+  progress.finish();
+  leave_processes();
+  if (first) {
+    report(result, arguments, globals.json);
+  } else if (result.stopped) {
+    throw Canceled();
+  }
+}
+
+}  // namespace
+
+void add_train(CLI::App& app, const Globals& globals) {
+  CLI::App* command = app.add_subcommand("train", "Train or fine-tune a model from a recipe");
+  auto arguments = std::make_shared<TrainArguments>();
+  command
+      ->add_option("recipe", arguments->recipe,
+                   "The recipe: a TOML file, or the name of one that comes with heed")
+      ->required()
+      ->type_name("FILE");
+  command->add_option("--set", arguments->overrides, "Override a value of the recipe, e.g. train.lr=3e-4")
+      ->allow_extra_args(false)
+      ->type_name("SECTION.KEY=VALUE")
+      ->group("Input");
+  command->add_option("--init", arguments->init, "Start from this model instead of random weights")
+      ->type_name("MODEL")
+      ->group("Input");
+  command->add_flag("--resume", arguments->resume, "Continue from the newest checkpoint, if there is one")
+      ->group("Input");
+  command
+      ->add_option("--resume-from", arguments->resume_from,
+                   "Continue from the checkpoint of this step, and remove later ones")
+      ->transform(whole_number(0))
+      ->type_name("STEP")
+      ->group("Input");
+  command
+      ->add_flag("--force", arguments->force,
+                 "Resume although the recipe or the data changed, and say what did")
+      ->group("Input");
+  command
+      ->add_flag_callback(
+          "--list-keys",
+          [] {
+            std::fputs(recipe_reference().c_str(), stdout);
+            throw CLI::Success();
+          },
+          "List every key of a recipe, with its default, and exit")
+      ->trigger_on_parse()
+      ->group("Input");
+  command
+      ->add_flag("--dry-run", arguments->dry_run,
+                 "Check the recipe and the data, run two steps, print what the run would take, write nothing")
+      ->group("Output");
+  command->add_option("--output,-o", arguments->output, "Directory for the model, checkpoints and logs")
+      ->type_name("DIR")
+      ->group("Output");
+  command
+      ->add_option(
+          "--maps", arguments->maps,
+          "Texts, one a line (a source, a tab and a target for encoder-decoders), whose attention at each "
+          "checkpoint DIR/maps.html shows")
+      ->type_name("FILE")
+      ->group("Output");
+  command->footer(
+      "Examples:\n"
+      "  heed train recipes/reverse.toml --output runs/reverse\n"
+      "  heed train recipes/reverse.toml --dry-run\n"
+      "  heed train recipes/en-fr.toml --output runs/en-fr --set train.lr=1e-3 --set train.epochs=20\n"
+      "  heed train recipes/en-fr.toml --output runs/en-fr --resume\n"
+      "  heed train recipes/en-fr.toml --output runs/en-fr --resume --force --set train.lr=1e-4\n"
+      "  HEED_DATA=data heed train recipes/shakespeare-char-cpu.toml --output runs/shakespeare\n"
+      "  heed train recipes/en-fr.toml --output runs/en-fr --maps sentences.tsv\n"
+      "  mpirun -n 4 heed train recipes/en-fr.toml --output runs/en-fr");
+  command->callback([arguments, &globals] { run(*arguments, globals); });
+}
+
+}  // namespace heed::cli

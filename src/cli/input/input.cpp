@@ -1,0 +1,180 @@
+// Reads the user's texts.
+#include "cli/input/input.h"
+
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <sstream>
+
+#include "cli/cli.h"
+#include "cli/terminal/processes.h"
+#include "cli/terminal/signals.h"
+#include "cli/terminal/terminal.h"
+#include "files/input_file.h"
+#include "heed/canceled.h"
+#include "heed/error.h"
+#include "heed/files/file.h"
+#include "heed/text/unicode.h"
+
+namespace heed::cli {
+namespace {
+
+bool read_line(std::istream& stream, std::string& line) {
+  if (!std::getline(stream, line)) return false;
+  if (!line.empty() && line.back() == '\r') line.pop_back();
+  return true;
+}
+
+// The lines of stdin. iostreams cannot tell what can be read without blocking.
+class StdinLines {
+ public:
+  // Waits for the next line. Returns false after the last.
+  bool next(std::string& line) {
+    while (!have_line() && !ended_) fill();
+    if (begin_ == buffer_.size()) return false;
+    const std::size_t end = have_line() ? scanned_ : buffer_.size();
+    line = buffer_.substr(begin_, end - begin_);
+    if (!line.empty() && line.back() == '\r') line.pop_back();
+    begin_ = std::min(end + 1, buffer_.size());
+    scanned_ = begin_;
+    return true;
+  }
+  // Returns true if next() would return a line without blocking. For an incomplete line, returns false.
+  bool ready() {
+    for (;;) {
+      if (have_line()) return true;
+      if (ended_) return begin_ < buffer_.size();
+      pollfd descriptor{STDIN_FILENO, POLLIN, 0};
+      if (poll(&descriptor, 1, 0) <= 0) return false;
+      fill();
+    }
+  }
+  // Waits until another line or the end is known. Returns true if no line follows.
+  bool at_end() {
+    while (begin_ == buffer_.size() && !ended_) fill();
+    return begin_ == buffer_.size();
+  }
+
+ private:
+  bool have_line() {
+    scanned_ = std::min(buffer_.find('\n', scanned_), buffer_.size());
+    return scanned_ < buffer_.size();
+  }
+  void fill() {
+    buffer_.erase(0, begin_);
+    scanned_ -= begin_;
+    begin_ = 0;
+    // The flag may be set just before the wait begins, so it is polled.
+    constexpr int kLookAgainMs = 100;
+    pollfd descriptor{STDIN_FILENO, POLLIN, 0};
+    while (poll(&descriptor, 1, kLookAgainMs) <= 0) {
+      if (stop_requested()) throw Canceled();
+    }
+    std::array<char, 65536> piece;
+    const ssize_t count = read(STDIN_FILENO, piece.data(), piece.size());
+    if (count > 0) {
+      buffer_.append(piece.data(), static_cast<std::size_t>(count));
+    } else if (count == 0) {
+      ended_ = true;
+    } else if (errno != EINTR) {
+      throw Error("stdin: cannot be read (is it a folder?)");
+    }
+  }
+
+  std::string buffer_;
+  std::size_t begin_ = 0;    // start of the next line
+  std::size_t scanned_ = 0;  // no line ends before this
+  bool ended_ = false;
+};
+
+// Before the first line is read from a terminal, prints a notice unless `quiet`.
+StdinLines& stdin_lines(bool quiet) {
+  static StdinLines lines;
+  static const bool announced = [&] {
+    if (!quiet && isatty(STDIN_FILENO) == 1) print_stderr("reading lines from the terminal; end with Ctrl-D");
+    return true;
+  }();
+  (void)announced;
+  return lines;
+}
+
+}  // namespace
+
+std::string valid_text(const std::string& text, const std::string& where, bool quiet) {
+  std::size_t replaced = 0;
+  std::string valid = replace_invalid_utf8(text, &replaced);
+  if (replaced > 0 && !quiet) {
+    warn(where + ": " + std::to_string(replaced) + " invalid UTF-8 sequence" + (replaced == 1 ? "" : "s") +
+         " replaced");
+  }
+  return valid;
+}
+
+std::vector<std::string> read_texts(const std::vector<std::string>& arguments, bool quiet) {
+  std::vector<std::string> texts = arguments;
+  for (std::string line; arguments.empty() && stdin_lines(quiet).next(line);) texts.push_back(line);
+  for (std::size_t i = 0; i < texts.size(); ++i)
+    texts[i] = valid_text(texts[i], "line " + std::to_string(i + 1), quiet);
+  return texts;
+}
+
+bool TextWindows::next(std::vector<std::string>& window) {
+  Communicator& world = processes();
+  window.clear();
+  if (world.is_first()) read(window);
+  const std::vector<std::string> all = gather_texts(world, window);
+  const auto [begin, end] = part_of(std::ssize(all), world.rank(), world.size());
+  window.assign(all.begin() + begin, all.begin() + end);
+  first_line_ = next_line_ + static_cast<std::size_t>(begin);
+  next_line_ += all.size();
+  return !all.empty();
+}
+
+void TextWindows::read(std::vector<std::string>& window) {
+  const std::size_t most = most_ * static_cast<std::size_t>(processes().size());
+  if (arguments_.empty()) {
+    StdinLines& lines = stdin_lines(quiet_);
+    for (std::string line; window.size() < most && (window.empty() || lines.ready()) && lines.next(line);)
+      window.push_back(std::move(line));
+  }
+  while (at_ < arguments_.size() && window.size() < most) window.push_back(arguments_[at_++]);
+}
+
+bool TextWindows::at_end() {
+  if (!arguments_.empty()) return at_ == arguments_.size();
+  return stdin_lines(quiet_).at_end();
+}
+
+std::vector<std::string> file_arguments(const std::vector<std::string>& arguments) {
+  std::vector<std::string> files = arguments;
+  std::replace(files.begin(), files.end(), std::string("-"), std::string(kStandardInput));
+  if (std::count(files.begin(), files.end(), kStandardInput) > 1)
+    throw UsageError("-: expected the standard input once, got it several times (it holds one file)");
+  return files;
+}
+
+std::vector<std::string> read_lines(const std::string& path, bool quiet) {
+  std::istringstream stream(read_file(path));
+  std::vector<std::string> lines;
+  std::size_t invalid = 0, first = 0, replaced = 0;
+  for (std::string line; read_line(stream, line);) {
+    std::size_t here = 0;
+    lines.push_back(replace_invalid_utf8(line, &here));
+    if (here == 0) continue;
+    if (invalid++ == 0) first = lines.size();
+    replaced += here;
+  }
+  if (invalid > 0 && !quiet) {
+    warn(path + ":" + std::to_string(first) + ": " + std::to_string(replaced) + " invalid UTF-8 sequence" +
+         (replaced == 1 ? "" : "s") + " replaced" +
+         (invalid == 1
+              ? ""
+              : ", in this and " + std::to_string(invalid - 1) + " later line" + (invalid == 2 ? "" : "s")));
+  }
+  return lines;
+}
+
+}  // namespace heed::cli

@@ -1,0 +1,97 @@
+// Shared options of the commands that run models on texts.
+#include "cli/options/task_arguments.h"
+
+#include <fmt/core.h>
+
+#include <utility>
+
+#include "cli/options/option_values.h"
+#include "generate/option_fields.h"
+
+namespace heed::cli {
+CLI::Option* add_model_option(CLI::App& command, ModelChoice& model) {
+  CLI::Option* option = add_stored_model_option(command, model);
+  CLI::Option* steer =
+      command
+          .add_option("--steer", model.steering,
+                      "Vectors to add to the residual stream, as heed steer writes them, or a control vector "
+                      "of llama.cpp, times S if that is given; several add up")
+          ->allow_extra_args(false)
+          ->type_name("FILE[=S]")
+          ->group("Model");
+  command
+      .add_option("--steer-layers", model.steered_layers,
+                  "Layers that are steered, as 10:20, from 0 and without the last (default: all of the file)")
+      ->needs(steer)
+      ->type_name("RANGE")
+      ->group("Model");
+  return option;
+}
+
+CLI::Option* add_stored_model_option(CLI::App& command, ModelChoice& model) {
+  CLI::Option* option =
+      command.add_option("--model,-m", model.name, "Model directory, GGUF file, or the name of a model")
+          ->type_name("MODEL")
+          ->group("Model");
+  add_adapter_option(command, model);
+  return option;
+}
+
+void add_adapter_option(CLI::App& command, ModelChoice& model) {
+  command
+      .add_option("--adapter", model.adapters,
+                  "LoRA adapter of the model, as PEFT saves it, times W if that is given; several add up")
+      ->allow_extra_args(false)
+      ->type_name("DIR[=W]")
+      ->group("Model");
+}
+
+void add_activations_option(CLI::App& command, WeightArguments& weights) {
+  accept_words(
+      command.add_option("--activations", weights.activations,
+                         "Type of what quantized weights are multiplied with; int8 is faster and rounds"),
+      {"f32", "int8"})
+      ->capture_default_str()
+      ->group("Model");
+}
+
+CLI::Option* add_cache_dtype_option(CLI::App& command, std::optional<CacheDType>& dtype) {
+  std::vector<std::pair<std::string, std::optional<CacheDType>>> choices;
+  for (const CacheDType known : kCacheDTypes) choices.emplace_back(name_of(known), known);
+  return add_choice(command, "--cache-dtype", dtype, choices, generate::kCacheDTypeHelp);
+}
+
+void add_weight_options(CLI::App& command, WeightArguments& weights) {
+  accept_words(command.add_option("--dtype", weights.dtype,
+                                  "Type of the weights in memory; bf16 halves those of f32 files"),
+               {"f32", "bf16"})
+      ->capture_default_str()
+      ->group("Model");
+  add_activations_option(command, weights);
+}
+
+void add_batch_tokens_option(CLI::App& command, std::int64_t& batch_tokens) {
+  command
+      .add_option("--batch-tokens", batch_tokens,
+                  "Largest number of input tokens, padding included, in one batch; bounds memory")
+      ->transform(whole_number(1))
+      ->capture_default_str()
+      ->type_name("N")
+      ->group("Model");
+}
+
+CLI::Option* add_model_options(CLI::App& command, TaskArguments& a) {
+  CLI::Option* model = add_model_option(command, a.model);
+  add_weight_options(command, a.weights);
+  add_batch_tokens_option(command, a.batch_tokens);
+  return model;
+}
+
+void add_task_options(CLI::App& command, TaskArguments& a, const char* texts) {
+  command.add_option("text", a.texts, texts);
+  add_model_options(command, a)->required();
+}
+
+std::string short_score(double score) { return fmt::format("{:.4f}", score); }
+
+}  // namespace heed::cli

@@ -1,0 +1,174 @@
+// Messages about the command line. CLI11's errors are distinguished by class, but their details are only in
+// their texts.
+#include "cli/options/usage_errors.h"
+
+#include <algorithm>
+
+#include "cli/options/help.h"
+#include "core/edit_distance.h"
+
+namespace heed::cli {
+namespace {
+
+constexpr char kMark = '\x1f';
+
+std::string unprotect(const std::string& word) {
+  return !word.empty() && word.front() == kMark ? word.substr(1) : word;
+}
+
+std::string before(const std::string& text, const std::string& mark) {
+  return text.substr(0, text.find(mark));
+}
+
+std::string after(const std::string& text, const std::string& mark) {
+  const std::size_t at = text.find(mark);
+  return at == std::string::npos ? text : text.substr(at + mark.size());
+}
+
+bool is_option(const std::string& word) { return word.size() > 1 && word.front() == '-'; }
+
+bool has_option(const CLI::App& command, const std::string& name) {
+  for (const CLI::Option* option : command.get_options()) {
+    const std::vector<std::string> names = option_names(*option);
+    if (std::find(names.begin(), names.end(), name) != names.end()) return true;
+  }
+  return false;
+}
+
+// Collects the names of the commands below `app` that have an option.
+void find_takers(const CLI::App& app, const std::string& option, std::vector<std::string>& names) {
+  for (const CLI::App* command : app.get_subcommands({})) {
+    if (has_option(*command, option)) names.push_back(full_name(*command));
+    find_takers(*command, option, names);
+  }
+}
+
+std::string list_of(const std::vector<std::string>& words, const char* last) {
+  std::string list;
+  for (std::size_t i = 0; i < words.size(); ++i)
+    list += (i == 0 ? "" : i + 1 < words.size() ? ", " : last) + words[i];
+  return list;
+}
+
+std::string unknown_options(const CLI::App& app, const CLI::App& command,
+                            const std::vector<std::string>& options) {
+  std::string message = options.size() == 1 ? "unknown option " : "unknown options ";
+  message += list_of(options, ", ") + " for " + full_name(command) + " (";
+  std::vector<std::string> takers, known;
+  find_takers(app, options.front(), takers);
+  for (const CLI::Option* option : listed_options(command)) {
+    for (const std::string& name : option_names(*option)) known.push_back(name);
+  }
+  const std::string near = nearest_word(options.front(), known);
+  if (!takers.empty()) {
+    constexpr std::size_t kMost = 3;
+    const bool more = takers.size() > kMost;
+    if (more) takers.resize(kMost);
+    message += list_of(takers, more ? ", " : " and ") + (more                 ? " and others take it; "
+                                                         : takers.size() == 1 ? " takes it; "
+                                                                              : " take it; ");
+  } else if (!near.empty()) {
+    message += "did you mean " + near + "? ";
+  }
+  return message + full_name(command) + " --help lists all)";
+}
+
+std::string about_unconsumed_words(const CLI::App& app, const CLI::App& command,
+                                   const std::vector<std::string>& words) {
+  std::vector<std::string> options;
+  for (const std::string& word : words) {
+    if (is_option(word)) options.push_back(before(word, "="));
+  }
+  if (!options.empty()) return unknown_options(app, command, options);
+  return std::string(words.size() == 1 ? "unexpected argument " : "unexpected arguments ") +
+         list_of(words, ", ") + " for " + full_name(command) + " (" + full_name(command) +
+         " --help shows its use)";
+}
+
+}  // namespace
+
+std::vector<std::string> protect_brackets(int argc, char** argv) {
+  std::vector<std::string> words(argv, argv + argc);
+  for (std::string& word : words) {
+    if (word.size() > 1 && word.front() == '[' && word.back() == ']') word.insert(word.begin(), kMark);
+  }
+  return words;
+}
+
+void unprotect_values(CLI::App& app) {
+  const auto remove_mark = [](std::string& word) {
+    word = unprotect(word);
+    return std::string();
+  };
+  for (CLI::Option* option : app.get_options()) {
+    if (takes_value(*option)) option->transform(CLI::Validator(remove_mark, ""));
+  }
+  for (CLI::App* command : app.get_subcommands({})) unprotect_values(*command);
+}
+
+const CLI::App& chosen_command(const CLI::App& app) {
+  const auto commands = app.get_subcommands();
+  return commands.empty() ? app : chosen_command(*commands.front());
+}
+
+std::string full_name(const CLI::App& command) {
+  const CLI::App* parent = command.get_parent();
+  return parent == nullptr ? command.get_name() : full_name(*parent) + " " + command.get_name();
+}
+
+std::string unknown_command(const CLI::App& parent, const std::string& word) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : parent.get_subcommands({})) names.push_back(command->get_name());
+  const std::string near = nearest_word(word, names), name = full_name(parent);
+  return "command line: unknown command " + word + (parent.get_parent() == nullptr ? "" : " of " + name) +
+         " (" + (near.empty() ? "" : "did you mean " + near + "? ") + name + " --help lists all)";
+}
+
+std::vector<std::string> unconsumed_words(const CLI::App& app, const std::vector<std::string>& words) {
+  std::vector<std::string> remaining = app.remaining(true), ordered;
+  for (const std::string& word : words) {
+    const auto found = std::find(remaining.begin(), remaining.end(), word);
+    if (found == remaining.end()) continue;
+    remaining.erase(found);
+    ordered.push_back(unprotect(word));
+  }
+  return ordered;
+}
+
+std::string wrong_use(const CLI::App& app, const CLI::ParseError& error,
+                      const std::vector<std::string>& words) {
+  const CLI::App& command = chosen_command(app);
+  const std::string text = error.what(), help = " (" + full_name(command) + " --help shows its use)";
+  const std::vector<std::string> others = unconsumed_words(app, words);
+  const auto other = std::find_if_not(others.begin(), others.end(), is_option);
+  if (!command.get_subcommands({}).empty()) {  // a command is missing
+    if (other != others.end() && !is_option(others.front())) return unknown_command(command, *other);
+  }
+  if (!others.empty()) return "command line: " + about_unconsumed_words(app, command, others);
+  if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) {
+    std::string name = before(text, " is required");
+    const CLI::Option* option = command.get_option_no_throw(name);
+    if (option != nullptr && option->get_positional()) name = option->get_name(true);
+    if (name == "--model")
+      return "command line: missing --model for " + full_name(command) +
+             " (heed models lists those that are here; " + full_name(command) + " --help shows its use)";
+    return "command line: missing " + name + " for " + full_name(command) + help;
+  }
+  if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr) {
+    const bool missing = text.find("missing") != std::string::npos;
+    const CLI::Option* option = command.get_option_no_throw(before(text, ":"));
+    const int most = option != nullptr ? option->get_items_expected_max() : 1;
+    return before(text, ":") + ": " +
+           (missing    ? "missing its value"
+            : most > 1 ? "expected at most " + std::to_string(most) + " values, got more"
+                       : "expected one value, got several") +
+           help;
+  }
+  if (dynamic_cast<const CLI::ExcludesError*>(&error) != nullptr)
+    return "command line: expected one of " + before(text, " excludes ") + " and " +
+           after(text, " excludes ") + ", got both" + help;
+  if (dynamic_cast<const CLI::ValidationError*>(&error) != nullptr) return text;
+  return "command line: expected a valid value, got " + after(text, "Could not convert: ") + help;
+}
+
+}  // namespace heed::cli

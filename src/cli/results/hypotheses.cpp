@@ -1,0 +1,83 @@
+// Prints results of generation as JSON and as text.
+#include "cli/results/hypotheses.h"
+
+#include <fmt/core.h>
+
+#include "cli/terminal/terminal.h"
+#include "heed/io/json.h"
+
+namespace heed::cli {
+namespace {
+
+// The results of one input.
+struct Written {
+  std::size_t index;
+  const std::vector<Hypothesis>& hypotheses;
+  const std::vector<std::optional<std::string>>& texts;
+  const GenerationOptions& options;
+  const std::vector<std::string>& full_texts;  // empty: not requested
+
+  double score(std::size_t i) const {
+    return options.num_beams > 1 ? hypotheses[i].beam_score : hypotheses[i].score;
+  }
+};
+
+void write_hypothesis(JsonWriter& json, const Written& all, std::size_t i) {
+  const Hypothesis& h = all.hypotheses[i];
+  json.field("ids", h.ids).field("text", all.texts[i]);
+  if (!all.full_texts.empty()) json.field("full_text", all.full_texts[i]);
+  json.field("score", all.score(i))
+      .field("log_probability", h.score)
+      .field("finish_reason", finish_reason_name(h.finish_reason));
+}
+
+void print_json(const Written& all) {
+  JsonWriter json;
+  json.begin_object();
+  write_hypothesis(json, all, 0);
+  if (all.options.num_return_sequences > 1) {
+    json.key("sequences").begin_array();
+    for (std::size_t i = 0; i < all.hypotheses.size(); ++i) {
+      json.begin_object();
+      write_hypothesis(json, all, i);
+      json.end_object();
+    }
+    json.end_array();
+  }
+  if (all.options.do_sample) json.field("seed", all.options.seed);
+  fmt::print("{}\n", json.end_object().text());
+}
+
+void print_text(const Written& all) {
+  if (all.options.num_return_sequences <= 1) {
+    fmt::print("{}\n", safe_for_stdout(*all.texts.front()));
+    return;
+  }
+  for (std::size_t i = 0; i < all.texts.size(); ++i)
+    fmt::print("{} ||| {} ||| {:.4f}\n", all.index, safe_for_stdout(*all.texts[i]), all.score(i));
+}
+
+}  // namespace
+
+std::string escape_newlines(const std::string& text) {
+  std::string line;
+  for (const char c : text) {
+    if (c == '\n') {
+      line += "\\n";
+    } else if (c == '\r') {
+      line += "\\r";
+    } else {
+      line += c;
+    }
+  }
+  return line;
+}
+
+void print_hypotheses(bool json, std::size_t index, const std::vector<Hypothesis>& hypotheses,
+                      const std::vector<std::optional<std::string>>& texts, const GenerationOptions& options,
+                      const std::vector<std::string>& full_texts) {
+  const Written all{index, hypotheses, texts, options, full_texts};
+  json ? print_json(all) : print_text(all);
+}
+
+}  // namespace heed::cli

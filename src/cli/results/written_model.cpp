@@ -1,0 +1,111 @@
+#include "cli/results/written_model.h"
+
+#include <map>
+
+#include "cli/input/models.h"
+#include "cli/terminal/signals.h"
+#include "cli/terminal/terminal.h"
+#include "core/json.h"
+#include "core/json_field.h"
+#include "files/folder_lock.h"
+#include "files/gguf_file.h"
+#include "files/input_file.h"
+#include "heed/canceled.h"
+#include "heed/files/file.h"
+#include "heed/io/safetensors.h"
+#include "heed/text/tokenizer.h"
+
+namespace heed::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+// The dtype of most bytes of the files.
+DType dtype_of(const fs::path& directory) {
+  const TensorFiles files = TensorFiles::open(directory);
+  std::map<std::string, std::uint64_t> bytes;
+  for (const std::string& name : files.names())
+    bytes[files.info(name).dtype] += files.info(name).end - files.info(name).begin;
+  const bool narrow = bytes["BF16"] + bytes["F16"] > bytes["F32"] + bytes["F64"];
+  if (!narrow) return DType::f32;
+  return bytes["BF16"] > bytes["F16"] ? DType::bf16 : DType::f16;
+}
+
+DType dtype_named(const std::string& name) {
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f16}) {
+    if (name == name_of(dtype)) return dtype;
+  }
+  throw UsageError("--dtype: expected f32, bf16 or f16, got " + name);
+}
+
+// The folders that modules.json names, of sentence-transformers: how vectors are made.
+void copy_modules(const fs::path& from, const fs::path& to) {
+  const fs::path file = from / "modules.json";
+  if (!fs::exists(file)) return;
+  const Json modules = parse_json(read_regular_file(file, file_limits::kConfig), file.string());
+  const JsonField list(modules, file.string());
+  for (std::size_t i = 0; i < list.array_size(); ++i) {
+    const fs::path name = list.at(i).string("path", "");
+    if (name.empty() || name.has_parent_path() || name == ".." || !fs::is_directory(from / name)) continue;
+    fs::create_directory(to / name);
+    for (const auto& entry : fs::directory_iterator(from / name)) {
+      const std::string ending = entry.path().extension().string();
+      if (entry.is_regular_file() && (ending == ".json" || ending == ".safetensors"))
+        fs::copy_file(entry.path(), to / name / entry.path().filename());
+    }
+  }
+}
+
+// Files of a model's directory that save() does not write: those of its tokenizer, and others beside it.
+void copy_others(const fs::path& from, const fs::path& to) {
+  if (is_gguf(from)) return load_tokenizer(from)->save(to);
+  copy_modules(from, to);
+  for (const auto& entry : fs::directory_iterator(from)) {
+    const fs::path name = entry.path().filename();
+    const std::string ending = name.extension().string();
+    const bool text =
+        ending == ".json" || ending == ".txt" || ending == ".model" || ending == ".spm" || ending == ".jinja";
+    if (text && entry.is_regular_file() && !fs::exists(to / name) && !name.native().ends_with(".index.json"))
+      write_file(to / name, read_regular_file(entry.path(), file_limits::kTokenizer));
+  }
+}
+
+}  // namespace
+
+// What has been written disappears with the objects that own it.
+void stop_if_asked() {
+  if (stop_flag()) throw Canceled();
+}
+
+void WrittenModel::add_options(CLI::App& command, const char* help, const char* kind) {
+  command.add_option("--output,-o", output, help)->required()->type_name(kind)->group("Output");
+  command.add_option("--dtype", dtype, "Type of the written weights (default: that of the model's file)")
+      ->type_name("f32|bf16|f16")
+      ->group("Output");
+}
+
+void WrittenModel::check() const {
+  std::error_code error;
+  if (fs::exists(output / "config.json", error))
+    throw Error(output.string() + ": expected a folder without a model, got one (choose another --output)");
+}
+
+DType WrittenModel::type(const fs::path& directory) const {
+  return dtype.empty() ? dtype_of(directory) : dtype_named(dtype);
+}
+
+void WrittenModel::write(const Model& model, const fs::path& directory, DType type,
+                         const Globals& globals) const {
+  stop_if_asked();
+  const MadeFolder made(output);
+  const FolderLock lock(output);
+  AtomicDirectory staging(output / "written");
+  model.save(staging.path(), type);
+  copy_others(directory, staging.path());
+  stop_if_asked();
+  lock.check();
+  staging.move_files(output, "model.safetensors");
+  if (!globals.quiet) print_stderr("wrote " + output.string());
+}
+
+}  // namespace heed::cli

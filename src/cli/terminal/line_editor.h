@@ -1,0 +1,43 @@
+// Lines typed in a terminal: editing, history and completion, by libedit.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cli/terminal/line_history.h"
+
+namespace heed::cli {
+
+/// What a word at the beginning of a line is followed by.
+struct CompletedWord {
+  std::string text;
+  bool takes_file = false;
+};
+
+/// The terminal is that of stdin and stdout. Keys are those of Emacs, or what ~/.editrc says.
+/// Threads: one at a time, and one editor in a process.
+class LineEditor {
+ public:
+  /// Tab completes `words` and the names of files after them. What is typed is added to `history`.
+  LineEditor(std::vector<CompletedWord> words, LineHistory history);
+  ~LineEditor();
+  LineEditor(const LineEditor&) = delete;
+  LineEditor& operator=(const LineEditor&) = delete;
+
+  /// Waits for a line, which is `line` then, without its end and in valid UTF-8; lines that were pasted
+  /// together are one, with line ends in it, where the terminal tells (bracketed paste). `prompt` may have
+  /// escape sequences, each between two \1. Returns false at the end of the input (Ctrl-D). Throws Canceled
+  /// after a signal.
+  bool read(const std::string& prompt, std::string& line);
+  /// Adds what was read to the history.
+  void remember(const std::string& entry);
+  /// Returns true if more of the input is there already.
+  bool has_more() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace heed::cli

@@ -1,0 +1,152 @@
+// Terminals, warnings and progress.
+#include "cli/terminal/terminal.h"
+
+#include <fmt/core.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <iostream>
+
+#include "heed/error.h"
+#include "heed/text/unicode.h"
+
+namespace heed::cli {
+namespace {
+
+std::string escaped(char byte) { return fmt::format("\\x{:02x}", static_cast<unsigned char>(byte)); }
+
+enum class LineEnds { as_spaces, kept };
+
+// `text` must be valid UTF-8.
+void append_without_controls(std::string& out, std::string_view text, LineEnds ends) {
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    if (ends == LineEnds::kept && (text[i] == '\n' || text[i] == '\t')) {
+      out += text[i];
+    } else if (ends == LineEnds::as_spaces && (text[i] == '\n' || text[i] == '\r' || text[i] == '\t')) {
+      out += ' ';
+    } else if (byte < 0x20 || byte == 0x7F) {
+      out += escaped(text[i]);
+    } else if (byte == 0xC2 && static_cast<unsigned char>(text[i + 1]) < 0xA0) {
+      // U+0080 to U+009F, which some terminals also interpret as control characters.
+      out += escaped(text[i]) + escaped(text[i + 1]);
+      ++i;
+    } else {
+      out += text[i];
+    }
+  }
+}
+
+std::string without_controls(std::string_view rest, LineEnds ends) {
+  std::string out;
+  while (!rest.empty()) {
+    const std::size_t valid = first_invalid_utf8(rest).value_or(rest.size());
+    append_without_controls(out, rest.substr(0, valid), ends);
+    rest.remove_prefix(valid);
+    if (rest.empty()) break;
+    out += escaped(rest.front());
+    rest.remove_prefix(1);
+  }
+  return out;
+}
+
+}  // namespace
+
+bool stderr_is_terminal() { return isatty(STDERR_FILENO) == 1; }
+bool stdout_is_terminal() { return isatty(STDOUT_FILENO) == 1; }
+
+bool color_stdout() {
+  const char* no_color = std::getenv("NO_COLOR");
+  return stdout_is_terminal() && (no_color == nullptr || *no_color == '\0');
+}
+
+bool light_terminal() {
+  const char* colors = std::getenv("COLORFGBG");  // such as 0;15: the last is the background's
+  const std::string text = colors == nullptr ? "" : colors;
+  const std::string background = text.substr(text.rfind(';') + 1);
+  return text.find(';') != text.npos &&
+         (background == "7" || (background.size() == 2 && background[0] == '1'));
+}
+
+int terminal_width(int default_value) {
+  winsize size{};
+  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
+  return default_value;
+}
+
+std::string safe_for_stdout(const std::string& text) {
+  return stdout_is_terminal() ? without_controls(text, LineEnds::kept) : text;
+}
+
+std::string printable(const std::string& text) {
+  const std::string out = without_controls(text, LineEnds::as_spaces);
+  constexpr std::size_t kHead = 900, kTail = 300;
+  if (out.size() <= kHead + kTail) return out;
+  const auto continues = [&](std::size_t at) { return (static_cast<unsigned char>(out[at]) & 0xC0) == 0x80; };
+  std::size_t head = kHead, tail = out.size() - kTail;
+  while (continues(head)) --head;
+  while (continues(tail)) ++tail;
+  return out.substr(0, head) + " … " + out.substr(tail);
+}
+
+void warn(const std::string& message) { print_stderr(printable("heed: warning: " + message)); }
+// A failing stderr must not end the work: fmt::print would throw.
+void print_stderr(const std::string& lines) {
+  std::string out;
+  for (std::size_t begin = 0; begin <= lines.size();) {
+    const std::size_t end = std::min(lines.find('\n', begin), lines.size());
+    out += printable(lines.substr(begin, end - begin)) + "\n";
+    begin = end + 1;
+  }
+  std::fputs(out.c_str(), stderr);
+}
+
+void flush_results() {
+  errno = 0;
+  std::cout.flush();
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0 && std::cout) return;
+  const std::string reason = errno != 0 ? std::strerror(errno) : "an error";
+  throw Error("stdout: cannot write the results (" + reason + ")");
+}
+
+std::string clock_time(double seconds) {
+  const auto whole = static_cast<std::int64_t>(seconds + 0.5);
+  if (whole >= 3600) return fmt::format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
+  return fmt::format("{}:{:02}", whole / 60, whole % 60);
+}
+
+void Progress::show(std::int64_t done, std::int64_t total, const std::string& text) {
+  show_text(done, total, fmt::format("{}/{} {}", done, total, text));
+}
+
+void Progress::show_text(std::int64_t done, std::int64_t total, const std::string& text) {
+  if (quiet_) return;
+  const bool bar = stderr_is_terminal();
+  const auto now = std::chrono::steady_clock::now();
+  const double since = std::chrono::duration<double>(now - last_).count();
+  if (done < total && since < (bar ? kRedrawSeconds : kLineSeconds)) return;
+  last_ = now;
+  if (!bar) {
+    print_stderr(text);
+    return;
+  }
+  constexpr std::int64_t kWidth = 24;
+  const std::int64_t filled = total > 0 ? done * kWidth / total : 0;
+  std::string cells;
+  for (std::int64_t i = 0; i < kWidth; ++i) cells += i < filled ? "█" : "░";
+  std::fputs(fmt::format("\r\033[K{} {}", cells, text).c_str(), stderr);
+  std::fflush(stderr);
+  drawn_ = true;
+}
+
+void Progress::finish() {
+  if (drawn_) print_stderr("");
+  drawn_ = false;
+}
+
+}  // namespace heed::cli
