@@ -36,7 +36,7 @@ while IFS= read -r source; do
 done < <(find src -name '*.cpp' | sort)
 
 while IFS= read -r test; do
-  grep -qw "$(basename "$test")" "$(dirname "$test")/CMakeLists.txt" ||
+  grep -qwE "$(basename "$test")|GLOB .* \*_test\.cpp" "$(dirname "$test")/CMakeLists.txt" ||
     complain "$test: not built (add it to $(dirname "$test")/CMakeLists.txt)"
 done < <(find tests -name '*_test.cpp' | sort)
 

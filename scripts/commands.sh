@@ -13,7 +13,7 @@ page=$(dirname "$0")/../docs/commands.md
 
 # The names of the commands below COMMAND..., from its help.
 commands_below() {
-  "$heed" "$@" --help </dev/null | awk '/^Commands:/ { list = 1; next } /^$/ { list = 0 } list && /^  [a-z]/ { print $1 }'
+  "$heed" "$@" --help </dev/null | awk '/^Usage:.* COMMAND/ { list = 1 } /^Common options:/ { list = 0 } list && /^  [a-z]/ { print $1 }'
 }
 
 # The help without what all commands share, which the page gives once.
@@ -44,7 +44,6 @@ HEAD
   printf '```\n\nThe common options above are those of every command.\n'
   local command below
   while read -r command; do
-    [ "$command" = help ] && continue
     section "$command"
     while read -r below; do
       [ -n "$below" ] && section "$command" "$below"

@@ -26,7 +26,66 @@
 #include "kernels/machine.h"
 
 namespace heed::cli {
+
+// The commands, in the order of the help: a line has the group there, and the name of the command, of its
+// file commands/NAME.cpp and of the function add_NAME that it defines. Help, completion, docs/commands.md and
+// the tests of these are made from what this table adds.
+// clang-format off
+#define HEED_COMMANDS(COMMAND) \
+  COMMAND(kStart, generate) \
+  COMMAND(kStart, chat) \
+  COMMAND(kStart, translate) \
+  COMMAND(kStart, train) \
+  COMMAND(kStart, attend) \
+  COMMAND(kStart, serve) \
+  COMMAND(kUse, transcribe) \
+  COMMAND(kUse, caption) \
+  COMMAND(kUse, fill) \
+  COMMAND(kUse, classify) \
+  COMMAND(kUse, tag) \
+  COMMAND(kUse, answer) \
+  COMMAND(kUse, embed) \
+  COMMAND(kUse, tokenize) \
+  COMMAND(kUse, forward) \
+  COMMAND(kLookInside, explore) \
+  COMMAND(kLookInside, lens) \
+  COMMAND(kLookInside, heads) \
+  COMMAND(kLookInside, circuits) \
+  COMMAND(kLookInside, steer) \
+  COMMAND(kLookInside, patch) \
+  COMMAND(kLookInside, why) \
+  COMMAND(kLookInside, features) \
+  COMMAND(kLookInside, attribute) \
+  COMMAND(kMeasure, evaluate) \
+  COMMAND(kMeasure, doctor) \
+  COMMAND(kMeasure, bench) \
+  COMMAND(kFiles, models) \
+  COMMAND(kFiles, info) \
+  COMMAND(kFiles, pull) \
+  COMMAND(kFiles, average) \
+  COMMAND(kFiles, merge) \
+  COMMAND(kFiles, quantize)
+// clang-format on
+
+#define HEED_DECLARE_COMMAND(group, name) void add_##name(CLI::App& app, const Globals& globals);
+HEED_COMMANDS(HEED_DECLARE_COMMAND)
+#undef HEED_DECLARE_COMMAND
+
 namespace {
+
+constexpr const char* kStart = "Start here";
+constexpr const char* kUse = "Use a model";
+constexpr const char* kLookInside = "Look inside a model";
+constexpr const char* kMeasure = "Check and measure";
+constexpr const char* kFiles = "Models and their files";
+
+void add_commands(CLI::App& app, const Globals& globals) {
+#define HEED_ADD_COMMAND(title, name) \
+  add_##name(app, globals);           \
+  app.get_subcommand(#name)->group(title);
+  HEED_COMMANDS(HEED_ADD_COMMAND)
+#undef HEED_ADD_COMMAND
+}
 
 constexpr int kFailed = 1;
 constexpr int kWrongUse = 2;
@@ -68,49 +127,13 @@ void add_common_options(CLI::App& app, Globals& globals) {
   std::abort();
 }
 
-void add_commands(CLI::App& app, const Globals& globals) {
-  add_translate(app, globals);
-  add_generate(app, globals);
-  add_chat(app, globals);
-  add_transcribe(app, globals);
-  add_caption(app, globals);
-  add_fill(app, globals);
-  add_classify(app, globals);
-  add_tag(app, globals);
-  add_answer(app, globals);
-  add_embed(app, globals);
-  add_train(app, globals);
-  add_evaluate(app, globals);
-  add_attend(app, globals);
-  add_explore(app, globals);
-  add_serve(app, globals);
-  add_lens(app, globals);
-  add_heads(app, globals);
-  add_circuits(app, globals);
-  add_steer(app, globals);
-  add_patch(app, globals);
-  add_why(app, globals);
-  add_features(app, globals);
-  add_attribute(app, globals);
-  add_doctor(app, globals);
-  add_tokenize(app, globals);
-  add_forward(app, globals);
-  add_info(app, globals);
-  add_models(app, globals);
-  add_pull(app, globals);
-  add_average(app, globals);
-  add_merge(app, globals);
-  add_quantize(app, globals);
-  add_bench(app, globals);
-}
-
 std::string help_of(const CLI::App& command) {
   return command.get_formatter()->make_help(&command, full_name(command), CLI::AppFormatMode::Normal);
 }
 
 // heed help COMMAND
 void add_help(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("help", "Show the help of a command");
+  CLI::App* command = app.add_subcommand("help", "Show the help of a command")->group("");
   auto path = std::make_shared<std::vector<std::string>>();
   command->add_option("command", *path, "The command, e.g. translate, or bench gemm")->type_name("COMMAND");
   command->footer("Example:\n  heed help translate");
@@ -186,7 +209,7 @@ int run(int argc, char** argv) {
   app.require_subcommand(1);
   app.fallthrough();
   app.footer(
-      "heed COMMAND --help lists what a command takes, with examples.\n"
+      "heed help COMMAND, or heed COMMAND --help, lists what a command takes, with examples.\n"
       "\n"
       "Examples:\n"
       "  heed translate \"The cat sat on the mat.\"\n"

@@ -215,7 +215,7 @@ TEST(Forward, TakesTargetsOfEncoderDecoders) {
   const Result result = run(with);
   ASSERT_EQ(result.status, 0) << result.err;
   const Json labels = integers(out, "labels"), inputs = integers(out, "decoder_input_ids");
-  const Json said = Json::parse(run({"tokenize", "--model", tiny_model(), "--target", "c b"}).out);
+  const Json said = Json::parse(run({"tokenize", "--model", tiny_model(), "--as-target", "c b"}).out);
   EXPECT_EQ(labels[0], said.at("ids"));
   EXPECT_EQ(labels[1].back(), -100);
   for (std::size_t t = 1; t < labels[0].size(); ++t) EXPECT_EQ(inputs[0][t], labels[0][t - 1]);

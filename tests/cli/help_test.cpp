@@ -4,6 +4,8 @@
 
 #include <stdlib.h>
 
+#include <algorithm>
+#include <filesystem>
 #include <set>
 
 #include "command.h"
@@ -16,41 +18,28 @@ using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
 
+/// The names of the commands that a help lists.
+Words commands_in(const std::string& help) {
+  Words names;
+  if (help.find("COMMAND [OPTIONS]") == std::string::npos) return names;
+  for (const std::string& line : lines(help.substr(0, help.find("\nCommon options:\n") + 1))) {
+    if (line.size() > 2 && line.rfind("  ", 0) == 0 && line[2] != ' ')
+      names.push_back(line.substr(2, line.find(' ', 2) - 2));
+  }
+  return names;
+}
+
+/// Every command, and those below one, as their helps list them.
 const std::vector<Words>& all_commands() {
-  static const std::vector<Words> list{{"translate"},
-                                       {"generate"},
-                                       {"fill"},
-                                       {"classify"},
-                                       {"tag"},
-                                       {"answer"},
-                                       {"embed"},
-                                       {"train"},
-                                       {"evaluate"},
-                                       {"attend"},
-                                       {"explore"},
-                                       {"serve"},
-                                       {"lens"},
-                                       {"heads"},
-                                       {"circuits"},
-                                       {"steer"},
-                                       {"patch"},
-                                       {"why"},
-                                       {"features"},
-                                       {"attribute"},
-                                       {"doctor"},
-                                       {"tokenize"},
-                                       {"forward"},
-                                       {"info"},
-                                       {"models"},
-                                       {"average"},
-                                       {"merge"},
-                                       {"bench", "attention"},
-                                       {"bench"},
-                                       {"bench", "generate"},
-                                       {"bench", "gemm"},
-                                       {"bench", "translate"},
-                                       {"bench", "train"},
-                                       {"bench", "encode"}};
+  static const std::vector<Words> list = [] {
+    std::vector<Words> commands;
+    for (const std::string& name : commands_in(run({"--help"}).out)) {
+      commands.push_back({name});
+      for (const std::string& below : commands_in(run({name, "--help"}).out))
+        commands.push_back({name, below});
+    }
+    return commands;
+  }();
   return list;
 }
 
@@ -78,6 +67,20 @@ std::set<std::string> options_of(const std::string& help) {
     }
   }
   return options;
+}
+
+TEST(Help, ListsTheCommandOfEveryFileInGroups) {
+  const std::string overview = run({"--help"}).out;
+  Words names = commands_in(overview), files;
+  for (const auto& entry : std::filesystem::directory_iterator(HEED_SOURCE "/src/cli/commands"))
+    files.push_back(entry.path().stem());
+  std::sort(files.begin(), files.end());
+  const std::string first = overview.substr(0, overview.find("\nUse a model:\n") + 1);
+  EXPECT_EQ(commands_in(first), (Words{"generate", "chat", "translate", "train", "attend", "serve"}));
+  std::sort(names.begin(), names.end());
+  EXPECT_EQ(names, files);
+  for (const std::string& line : lines(run_on_terminal({"--help"}, "", 80).out))
+    EXPECT_LE(line.size(), 81u) << line;
 }
 
 TEST(Help, EveryCommandShowsExamplesAndTheCommonOptions) {
@@ -235,6 +238,8 @@ TEST(UnknownWords, AreNamedWithTheNearest) {
            {{"transalte", "--help"}, "unknown command transalte (did you mean translate?"},
            {{"help", "tranlate"}, "unknown command tranlate (did you mean translate?"},
            {{"bench", "gem"}, "unknown command gem of heed bench (did you mean gemm? heed bench --help"},
+           {{"tokenize", "--target", "a"},
+            "--target of heed tokenize is now --as-target (heed tokenize --help shows its use)"},
            {{"qqqqqq"}, "unknown command qqqqqq (heed --help lists all)"},
            {{"--completion"}, "--completion: missing value: bash or zsh"},
            {{"--completion", "fish"}, "--completion: expected bash or zsh, got fish"},

@@ -6,7 +6,7 @@
 #include "cli/cli.h"
 #include "cli/input/lines.h"
 #include "cli/input/model_commands.h"
-#include "cli/options/option_values.h"
+#include "cli/options/option_group.h"
 #include "cli/options/task_arguments.h"
 #include "cli/terminal/terminal.h"
 #include "heed/files/file.h"
@@ -91,54 +91,21 @@ void add_answer(CLI::App& app, const Globals& globals) {
   CLI::App* command =
       app.add_subcommand("answer", "Answer questions with a span of a text (extractive question answering)");
   auto a = std::make_shared<AnswerArguments>();
-  command->add_option("--question", a->texts, "A question; without any, the lines of stdin")
-      ->allow_extra_args(false)
-      ->type_name("TEXT")
-      ->group("Input");
-  command->add_option("--context", a->context, "The text to find the answers in")
-      ->type_name("TEXT")
-      ->group("Input");
-  command->add_option("--context-file", a->context_file, "A file with that text")
-      ->type_name("FILE")
-      ->group("Input");
-  command
-      ->add_option("--max-input-tokens", a->answering.max_input_tokens,
-                   "Tokens of the windows into which a long context is split, question included")
-      ->transform(whole_number(1))
-      ->capture_default_str()
-      ->type_name("N")
-      ->group("Input");
-  command
-      ->add_option("--stride", a->answering.stride, "Tokens by which the windows of a long context overlap")
-      ->transform(whole_number(0))
-      ->capture_default_str()
-      ->type_name("N")
-      ->group("Input");
+  OptionGroup input(*command, "Input"), output(*command, "Output");
+  input.value("--question", a->texts, "TEXT", "A question; without any, the lines of stdin");
+  input.value("--context", a->context, "TEXT", "The text to find the answers in");
+  input.value("--context-file", a->context_file, "FILE", "A file with that text");
+  input.count("--max-input-tokens", a->answering.max_input_tokens, 1,
+              "Tokens of the windows into which a long context is split, question included");
+  input.count("--stride", a->answering.stride, 0, "Tokens by which the windows of a long context overlap");
   add_model_options(*command, *a)->required();
-  command
-      ->add_option("--top-k", a->answering.top_k, "Number of answers to each question, the likeliest first")
-      ->transform(whole_number(1))
-      ->capture_default_str()
-      ->type_name("N")
-      ->group("Output");
-  command
-      ->add_option("--max-answer-tokens", a->answering.max_answer_tokens,
-                   "Largest number of tokens in an answer")
-      ->transform(whole_number(1))
-      ->capture_default_str()
-      ->type_name("N")
-      ->group("Output");
-  command
-      ->add_flag("--impossible", a->answering.impossible,
-                 "Allow \"no answer\", for models trained on questions without one (SQuAD 2.0)")
-      ->group("Output");
-  command
-      ->add_option("--null-threshold", a->answering.null_factor,
-                   "With --impossible: \"no answer\" wins when it is X times as likely as the best span")
-      ->check(finite_number())
-      ->capture_default_str()
-      ->type_name("X")
-      ->group("Output");
+  output.count("--top-k", a->answering.top_k, 1, "Number of answers to each question, the likeliest first");
+  output.count("--max-answer-tokens", a->answering.max_answer_tokens, 1,
+               "Largest number of tokens in an answer");
+  output.flag("--impossible", a->answering.impossible,
+              "Allow \"no answer\", for models trained on questions without one (SQuAD 2.0)");
+  output.number("--null-threshold", a->answering.null_factor,
+                "With --impossible: \"no answer\" wins when it is X times as likely as the best span");
   command->footer(
       "Examples:\n"
       "  heed answer --model ./squad --question \"Who wrote it?\" --context \"Mary Shelley wrote it in "

@@ -13,7 +13,7 @@
 #include "bench/model.h"
 #include "cli/cli.h"
 #include "cli/input/models.h"
-#include "cli/options/option_values.h"
+#include "cli/options/option_group.h"
 #include "cli/options/task_arguments.h"
 #include "heed/files/file.h"
 #include "heed/io/json.h"
@@ -162,15 +162,9 @@ void write_file(const std::filesystem::path& path, const std::string& text) {
 }
 
 void add_repeats(CLI::App& command, bench::Repeats& repeats) {
-  command.add_option("--seconds", repeats.seconds, "Repeat for about this many seconds")
-      ->check(positive_number())
-      ->capture_default_str()
-      ->type_name("X")
-      ->group("Measurement");
-  command.add_option("--repeats", repeats.count, "Repeat this many times instead")
-      ->transform(whole_number(1))
-      ->type_name("N")
-      ->group("Measurement");
+  OptionGroup measurement(command, "Measurement");
+  measurement.number("--seconds", repeats.seconds, "Repeat for about this many seconds", positive_number());
+  measurement.count("--repeats", repeats.count, 1, "Repeat this many times instead");
 }
 
 /// An option of the group "Shape": a whole number from `least` on.
@@ -183,14 +177,11 @@ CLI::Option* add_size(CLI::App& command, const std::string& name, std::int64_t& 
 }
 
 void add_backward(CLI::App& command, bool& backward) {
-  command.add_flag("--backward", backward, "Also time the backward pass")->group("Measurement");
+  OptionGroup(command, "Measurement").flag("--backward", backward, "Also time the backward pass");
 }
 
 void add_number_dtype(CLI::App& command, std::string& dtype, const char* text) {
-  command.add_option("--dtype", dtype, text)
-      ->capture_default_str()
-      ->type_name("f32|bf16|f16|f64")
-      ->group("Shape");
+  OptionGroup(command, "Shape").value("--dtype", dtype, "f32|bf16|f16|f64", text)->capture_default_str();
 }
 
 DType number_dtype(const std::string& name) {
@@ -228,10 +219,11 @@ void add_bench_attention(CLI::App& parent, const Globals& globals) {
       parent.add_subcommand("attention", "Time attention: full, in a window, sparse or linear");
   auto a = std::make_shared<AttentionArguments>();
   bench::AttentionSizes& sizes = a->sizes;
-  command->add_option("--kind", a->kind, "Which keys a query attends to, and how")
-      ->capture_default_str()
-      ->type_name("full|window|strided|fixed|linear|formula")
-      ->group("Shape");
+  OptionGroup shape(*command, "Shape");
+  shape
+      .value("--kind", a->kind, "full|window|strided|fixed|linear|formula",
+             "Which keys a query attends to, and how")
+      ->capture_default_str();
   add_size(*command, "--batch", sizes.batch, "Sequences")->capture_default_str();
   add_size(*command, "--heads", sizes.heads, "Query heads")->capture_default_str();
   add_size(*command, "--kv-heads", sizes.kv_heads, "Key-value heads (default: as many as query heads)");
@@ -245,10 +237,8 @@ void add_bench_attention(CLI::App& parent, const Globals& globals) {
            "Stride of strided and fixed (default: the square root of the keys)");
   add_size(*command, "--summary", sizes.summary, "Keys of each earlier block that fixed sees")
       ->capture_default_str();
-  command
-      ->add_flag("--causal", sizes.causal,
-                 "Causal mask: a query sees no later key (always so with strided and fixed)")
-      ->group("Shape");
+  shape.flag("--causal", sizes.causal,
+             "Causal mask: a query sees no later key (always so with strided and fixed)");
   add_backward(*command, sizes.backward);
   add_number_dtype(*command, a->dtype, "Type of the numbers");
   add_repeats(*command, a->repeats);
@@ -303,11 +293,9 @@ void add_bench_lengths(CLI::App& parent, const Globals& globals) {
   add_size(*command, "--head-dim", range.head_dim, "Dimension of a head")->capture_default_str();
   add_size(*command, "--window", range.window, "Keys that a query of kind window sees")
       ->capture_default_str();
-  command
-      ->add_option("-o,--output", a->output,
-                   "Folder for the charts time.svg, memory.svg and token.svg (created if missing)")
-      ->type_name("DIR")
-      ->group("Output");
+  OptionGroup(*command, "Output")
+      .value("-o,--output", a->output, "DIR",
+             "Folder for the charts time.svg, memory.svg and token.svg (created if missing)");
   add_repeats(*command, a->repeats);
   command->footer(
       "Examples:\n"
@@ -334,10 +322,9 @@ void add_bench_recurrent(CLI::App& parent, const Globals& globals) {
       parent.add_subcommand("recurrent", "Time a recurrent layer: LSTM or GRU over sequences");
   auto a = std::make_shared<RecurrentArguments>();
   bench::RecurrentSizes& sizes = a->sizes;
-  command->add_option("--cell", a->cell, "The kind of layer")
-      ->capture_default_str()
-      ->type_name("lstm|gru")
-      ->group("Shape");
+  OptionGroup(*command, "Shape")
+      .value("--cell", a->cell, "lstm|gru", "The kind of layer")
+      ->capture_default_str();
   add_size(*command, "--batch", sizes.batch, "Sequences")->capture_default_str();
   add_size(*command, "--length", sizes.length, "Steps of a sequence")->capture_default_str();
   add_size(*command, "--input", sizes.input, "Numbers of each input")->capture_default_str();
@@ -365,8 +352,8 @@ void add_bench_gemm(CLI::App& parent, const Globals& globals) {
   add_size(*command, "--n", sizes.n, "Columns of the output")->capture_default_str();
   add_size(*command, "--k", sizes.k, "Columns of the input")->capture_default_str();
   add_number_dtype(*command, a->dtype, "Type of the weight");
-  command->add_flag("--plain", sizes.plain, "Pack the weight again for every product, as training does")
-      ->group("Measurement");
+  OptionGroup(*command, "Measurement")
+      .flag("--plain", sizes.plain, "Pack the weight again for every product, as training does");
   add_repeats(*command, a->repeats);
   command->footer(
       "Examples:\n"
@@ -411,10 +398,10 @@ CLI::App* add_model_bench(CLI::App& parent, const char* kind, const char* text, 
   a->sizes = sizes;
   a->shape = shape;
   auto* by_model = add_stored_model_option(*command, a->model);
+  OptionGroup shapes(*command, "Shape");
   auto* by_config =
-      command->add_option("--config", a->config, "A config.json: random weights of its family and sizes")
-          ->type_name("FILE")
-          ->group("Model");
+      OptionGroup(*command, "Model")
+          .value("--config", a->config, "FILE", "A config.json: random weights of its family and sizes");
   auto* by_shape = command
                        ->add_option("--shape", a->shape,
                                     fmt::format("Random weights of a known model (default: {})", shape))
@@ -424,11 +411,7 @@ CLI::App* add_model_bench(CLI::App& parent, const char* kind, const char* text, 
   by_config->excludes(by_shape);
   add_weight_options(*command, a->weights);
   const auto add_count = [&](const char* name, std::int64_t& value, const char* what) {
-    command->add_option(name, value, what)
-        ->transform(whole_number(1))
-        ->capture_default_str()
-        ->type_name("N")
-        ->group("Shape");
+    shapes.count(name, value, 1, what);
   };
   add_count("--batch", a->sizes.batch, "Sequences in the batch");
   add_count("--length", a->sizes.length,

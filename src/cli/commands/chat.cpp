@@ -15,7 +15,7 @@
 #include "cli/input/lines.h"
 #include "cli/input/model_commands.h"
 #include "cli/options/generation_arguments.h"
-#include "cli/options/option_values.h"
+#include "cli/options/option_group.h"
 #include "cli/options/task_arguments.h"
 #include "cli/results/hypotheses.h"
 #include "cli/terminal/line_editor.h"
@@ -377,19 +377,13 @@ void add_chat(CLI::App& app, const Globals& globals) {
       ->type_name("MODEL");
   add_adapter_option(*command, a->model);
   add_weight_options(*command, a->weights);
-  command->add_option("--system", a->system, "System prompt: a message of the system before all others")
-      ->type_name("TEXT")
-      ->group("Input");
-  command
-      ->add_option(
-          "--messages", a->chat.messages,
-          "Go on with this conversation: JSON, a list of messages or an object with messages, tools, ...")
-      ->type_name("FILE")
-      ->group("Input");
-  command
-      ->add_flag("--no-history", a->no_history,
-                 "Keep nothing of what is typed (else in ~/.local/state/heed/chat_history)")
-      ->group("Input");
+  OptionGroup input(*command, "Input");
+  input.value("--system", a->system, "TEXT", "System prompt: a message of the system before all others");
+  input.value(
+      "--messages", a->chat.messages, "FILE",
+      "Go on with this conversation: JSON, a list of messages or an object with messages, tools, ...");
+  input.flag("--no-history", a->no_history,
+             "Keep nothing of what is typed (else in ~/.local/state/heed/chat_history)");
   a->generation.add_to(*command, kLongestAnswer,
                        {"num_return_sequences", "decoder_start_token_id", "forced_bos_token_id"});
   command->footer("In the terminal:\n" + command_list() + "\n" + kGenerationNote +

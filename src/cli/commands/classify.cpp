@@ -7,7 +7,7 @@
 #include "cli/input/input.h"
 #include "cli/input/lines.h"
 #include "cli/input/model_commands.h"
-#include "cli/options/option_values.h"
+#include "cli/options/option_group.h"
 #include "cli/options/task_arguments.h"
 #include "heed/image/processor.h"
 #include "heed/io/json.h"
@@ -157,30 +157,16 @@ void add_classify(CLI::App& app, const Globals& globals) {
   add_task_options(*command, *a,
                    "Texts, or image or sound files for a model of those, - for one on stdin; without any, "
                    "the lines of stdin");
-  command->add_option("--pair", a->pairs, "Second text of a pair: one for all texts, or one for each")
-      ->allow_extra_args(false)
-      ->type_name("TEXT")
-      ->group("Input");
-  command->add_flag("--tab-pairs", a->tab_pairs, "Each text is a pair: two texts with a tab between them")
-      ->group("Input");
-  command
-      ->add_option("--labels", a->labels,
-                   "A label to choose for images, for a model of texts and images; once for each label")
-      ->allow_extra_args(false)
-      ->type_name("TEXT")
-      ->group("Input");
-  command
-      ->add_option("--template", a->label_template,
-                   "With --labels: the text around each label, in place of {}")
-      ->capture_default_str()
-      ->type_name("TEXT")
-      ->group("Input");
-  command
-      ->add_option("--top-k", a->top_k, "Number of labels to list for each, the likeliest first; 0 for all")
-      ->transform(whole_number(0))
-      ->capture_default_str()
-      ->type_name("N")
-      ->group("Output");
+  OptionGroup input(*command, "Input"), output(*command, "Output");
+  input.value("--pair", a->pairs, "TEXT", "Second text of a pair: one for all texts, or one for each");
+  input.flag("--tab-pairs", a->tab_pairs, "Each text is a pair: two texts with a tab between them");
+  input.value("--labels", a->labels, "TEXT",
+              "A label to choose for images, for a model of texts and images; once for each label");
+  input
+      .value("--template", a->label_template, "TEXT",
+             "With --labels: the text around each label, in place of {}")
+      ->capture_default_str();
+  output.count("--top-k", a->top_k, 0, "Number of labels to list for each, the likeliest first; 0 for all");
   command->footer(
       "Examples:\n"
       "  heed classify --model ./sentiment \"What a fine day.\"\n"

@@ -9,6 +9,7 @@
 #include "cli/input/lines.h"
 #include "cli/input/model_commands.h"
 #include "cli/input/models.h"
+#include "cli/options/option_group.h"
 #include "cli/options/task_arguments.h"
 #include "cli/terminal/terminal.h"
 #include "files/gguf_file.h"
@@ -139,28 +140,18 @@ void add_doctor(CLI::App& app, const Globals& globals) {
   CLI::App* command = app.add_subcommand(
       "doctor", "Check a model as it is used: masks, positions, padding, cache, heads, files");
   auto a = std::make_shared<DoctorArguments>();
-  command->add_option("model,--model,-m", a->model.name, "Model directory, or the name of a model")
-      ->required()
-      ->type_name("MODEL")
-      ->group("Model");
+  OptionGroup model(*command, "Model"), input(*command, "Input");
+  model.value("model,--model,-m", a->model.name, "MODEL", "Model directory, or the name of a model")
+      ->required();
   add_adapter_option(*command, a->model);
-  command
-      ->add_option("--text", a->text,
-                   "File of text, for the loss by position up to and beyond the trained length")
-      ->type_name("FILE")
-      ->group("Input");
-  command
-      ->add_option("--reference", a->reference,
-                   "File with a translation of each line of --text, for an encoder-decoder")
-      ->type_name("FILE")
-      ->group("Input");
-  command
-      ->add_option(
-          "--expect-loss", a->expected_loss,
-          "Mean loss in nats that the model has on --text elsewhere; more than 1.05 times that fails")
-      ->check(CLI::PositiveNumber)
-      ->type_name("NATS")
-      ->group("Input");
+  input.value("--text", a->text, "FILE",
+              "File of text, for the loss by position up to and beyond the trained length");
+  input.value("--reference", a->reference, "FILE",
+              "File with a translation of each line of --text, for an encoder-decoder");
+  input
+      .value("--expect-loss", a->expected_loss, "NATS",
+             "Mean loss in nats that the model has on --text elsewhere; more than 1.05 times that fails")
+      ->check(CLI::PositiveNumber);
   command->footer(
       "Prints a line for each check, and what to do about a warning or a failure. The exit status is 1 if a "
       "check\n"

@@ -11,7 +11,7 @@
 #include "cli/input/lines.h"
 #include "cli/input/model_commands.h"
 #include "cli/input/models.h"
-#include "cli/options/option_values.h"
+#include "cli/options/option_group.h"
 #include "cli/options/task_arguments.h"
 #include "cli/terminal/processes.h"
 #include "cli/terminal/terminal.h"
@@ -338,54 +338,27 @@ void add_embed(CLI::App& app, const Globals& globals) {
   auto a = std::make_shared<EmbedArguments>();
   add_task_options(*command, *a,
                    "Texts, or with --image image files, - for one on stdin; without any, the lines of stdin");
-  command->add_flag("--image", a->images, "The texts are names of image files; a --query is a text still")
-      ->group("Input");
-  command->add_option("--prompt", a->prompt, "Text to put before every text")
-      ->type_name("TEXT")
-      ->group("Input");
-  command->add_option("--prompt-name", a->prompt_name, "Name of one of the model's own prompts to use")
-      ->type_name("NAME")
-      ->group("Input");
-  command
-      ->add_option("--max-length", a->max_length, "Largest number of tokens of a text; longer ones are cut")
-      ->transform(whole_number(1))
-      ->type_name("N")
-      ->group("Input");
-  command
-      ->add_option("--query", a->queries,
-                   "Print the texts that are most similar to this one: score, line number and text")
-      ->allow_extra_args(false)
-      ->type_name("TEXT")
-      ->group("Similarity and search");
-  command->add_option("--top-k", a->top_k, "With --query: number of texts to print (default: 10)")
-      ->transform(whole_number(1))
-      ->type_name("N")
-      ->group("Similarity and search");
-  command
-      ->add_option("--vectors", a->vectors,
-                   "With --query: search the vectors of this .npy file instead of texts")
-      ->type_name("FILE")
-      ->group("Similarity and search");
-  command->add_flag("--similarity", a->similarity, "Print the similarity of every text to every text")
-      ->group("Similarity and search");
-  command
-      ->add_option("--similarity-fn", a->similarity_fn,
-                   "Similarity of two vectors (default: that of the model's files, else cosine)")
-      ->type_name("cosine|dot")
-      ->group("Similarity and search");
-  command
-      ->add_option("--pooling", a->pooling,
-                   "How token vectors become one vector; none: a vector for each token (default: that of "
-                   "the model's modules.json, else mean, and last for decoders)")
-      ->type_name("mean|cls|last|max|mean_sqrt|weighted_mean|none")
-      ->group("Output");
-  command->add_flag("--normalize", a->normalize, "Scale every vector to length 1")->group("Output");
-  command
-      ->add_option("--output,-o", a->output,
-                   "Write all vectors to this .npy or .safetensors file instead of a line of JSON for each; "
-                   "with --pooling none, .npy takes one text")
-      ->type_name("FILE")
-      ->group("Output");
+  OptionGroup input(*command, "Input"), similarity(*command, "Similarity and search"),
+      output(*command, "Output");
+  input.flag("--image", a->images, "The texts are names of image files; a --query is a text still");
+  input.value("--prompt", a->prompt, "TEXT", "Text to put before every text");
+  input.value("--prompt-name", a->prompt_name, "NAME", "Name of one of the model's own prompts to use");
+  input.count("--max-length", a->max_length, 1, "Largest number of tokens of a text; longer ones are cut");
+  similarity.value("--query", a->queries, "TEXT",
+                   "Print the texts that are most similar to this one: score, line number and text");
+  similarity.count("--top-k", a->top_k, 1, "With --query: number of texts to print (default: 10)");
+  similarity.value("--vectors", a->vectors, "FILE",
+                   "With --query: search the vectors of this .npy file instead of texts");
+  similarity.flag("--similarity", a->similarity, "Print the similarity of every text to every text");
+  similarity.value("--similarity-fn", a->similarity_fn, "cosine|dot",
+                   "Similarity of two vectors (default: that of the model's files, else cosine)");
+  output.value("--pooling", a->pooling, "mean|cls|last|max|mean_sqrt|weighted_mean|none",
+               "How token vectors become one vector; none: a vector for each token (default: that of "
+               "the model's modules.json, else mean, and last for decoders)");
+  output.flag("--normalize", a->normalize, "Scale every vector to length 1");
+  output.value("--output,-o", a->output, "FILE",
+               "Write all vectors to this .npy or .safetensors file instead of a line of JSON for each; "
+               "with --pooling none, .npy takes one text");
   command->footer(
       "Examples:\n"
       "  heed embed --model ./all-MiniLM-L6-v2 \"The cat sat on the mat.\"\n"

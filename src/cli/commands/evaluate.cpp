@@ -11,7 +11,7 @@
 #include "cli/input/model_commands.h"
 #include "cli/input/models.h"
 #include "cli/options/generation_arguments.h"
-#include "cli/options/option_values.h"
+#include "cli/options/option_group.h"
 #include "cli/options/task_arguments.h"
 #include "cli/results/evaluate_labels.h"
 #include "cli/results/evaluate_lengths.h"
@@ -333,83 +333,50 @@ void add_evaluate(CLI::App& app, const Globals& globals) {
                                          "Score translations and summaries (BLEU, chrF, ROUGE), decoders "
                                          "(perplexity), classifiers, taggers, answers");
   auto a = std::make_shared<EvaluateArguments>();
-  const auto file = [&](const char* name, std::string& value, const char* text) {
-    command->add_option(name, value, text)->type_name("FILE")->group("Input");
-  };
-  file("--source", a->source, "Source texts to translate with --model, one per line");
-  command->add_option("--reference", a->references, "Reference translations, line by line")
-      ->allow_extra_args(false)
-      ->type_name("FILE")
-      ->group("Input");
-  command
-      ->add_option(
-          "--hypothesis", a->hypotheses,
-          "Finished translations to score, instead of --source and --model; repeat it to compare several")
-      ->allow_extra_args(false)
-      ->type_name("FILE")
-      ->group("Input");
-  command
-      ->add_option("--prefix", a->prefix, "Text to put before every source text, e.g. \"summarize: \" for T5")
-      ->type_name("TEXT")
-      ->group("Input");
+  OptionGroup input(*command, "Input"), scores(*command, "Scores");
+  input.value("--source", a->source, "FILE", "Source texts to translate with --model, one per line");
+  input.value("--reference", a->references, "FILE", "Reference translations, line by line");
+  input.value(
+      "--hypothesis", a->hypotheses, "FILE",
+      "Finished translations to score, instead of --source and --model; repeat it to compare several");
+  input.value("--prefix", a->prefix, "TEXT",
+              "Text to put before every source text, e.g. \"summarize: \" for T5");
   add_language_options(*command, a->languages);
-  file("--text", a->text,
-       "A text whose tokens --model, a decoder, predicts: loss, perplexity, bits per byte");
-  file("--data", a->data,
-       "Labeled data as heed train reads them: for a classifier lines of LABEL<TAB>TEXT, for a tagger CoNLL, "
-       "for a model that answers SQuAD's JSON, for images a folder with a folder for each label, for speech "
-       "a folder with metadata.csv");
-  file("--tsv", a->tsv,
-       "The same of lines TEXT<TAB>LABEL or TEXT<TAB>TEXT<TAB>LABEL for a classifier; a header may come "
-       "first");
-  command
-      ->add_option("--columns", a->columns,
-                   "Columns of --tsv in their order: text, pair, label, or - for others (default: the label "
-                   "last, or first where only that column has labels)")
-      ->type_name("NAMES")
-      ->group("Input");
-  command->add_option("--set", a->overrides, "How --data is read, as in a recipe, e.g. data.format=csv")
-      ->allow_extra_args(false)
-      ->type_name("SECTION.KEY=VALUE")
-      ->group("Input");
+  input.value("--text", a->text, "FILE",
+              "A text whose tokens --model, a decoder, predicts: loss, perplexity, bits per byte");
+  input.value(
+      "--data", a->data, "FILE",
+      "Labeled data as heed train reads them: for a classifier lines of LABEL<TAB>TEXT, for a tagger CoNLL, "
+      "for a model that answers SQuAD's JSON, for images a folder with a folder for each label, for speech "
+      "a folder with metadata.csv");
+  input.value(
+      "--tsv", a->tsv, "FILE",
+      "The same of lines TEXT<TAB>LABEL or TEXT<TAB>TEXT<TAB>LABEL for a classifier; a header may come "
+      "first");
+  input.value("--columns", a->columns, "NAMES",
+              "Columns of --tsv in their order: text, pair, label, or - for others (default: the label "
+              "last, or first where only that column has labels)");
+  input.value("--set", a->overrides, "SECTION.KEY=VALUE",
+              "How --data is read, as in a recipe, e.g. data.format=csv");
   add_model_option(*command, a->model);
   add_activations_option(*command, a->weights);
   add_batch_tokens_option(*command, a->batch_tokens);
-  command
-      ->add_option("--metric", a->metrics,
-                   "Scores of texts, separated by commas: bleu, chrf, rouge (ROUGE-1, -2, -L, -Lsum)")
+  scores
+      .value("--metric", a->metrics, "NAMES",
+             "Scores of texts, separated by commas: bleu, chrf, rouge (ROUGE-1, -2, -L, -Lsum)")
       ->delimiter(',')
-      ->allow_extra_args(false)
-      ->default_str("bleu,chrf")
-      ->type_name("NAMES")
-      ->group("Scores");
-  command->add_flag("--stemmer", a->stemmer, "Compare the stems of English words in ROUGE")->group("Scores");
-  command->add_option("--tokenize", a->tokenizer, "Tokenizer of BLEU, as in sacreBLEU")
-      ->capture_default_str()
-      ->type_name("13a|intl|char|none")
-      ->group("Scores");
-  command->add_flag("--lowercase", a->lowercase, "Ignore case in BLEU and chrF")->group("Scores");
-  command
-      ->add_option("--by-length", a->by_length,
-                   "Also BLEU by the number of words of --source, in groups of N lengths")
-      ->transform(whole_number(1))
-      ->type_name("N")
-      ->group("Scores");
-  command->add_option("--output", a->output, "A picture (SVG) of --by-length")
-      ->type_name("FILE")
-      ->group("Scores");
-  command
-      ->add_option("--window", a->window,
-                   "Tokens of --text in one window (default: the model's positions, or 1024)")
-      ->transform(whole_number(1))
-      ->type_name("N")
-      ->group("Scores");
-  command
-      ->add_option("--stride", a->stride,
-                   "Tokens from one window to the next (default: the window); less gives more context")
-      ->transform(whole_number(1))
-      ->type_name("N")
-      ->group("Scores");
+      ->default_str("bleu,chrf");
+  scores.flag("--stemmer", a->stemmer, "Compare the stems of English words in ROUGE");
+  scores.value("--tokenize", a->tokenizer, "13a|intl|char|none", "Tokenizer of BLEU, as in sacreBLEU")
+      ->capture_default_str();
+  scores.flag("--lowercase", a->lowercase, "Ignore case in BLEU and chrF");
+  scores.count("--by-length", a->by_length, 1,
+               "Also BLEU by the number of words of --source, in groups of N lengths");
+  scores.value("--output", a->output, "FILE", "A picture (SVG) of --by-length");
+  scores.count("--window", a->window, 1,
+               "Tokens of --text in one window (default: the model's positions, or 1024)");
+  scores.count("--stride", a->stride, 1,
+               "Tokens from one window to the next (default: the window); less gives more context");
   a->generation.add_to(*command, kLongestTarget);
   command->footer(
       std::string(kGenerationNote) +

@@ -6,7 +6,7 @@
 #include "cli/cli.h"
 #include "cli/input/lines.h"
 #include "cli/input/model_commands.h"
-#include "cli/options/option_values.h"
+#include "cli/options/option_group.h"
 #include "cli/options/task_arguments.h"
 #include "heed/io/json.h"
 
@@ -72,11 +72,8 @@ void add_fill(CLI::App& app, const Globals& globals) {
       "fill", "Fill the masks of texts with the likeliest tokens (BERT-style masked language models)");
   auto a = std::make_shared<FillArguments>();
   add_task_options(*command, *a, "Texts with the model's mask token; without any, the lines of stdin");
-  command->add_option("--top-k", a->top_k, "Number of tokens to list for each mask, the likeliest first")
-      ->transform(whole_number(1))
-      ->capture_default_str()
-      ->type_name("N")
-      ->group("Output");
+  OptionGroup output(*command, "Output");
+  output.count("--top-k", a->top_k, 1, "Number of tokens to list for each mask, the likeliest first");
   command->footer(
       "Examples:\n"
       "  heed fill --model bert-base-uncased \"Paris is the [MASK] of France.\"\n"

@@ -7,6 +7,7 @@
 #include "cli/input/input.h"
 #include "cli/input/models.h"
 #include "cli/input/text_tensors.h"
+#include "cli/options/option_group.h"
 #include "cli/options/tap_options.h"
 #include "cli/options/task_arguments.h"
 #include "cli/terminal/terminal.h"
@@ -201,65 +202,34 @@ void add_forward(CLI::App& app, const Globals& globals) {
   CLI::App* command = app.add_subcommand(
       "forward", "Run a model once on texts, or on tensors from a file, and write its outputs");
   auto a = std::make_shared<ForwardArguments>();
-  command
-      ->add_option("--input,-i", a->input,
-                   "Safetensors file with the inputs: input_ids, attention_mask, labels, ...")
-      ->type_name("FILE")
-      ->group("Input");
-  command->add_option("--text", a->texts, "A text; without it and --input, the lines of stdin")
-      ->allow_extra_args(false)
-      ->type_name("TEXT")
-      ->group("Input");
-  command->add_option("--pair", a->pairs, "Second text of a pair: one for all texts, or one for each")
-      ->allow_extra_args(false)
-      ->type_name("TEXT")
-      ->group("Input");
-  command
-      ->add_option("--target", a->targets,
-                   "Target text, for the decoder of an encoder-decoder: one for all texts, or one for each")
-      ->allow_extra_args(false)
-      ->type_name("TEXT")
-      ->group("Input");
+  OptionGroup input(*command, "Input"), output(*command, "Output");
+  input.value("--input,-i", a->input, "FILE",
+              "Safetensors file with the inputs: input_ids, attention_mask, labels, ...");
+  input.value("--text", a->texts, "TEXT", "A text; without it and --input, the lines of stdin");
+  input.value("--pair", a->pairs, "TEXT", "Second text of a pair: one for all texts, or one for each");
+  input.value("--target", a->targets, "TEXT",
+              "Target text, for the decoder of an encoder-decoder: one for all texts, or one for each");
   add_model_option(*command, a->model)->required();
   add_weight_options(*command, a->weights);
   CLI::Option* outputs =
-      command
-          ->add_option("--output,-o", a->output,
-                       "Safetensors file to write: logits, loss, ... (default: print names and shapes)")
-          ->type_name("FILE")
-          ->group("Output");
+      output.value("--output,-o", a->output, "FILE",
+                   "Safetensors file to write: logits, loss, ... (default: print names and shapes)");
   CLI::Option* hidden_states =
-      command->add_flag("--hidden-states", a->options.hidden_states, "Also write every layer's hidden states")
-          ->group("Output");
+      output.flag("--hidden-states", a->options.hidden_states, "Also write every layer's hidden states");
   CLI::Option* attentions =
-      command->add_flag("--attentions", a->options.attentions, "Also write all attention weights")
-          ->group("Output");
+      output.flag("--attentions", a->options.attentions, "Also write all attention weights");
   CLI::Option* gradients =
-      command
-          ->add_flag("--gradients", a->gradients,
-                     "Also write the gradient of the loss with respect to every parameter, as grad.NAME")
-          ->group("Output");
-  CLI::Option* activation_errors =
-      command
-          ->add_flag(
-              "--activation-errors", a->activation_errors,
-              "Print instead, for each quantized weight, the error of its products with int8 activations")
-          ->group("Output");
-  CLI::Option* taps =
-      command
-          ->add_option("--taps", a->taps,
-                       "Also write these values, separated by commas; * matches any characters: "
-                       "decoder.layers.*.self_attn.weights[heads=3,queries=0:8]")
-          ->allow_extra_args(false)
-          ->type_name("PATTERN")
-          ->group("Output");
+      output.flag("--gradients", a->gradients,
+                  "Also write the gradient of the loss with respect to every parameter, as grad.NAME");
+  CLI::Option* activation_errors = output.flag(
+      "--activation-errors", a->activation_errors,
+      "Print instead, for each quantized weight, the error of its products with int8 activations");
+  CLI::Option* taps = output.value("--taps", a->taps, "PATTERN",
+                                   "Also write these values, separated by commas; * matches any characters: "
+                                   "decoder.layers.*.self_attn.weights[heads=3,queries=0:8]");
   CLI::Option* replacements =
-      command
-          ->add_option(
-              "--replace", a->replacements,
-              "Safetensors file, of --taps or with tensors named like taps, whose values they replace")
-          ->type_name("FILE")
-          ->group("Input");
+      input.value("--replace", a->replacements, "FILE",
+                  "Safetensors file, of --taps or with tensors named like taps, whose values they replace");
   for (CLI::Option* other : {outputs, hidden_states, attentions, gradients, taps, replacements})
     activation_errors->excludes(other);  // it prints errors and writes nothing
   command->footer(

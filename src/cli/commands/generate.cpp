@@ -11,7 +11,7 @@
 #include "cli/input/model_commands.h"
 #include "cli/input/models.h"
 #include "cli/options/generation_arguments.h"
-#include "cli/options/option_values.h"
+#include "cli/options/option_group.h"
 #include "cli/options/tap_options.h"
 #include "cli/options/task_arguments.h"
 #include "cli/results/hypotheses.h"
@@ -267,50 +267,27 @@ void add_generate(CLI::App& app, const Globals& globals) {
       app.add_subcommand("generate", "Continue prompts with a decoder (a language model such as GPT-2)");
   auto a = std::make_shared<GenerateArguments>();
   command->add_option("text", a->texts, "Prompts; without any, the lines of stdin");
-  command->add_option("--prompt,-p", a->prompts, "A prompt")
-      ->allow_extra_args(false)
-      ->type_name("TEXT")
-      ->group("Input");
-  command->add_option("--prompt-ids", a->prompt_ids, "A prompt as token ids, e.g. 5,6,7")
-      ->allow_extra_args(false)
-      ->type_name("IDS")
-      ->group("Input");
+  OptionGroup input(*command, "Input"), lengths(*command, "Generation: lengths"),
+      constraints(*command, "Generation: constraints"), output(*command, "Output");
+  input.value("--prompt,-p", a->prompts, "TEXT", "A prompt");
+  input.value("--prompt-ids", a->prompt_ids, "IDS", "A prompt as token ids, e.g. 5,6,7");
   a->chat.add_to(*command);
   add_model_options(*command, *a)->required();
-  command->add_option("--stop", a->stop, "A text that ends the continuation, which includes it")
-      ->allow_extra_args(false)
-      ->type_name("TEXT")
-      ->group("Generation: lengths");
-  command
-      ->add_option("--json-schema", a->json_schema,
-                   "JSON Schema of the continuation, which is JSON of that kind, unless its length ends it")
-      ->type_name("FILE")
-      ->group("Generation: constraints");
-  command
-      ->add_option("--regex", a->regex, "Regular expression that the continuation matches, in the same way")
-      ->type_name("PATTERN")
-      ->group("Generation: constraints");
+  lengths.value("--stop", a->stop, "TEXT", "A text that ends the continuation, which includes it");
+  constraints.value("--json-schema", a->json_schema, "FILE",
+                    "JSON Schema of the continuation, which is JSON of that kind, unless its length ends it");
+  constraints.value("--regex", a->regex, "PATTERN",
+                    "Regular expression that the continuation matches, in the same way");
   a->generation.add_to(*command, "20; of a conversation " + std::string(kLongestAnswer));
-  command->add_flag("--full-text", a->full_text, "Print the prompt before its continuation")->group("Output");
-  command
-      ->add_option(
-          "--replace", a->replacements,
-          "Safetensors file with tensors named like taps, whose values they replace at the positions "
-          "that they have")
-      ->type_name("FILE")
-      ->group("Input");
-  CLI::Option* taps =
-      command
-          ->add_option("--taps", a->taps,
-                       "Also write these values, of the positions of prompt and continuation: "
-                       "decoder.layers.*.self_attn.weights[heads=3]")
-          ->allow_extra_args(false)
-          ->type_name("PATTERN")
-          ->group("Output");
-  command->add_option("--taps-output", a->tapped, "Safetensors file to write the values of --taps to")
-      ->needs(taps)
-      ->type_name("FILE")
-      ->group("Output");
+  output.flag("--full-text", a->full_text, "Print the prompt before its continuation");
+  input.value("--replace", a->replacements, "FILE",
+              "Safetensors file with tensors named like taps, whose values they replace at the positions "
+              "that they have");
+  CLI::Option* taps = output.value("--taps", a->taps, "PATTERN",
+                                   "Also write these values, of the positions of prompt and continuation: "
+                                   "decoder.layers.*.self_attn.weights[heads=3]");
+  output.value("--taps-output", a->tapped, "FILE", "Safetensors file to write the values of --taps to")
+      ->needs(taps);
   command->footer(
       std::string(kGenerationNote) +
       "Examples:\n"

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cli/cli.h"
+#include "cli/options/option_group.h"
 #include "cli/terminal/signals.h"
 #include "cli/terminal/terminal.h"
 #include "heed/canceled.h"
@@ -129,19 +130,11 @@ void add_pull(CLI::App& app, const Globals& globals) {
       ->add_option("model", arguments->models,
                    "Models as the hub names them: owner/model, or owner/model@revision")
       ->required();
-  command->add_option("--revision", arguments->revision, "Branch, tag or commit (default: main)")
-      ->type_name("REVISION")
-      ->group("Input");
-  command
-      ->add_option("--include", arguments->patterns.include,
-                   "Download the files that match, instead of those heed reads")
-      ->allow_extra_args(false)
-      ->type_name("GLOB")
-      ->group("Input");
-  command->add_option("--exclude", arguments->patterns.exclude, "Leave out the files that match")
-      ->allow_extra_args(false)
-      ->type_name("GLOB")
-      ->group("Input");
+  OptionGroup input(*command, "Input");
+  input.value("--revision", arguments->revision, "REVISION", "Branch, tag or commit (default: main)");
+  input.value("--include", arguments->patterns.include, "GLOB",
+              "Download the files that match, instead of those heed reads");
+  input.value("--exclude", arguments->patterns.exclude, "GLOB", "Leave out the files that match");
   command->footer(
       "Prints the directory of each model. --model owner/model finds it afterward.\n\n"
       "Examples:\n"

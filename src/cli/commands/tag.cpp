@@ -6,7 +6,7 @@
 #include "cli/cli.h"
 #include "cli/input/lines.h"
 #include "cli/input/model_commands.h"
-#include "cli/options/option_values.h"
+#include "cli/options/option_group.h"
 #include "cli/options/task_arguments.h"
 #include "heed/io/json.h"
 
@@ -58,21 +58,17 @@ void add_tag(CLI::App& app, const Globals& globals) {
   CLI::App* command = app.add_subcommand("tag", "Find the entities of texts with a token classifier");
   auto a = std::make_shared<TagArguments>();
   add_task_options(*command, *a, "Texts; without any, the lines of stdin");
-  add_choice<Aggregation>(*command, "--aggregation", a->tagging.aggregation,
-                          {{"none", Aggregation::none},
-                           {"simple", Aggregation::simple},
-                           {"first", Aggregation::first},
-                           {"average", Aggregation::average},
-                           {"max", Aggregation::max}},
-                          "How token labels become entities: none (a label per token), simple (join equal "
-                          "labels), or the label of "
-                          "a word from its first token, average, or max score")
-      ->group("Output");
-  command->add_option("--stride", a->tagging.stride, "Tokens by which the windows of a long text overlap")
-      ->transform(whole_number(0))
-      ->capture_default_str()
-      ->type_name("N")
-      ->group("Input");
+  OptionGroup output(*command, "Output"), input(*command, "Input");
+  output.choice<Aggregation>("--aggregation", a->tagging.aggregation,
+                             {{"none", Aggregation::none},
+                              {"simple", Aggregation::simple},
+                              {"first", Aggregation::first},
+                              {"average", Aggregation::average},
+                              {"max", Aggregation::max}},
+                             "How token labels become entities: none (a label per token), simple (join equal "
+                             "labels), or the label of "
+                             "a word from its first token, average, or max score");
+  input.count("--stride", a->tagging.stride, 0, "Tokens by which the windows of a long text overlap");
   command->footer(
       "Examples:\n"
       "  heed tag --model ./ner \"Ada Lovelace lived in London.\"\n"

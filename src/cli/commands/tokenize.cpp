@@ -10,7 +10,7 @@
 #include "cli/input/input.h"
 #include "cli/input/models.h"
 #include "cli/input/text_tensors.h"
-#include "cli/options/option_values.h"
+#include "cli/options/option_group.h"
 #include "cli/terminal/terminal.h"
 #include "heed/chat/model_chat.h"
 #include "heed/io/json.h"
@@ -110,9 +110,9 @@ void run(const TokenizeArguments& arguments, const Globals& globals) {
     throw UsageError("tokenize: expected text or --decode, got both");
   if (!arguments.chat.messages.empty() &&
       (!arguments.texts.empty() || !arguments.decode.empty() || arguments.pair || arguments.target))
-    throw UsageError("--messages: cannot be combined with text, --pair, --target or --decode");
+    throw UsageError("--messages: cannot be combined with text, --pair, --as-target or --decode");
   if (arguments.pair && (arguments.target || !arguments.decode.empty()))
-    throw UsageError("--pair: cannot be combined with --target or --decode");
+    throw UsageError("--pair: cannot be combined with --as-target or --decode");
   if (!arguments.output.empty() && !arguments.decode.empty())
     throw UsageError("--output: cannot be combined with --decode (its text goes to stdout)");
   const std::filesystem::path location = locate(arguments.model);
@@ -144,33 +144,20 @@ void add_tokenize(CLI::App& app, const Globals& globals) {
   CLI::App* command = app.add_subcommand("tokenize", "Turn texts into token ids, or token ids into texts");
   auto a = std::make_shared<TokenizeArguments>();
   command->add_option("text", a->texts, "Texts; without any, the lines of stdin");
-  command->add_option("--pair", a->pair, "Second text of a pair with each text, joined as the model expects")
-      ->type_name("TEXT")
-      ->group("Input");
+  OptionGroup input(*command, "Input"), model(*command, "Model"), output(*command, "Output");
+  input.value("--pair", a->pair, "TEXT", "Second text of a pair with each text, joined as the model expects");
   a->chat.add_messages_to(*command);
-  command->add_option("--decode", a->decode, "Token ids to turn into text, e.g. 5,6,0")
-      ->allow_extra_args(false)
-      ->type_name("IDS")
-      ->group("Input");
-  command
-      ->add_option("--model,-m", a->model,
-                   "Model directory, GGUF file, name of a model, or a tokenizer's file")
-      ->capture_default_str()
-      ->type_name("MODEL")
-      ->group("Model");
-  command->add_flag("--target", a->target, "Tokenize as the target language of a translation model")
-      ->group("Model");
-  command
-      ->add_option("--output,-o", a->output,
-                   "Write input_ids and attention_mask to this .safetensors file, for heed forward --input")
-      ->type_name("FILE")
-      ->group("Output");
-  command->add_flag("--no-special-tokens", a->no_special_tokens, "Add no special tokens such as [CLS]")
-      ->group("Output");
-  command
-      ->add_flag("--skip-special-tokens", a->skip_special_tokens,
-                 "With --decode: leave special tokens out of the text")
-      ->group("Output");
+  input.value("--decode", a->decode, "IDS", "Token ids to turn into text, e.g. 5,6,0");
+  model
+      .value("--model,-m", a->model, "MODEL",
+             "Model directory, GGUF file, name of a model, or a tokenizer's file")
+      ->capture_default_str();
+  model.flag("--as-target", a->target, "Tokenize as the target language of a translation model");
+  output.value("--output,-o", a->output, "FILE",
+               "Write input_ids and attention_mask to this .safetensors file, for heed forward --input");
+  output.flag("--no-special-tokens", a->no_special_tokens, "Add no special tokens such as [CLS]");
+  output.flag("--skip-special-tokens", a->skip_special_tokens,
+              "With --decode: leave special tokens out of the text");
   command->footer(
       "Examples:\n"
       "  heed tokenize \"The cat sat on the mat.\"\n"

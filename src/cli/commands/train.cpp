@@ -10,7 +10,7 @@
 
 #include "cli/cli.h"
 #include "cli/input/models.h"
-#include "cli/options/option_values.h"
+#include "cli/options/option_group.h"
 #include "cli/options/recipe_options.h"
 #include "cli/results/training_maps.h"
 #include "cli/terminal/processes.h"
@@ -183,25 +183,16 @@ void add_train(CLI::App& app, const Globals& globals) {
                    "The recipe: a TOML file, or the name of one that comes with heed")
       ->required()
       ->type_name("FILE");
-  command->add_option("--set", arguments->overrides, "Override a value of the recipe, e.g. train.lr=3e-4")
-      ->allow_extra_args(false)
-      ->type_name("SECTION.KEY=VALUE")
-      ->group("Input");
-  command->add_option("--init", arguments->init, "Start from this model instead of random weights")
-      ->type_name("MODEL")
-      ->group("Input");
-  command->add_flag("--resume", arguments->resume, "Continue from the newest checkpoint, if there is one")
-      ->group("Input");
-  command
-      ->add_option("--resume-from", arguments->resume_from,
-                   "Continue from the checkpoint of this step, and remove later ones")
-      ->transform(whole_number(0))
-      ->type_name("STEP")
-      ->group("Input");
-  command
-      ->add_flag("--force", arguments->force,
-                 "Resume although the recipe or the data changed, and say what did")
-      ->group("Input");
+  OptionGroup input(*command, "Input"), output(*command, "Output");
+  input.value("--set", arguments->overrides, "SECTION.KEY=VALUE",
+              "Override a value of the recipe, e.g. train.lr=3e-4");
+  input.value("--init", arguments->init, "MODEL", "Start from this model instead of random weights");
+  input.flag("--resume", arguments->resume, "Continue from the newest checkpoint, if there is one");
+  input
+      .value("--resume-from", arguments->resume_from, "STEP",
+             "Continue from the checkpoint of this step, and remove later ones")
+      ->transform(whole_number(0));
+  input.flag("--force", arguments->force, "Resume although the recipe or the data changed, and say what did");
   command
       ->add_flag_callback(
           "--list-keys",
@@ -212,20 +203,13 @@ void add_train(CLI::App& app, const Globals& globals) {
           "List every key of a recipe, with its default, and exit")
       ->trigger_on_parse()
       ->group("Input");
-  command
-      ->add_flag("--dry-run", arguments->dry_run,
-                 "Check the recipe and the data, run two steps, print what the run would take, write nothing")
-      ->group("Output");
-  command->add_option("--output,-o", arguments->output, "Directory for the model, checkpoints and logs")
-      ->type_name("DIR")
-      ->group("Output");
-  command
-      ->add_option(
-          "--maps", arguments->maps,
-          "Texts, one a line (a source, a tab and a target for encoder-decoders), whose attention at each "
-          "checkpoint DIR/maps.html shows")
-      ->type_name("FILE")
-      ->group("Output");
+  output.flag("--dry-run", arguments->dry_run,
+              "Check the recipe and the data, run two steps, print what the run would take, write nothing");
+  output.value("--output,-o", arguments->output, "DIR", "Directory for the model, checkpoints and logs");
+  output.value(
+      "--maps", arguments->maps, "FILE",
+      "Texts, one a line (a source, a tab and a target for encoder-decoders), whose attention at each "
+      "checkpoint DIR/maps.html shows");
   command->footer(
       "Examples:\n"
       "  heed train recipes/reverse.toml --output runs/reverse\n"

@@ -11,7 +11,7 @@
 #include "cli/input/lines.h"
 #include "cli/input/model_commands.h"
 #include "cli/options/generation_arguments.h"
-#include "cli/options/option_values.h"
+#include "cli/options/option_group.h"
 #include "cli/options/task_arguments.h"
 #include "cli/terminal/failures.h"
 #include "cli/terminal/signals.h"
@@ -288,78 +288,49 @@ void add_transcribe(CLI::App& app, const Globals& globals) {
                       "Sound files (WAV, FLAC, Ogg, MP3) of any length; without any, or for -, stdin");
   add_model_option(*command, a->model)->required();
   add_weight_options(*command, a->weights);
-  command
-      ->add_option("--language", o.language,
-                   "Language of the speech: a code or English name, fr or French (default: detected)")
-      ->type_name("LANGUAGE")
-      ->group("Speech");
-  accept_words(command->add_option("--task", a->task, "Transcribe, or translate into English"),
-               {"transcribe", "translate"})
-      ->default_str("transcribe")
-      ->group("Speech");
-  command
-      ->add_option("--prompt", o.prompt, "Text that seems to precede the recording: names, spelling, style")
-      ->type_name("TEXT")
-      ->group("Speech");
-  add_choice<TranscriptForm>(*command, "--format", a->form,
-                             {{"text", TranscriptForm::text},
-                              {"srt", TranscriptForm::srt},
-                              {"vtt", TranscriptForm::vtt},
-                              {"tsv", TranscriptForm::tsv},
-                              {"json", TranscriptForm::json}},
-                             "A line a segment, subtitles, times in milliseconds and text, or JSON")
-      ->group("Output");
-  command
-      ->add_option("--output-dir,-o", a->output_dir,
-                   "Write each file's transcript into this folder, under its name, instead of stdout")
-      ->type_name("DIR")
-      ->group("Output");
-  command
-      ->add_flag(
-          "--word-timestamps", o.word_times,
-          "Find the times of words: of Whisper by the cross-attention, and segments' times by their words; "
-          "of CTC by the frames")
-      ->group("Output");
-  command
-      ->add_option("--window", o.window_seconds,
-                   "Length of a window in seconds, of models other than Whisper (default: 30)")
-      ->check(positive_number())
-      ->type_name("SECONDS")
-      ->group("Windows");
-  command
-      ->add_option("--stride", o.stride_seconds,
-                   "CTC: seconds at each end of a window that only its neighbors are there for (default: a "
-                   "sixth of the window)")
-      ->check(finite_number())
-      ->type_name("SECONDS")
-      ->group("Windows");
+  OptionGroup speech(*command, "Speech"), output(*command, "Output"), windows(*command, "Windows");
+  speech.value("--language", o.language, "LANGUAGE",
+               "Language of the speech: a code or English name, fr or French (default: detected)");
+  speech.word("--task", a->task, {"transcribe", "translate"}, "Transcribe, or translate into English")
+      ->default_str("transcribe");
+  speech.value("--prompt", o.prompt, "TEXT",
+               "Text that seems to precede the recording: names, spelling, style");
+  output.choice<TranscriptForm>("--format", a->form,
+                                {{"text", TranscriptForm::text},
+                                 {"srt", TranscriptForm::srt},
+                                 {"vtt", TranscriptForm::vtt},
+                                 {"tsv", TranscriptForm::tsv},
+                                 {"json", TranscriptForm::json}},
+                                "A line a segment, subtitles, times in milliseconds and text, or JSON");
+  output.value("--output-dir,-o", a->output_dir, "DIR",
+               "Write each file's transcript into this folder, under its name, instead of stdout");
+  output.flag(
+      "--word-timestamps", o.word_times,
+      "Find the times of words: of Whisper by the cross-attention, and segments' times by their words; "
+      "of CTC by the frames");
+  windows
+      .value("--window", o.window_seconds, "SECONDS",
+             "Length of a window in seconds, of models other than Whisper (default: 30)")
+      ->check(positive_number());
+  windows
+      .value("--stride", o.stride_seconds, "SECONDS",
+             "CTC: seconds at each end of a window that only its neighbors are there for (default: a "
+             "sixth of the window)")
+      ->check(finite_number());
   CLI::Option* const timestamps = command
                                       ->add_flag("--timestamps,!--no-timestamps", a->timestamps,
                                                  "Whisper: predict the times of segments, or do not")
                                       ->default_str("true")
                                       ->group("Windows");
-  command
-      ->add_flag("--condition-on-previous-text,!--no-condition-on-previous-text",
-                 o.condition_on_previous_text, "Read the text so far before the next window, or do not")
-      ->default_str("true")
-      ->group("Windows");
+  windows
+      .flag("--condition-on-previous-text,!--no-condition-on-previous-text", o.condition_on_previous_text,
+            "Read the text so far before the next window, or do not")
+      ->default_str("true");
   add_temperatures(*command, o.temperatures);
-  command->add_option("--best-of", o.best_of, "Samples at a temperature above 0; the likeliest is taken")
-      ->transform(whole_number(1, 1000))
-      ->capture_default_str()
-      ->type_name("N")
-      ->group("Windows");
-  command->add_option("--num-beams", o.num_beams, "Number of beams at temperature 0; 1 is greedy search")
-      ->transform(whole_number(1, 1000))
-      ->capture_default_str()
-      ->type_name("N")
-      ->group("Windows");
-  command
-      ->add_option("--max-new-tokens", o.max_new_tokens,
-                   "Largest number of tokens of a window (default: max_length of generation_config.json)")
-      ->transform(whole_number(1))
-      ->type_name("N")
-      ->group("Windows");
+  windows.count("--best-of", o.best_of, 1, "Samples at a temperature above 0; the likeliest is taken", 1000);
+  windows.count("--num-beams", o.num_beams, 1, "Number of beams at temperature 0; 1 is greedy search", 1000);
+  windows.count("--max-new-tokens", o.max_new_tokens, 1,
+                "Largest number of tokens of a window (default: max_length of generation_config.json)");
   add_cache_dtype_option(*command, o.cache_dtype)->group("Model");
   add_threshold(*command, "--compression-ratio-threshold", o.compression_ratio_threshold,
                 "Text that zlib compresses by more than this repeats itself, and is tried again");

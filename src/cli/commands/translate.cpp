@@ -9,7 +9,7 @@
 #include "cli/input/model_commands.h"
 #include "cli/input/models.h"
 #include "cli/options/generation_arguments.h"
-#include "cli/options/option_values.h"
+#include "cli/options/option_group.h"
 #include "cli/options/task_arguments.h"
 #include "cli/results/hypotheses.h"
 #include "cli/results/pictures.h"
@@ -228,49 +228,29 @@ void add_translate(CLI::App& app, const Globals& globals) {
       "translate", "Translate or summarize texts, or transcribe speech, with an encoder-decoder");
   auto a = std::make_shared<TranslateArguments>();
   command->add_option("text", a->texts, "Source texts; without any, the lines of stdin");
-  command->add_option("--prompt-ids", a->prompt_ids, "A source text as token ids, e.g. 5,6,0")
-      ->allow_extra_args(false)
-      ->type_name("IDS")
-      ->group("Input");
-  command
-      ->add_option(
-          "--input,-i", a->input,
-          "Safetensors file with input_features [B, bins, frames] (Whisper) or input_values [B, samples] "
-          "(Moonshine) instead of text")
-      ->type_name("FILE")
-      ->group("Input");
-  command
-      ->add_option("--decoder-input-ids", a->decoder_input_ids,
-                   "With --input: token ids the transcript starts with, e.g. 50258,50259,50359,50363")
-      ->type_name("IDS")
-      ->group("Input");
-  command
-      ->add_option("--prefix", a->prefix,
-                   "Text to put before every source text, e.g. \"translate English to German: \" for T5")
-      ->type_name("TEXT")
-      ->group("Input");
+  OptionGroup input(*command, "Input"), output(*command, "Output");
+  input.value("--prompt-ids", a->prompt_ids, "IDS", "A source text as token ids, e.g. 5,6,0");
+  input.value("--input,-i", a->input, "FILE",
+              "Safetensors file with input_features [B, bins, frames] (Whisper) or input_values [B, samples] "
+              "(Moonshine) instead of text");
+  input.value("--decoder-input-ids", a->decoder_input_ids, "IDS",
+              "With --input: token ids the transcript starts with, e.g. 50258,50259,50359,50363");
+  input.value("--prefix", a->prefix, "TEXT",
+              "Text to put before every source text, e.g. \"translate English to German: \" for T5");
   add_language_options(*command, a->languages);
-  command
-      ->add_option(
-          "--task", a->task,
-          "Use the settings of this name in the config's task_specific_params: prefix, lengths, beams")
-      ->type_name("NAME")
-      ->group("Input");
-  add_choice<LongLines>(
-      *command, "--long-lines", a->long_lines,
+  input.value("--task", a->task, "NAME",
+              "Use the settings of this name in the config's task_specific_params: prefix, lengths, beams");
+  input.choice<LongLines>(
+      "--long-lines", a->long_lines,
       {{"cut", LongLines::cut}, {"split", LongLines::split}, {"error", LongLines::error}},
-      "Source texts longer than the model's largest number of positions are cut, split, or an error")
-      ->group("Input");
+      "Source texts longer than the model's largest number of positions are cut, split, or an error");
   a->model.name = kDefaultTranslator;
   add_model_options(*command, *a)->capture_default_str();
   a->generation.add_to(*command, std::string(kLongestTarget) + "; with --prompt-ids or --input 20");
-  command
-      ->add_option(
-          "--attention", a->attention,
-          "Also write the cross-attention, as .html, .svg, .pdf, .png, .json or .npy; of several texts, to "
-          "FILE-N for the N-th")
-      ->type_name("FILE")
-      ->group("Output");
+  output.value(
+      "--attention", a->attention, "FILE",
+      "Also write the cross-attention, as .html, .svg, .pdf, .png, .json or .npy; of several texts, to "
+      "FILE-N for the N-th");
   command->footer(
       std::string(kGenerationNote) +
       "Examples:\n"

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "cli/input/input.h"
-#include "cli/options/option_values.h"
+#include "cli/options/option_group.h"
 #include "core/json.h"
 #include "files/input_file.h"
 #include "heed/files/file.h"
@@ -50,15 +50,11 @@ CLI::Option* ChatArguments::add_messages_to(CLI::App& command) {
 
 void ChatArguments::add_to(CLI::App& command) {
   CLI::Option* file = add_messages_to(command);
-  command
-      .add_flag("--chat", chat,
-                "Each text is a user's message, put into the form of the model's chat template")
-      ->excludes(file)
-      ->group("Input");
-  command.add_option("--system", system, "System prompt before each message; implies --chat")
-      ->excludes(file)
-      ->type_name("TEXT")
-      ->group("Input");
+  OptionGroup input(command, "Input");
+  input.flag("--chat", chat, "Each text is a user's message, put into the form of the model's chat template")
+      ->excludes(file);
+  input.value("--system", system, "TEXT", "System prompt before each message; implies --chat")
+      ->excludes(file);
 }
 
 std::vector<GivenChat> read_chats(const std::filesystem::path& file, const char* option) {

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <type_traits>
 
-#include "cli/options/option_values.h"
+#include "cli/options/option_group.h"
 #include "cli/terminal/terminal.h"
 #include "heed/error.h"
 
@@ -229,15 +229,10 @@ void check_tokens(const GenerationArguments& given, const GenerationOptions& opt
 }
 
 void add_language_options(CLI::App& command, LanguageChoice& choice) {
-  command
-      .add_option(
-          "--source-language", choice.source,
-          "Language of the texts, as the model spells it: fr (M2M100), fra_Latn (NLLB), fr_XX (mBART)")
-      ->type_name("CODE")
-      ->group("Input");
-  command.add_option("--target-language", choice.target, "Language to translate into, spelled likewise")
-      ->type_name("CODE")
-      ->group("Input");
+  OptionGroup input(command, "Input");
+  input.value("--source-language", choice.source, "CODE",
+              "Language of the texts, as the model spells it: fr (M2M100), fra_Latn (NLLB), fr_XX (mBART)");
+  input.value("--target-language", choice.target, "CODE", "Language to translate into, spelled likewise");
 }
 
 void choose_languages(const LanguageChoice& choice, const GenerationArguments& given,

@@ -10,21 +10,22 @@
 namespace heed::cli {
 namespace {
 
-constexpr std::size_t kTextColumn = 32;
+constexpr std::size_t kTextColumn = 32, kCommandColumn = 14;
+constexpr const char* kNoGroup = "Subcommands";  // CLI11's, of a command without a group
 
 // Returns a label and its text in two columns, with lines that fit.
-std::string row(const std::string& label, const std::string& text) {
+std::string row(const std::string& label, const std::string& text, std::size_t column = kTextColumn) {
   const std::size_t width = static_cast<std::size_t>(std::clamp(terminal_width(100), 60, 110));
-  const std::string indent(kTextColumn, ' ');
+  const std::string indent(column, ' ');
   std::string out = "  " + label, line;
-  if (out.size() + 2 > kTextColumn) {
+  if (out.size() + 2 > column) {
     out += "\n" + indent;
   } else {
-    out.resize(kTextColumn, ' ');
+    out.resize(column, ' ');
   }
   std::istringstream words(text);
   for (std::string word; words >> word;) {
-    if (!line.empty() && kTextColumn + line.size() + 1 + word.size() > width) {
+    if (!line.empty() && column + line.size() + 1 + word.size() > width) {
       out += line + "\n" + indent;
       line.clear();
     }
@@ -68,6 +69,19 @@ std::string usage(const CLI::App& app, const std::string& name) {
   return line + "\n";
 }
 
+// The commands below a command, in the groups that main.cpp gives them; others are plain "Commands".
+std::string list_of_commands(const CLI::App& app) {
+  std::string out, last;
+  for (const CLI::App* command : app.get_subcommands({})) {
+    const std::string& group = command->get_group();
+    if (group.empty()) continue;
+    if (group != last) out += "\n" + (group == kNoGroup ? "Commands" : group) + ":\n";
+    last = group;
+    out += row(command->get_name(), command->get_description(), kCommandColumn);
+  }
+  return out;
+}
+
 }  // namespace
 
 bool takes_value(const CLI::Option& option) { return option.get_expected_max() > 0; }
@@ -105,9 +119,7 @@ std::string HelpFormatter::make_help(const CLI::App* app, std::string name, CLI:
   for (const CLI::Option* option : arguments) {
     out += row(positional_label(*option), option->get_description());
   }
-  const auto commands = app->get_subcommands({});
-  if (!commands.empty()) out += "\nCommands:\n";
-  for (const CLI::App* command : commands) out += row(command->get_name(), command->get_description());
+  out += list_of_commands(*app);
   const auto options = listed_options(*app);
   const auto group_of = [&](const CLI::Option* option) {
     return option == app->get_help_ptr() ? std::string(kCommonOptions) : option->get_group();

@@ -5,7 +5,7 @@
 
 #include <utility>
 
-#include "cli/options/option_values.h"
+#include "cli/options/option_group.h"
 #include "generate/option_fields.h"
 
 namespace heed::cli {
@@ -30,9 +30,8 @@ CLI::Option* add_model_option(CLI::App& command, ModelChoice& model) {
 
 CLI::Option* add_stored_model_option(CLI::App& command, ModelChoice& model) {
   CLI::Option* option =
-      command.add_option("--model,-m", model.name, "Model directory, GGUF file, or the name of a model")
-          ->type_name("MODEL")
-          ->group("Model");
+      OptionGroup(command, "Model")
+          .value("--model,-m", model.name, "MODEL", "Model directory, GGUF file, or the name of a model");
   add_adapter_option(command, model);
   return option;
 }
@@ -47,12 +46,9 @@ void add_adapter_option(CLI::App& command, ModelChoice& model) {
 }
 
 void add_activations_option(CLI::App& command, WeightArguments& weights) {
-  accept_words(
-      command.add_option("--activations", weights.activations,
-                         "Type of what quantized weights are multiplied with; int8 is faster and rounds"),
-      {"f32", "int8"})
-      ->capture_default_str()
-      ->group("Model");
+  OptionGroup(command, "Model")
+      .word("--activations", weights.activations, {"f32", "int8"},
+            "Type of what quantized weights are multiplied with; int8 is faster and rounds");
 }
 
 CLI::Option* add_cache_dtype_option(CLI::App& command, std::optional<CacheDType>& dtype) {
@@ -62,11 +58,9 @@ CLI::Option* add_cache_dtype_option(CLI::App& command, std::optional<CacheDType>
 }
 
 void add_weight_options(CLI::App& command, WeightArguments& weights) {
-  accept_words(command.add_option("--dtype", weights.dtype,
-                                  "Type of the weights in memory; bf16 halves those of f32 files"),
-               {"f32", "bf16"})
-      ->capture_default_str()
-      ->group("Model");
+  OptionGroup(command, "Model")
+      .word("--dtype", weights.dtype, {"f32", "bf16"},
+            "Type of the weights in memory; bf16 halves those of f32 files");
   add_activations_option(command, weights);
 }
 

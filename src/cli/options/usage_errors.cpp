@@ -1,8 +1,15 @@
 // Messages about the command line. CLI11's errors are distinguished by class, but their details are only in
 // their texts.
+//
+// A command or an option that is renamed or goes away gets a line in kFormerNames: who types the former name
+// is answered with the present one, with exit status 2. A line is {command, option, present}: `command` is
+// the full name as it was typed, `option` is empty where the command itself went away, and `present` is what
+// does the same now, with what must be typed beside it. A name that takes on another meaning in the same
+// command cannot be answered so, and should get a new name instead.
 #include "cli/options/usage_errors.h"
 
 #include <algorithm>
+#include <string_view>
 
 #include "cli/options/help.h"
 #include "core/edit_distance.h"
@@ -12,10 +19,6 @@ namespace {
 
 constexpr char kMark = '\x1f';
 
-std::string unprotect(const std::string& word) {
-  return !word.empty() && word.front() == kMark ? word.substr(1) : word;
-}
-
 std::string before(const std::string& text, const std::string& mark) {
   return text.substr(0, text.find(mark));
 }
@@ -23,6 +26,29 @@ std::string before(const std::string& text, const std::string& mark) {
 std::string after(const std::string& text, const std::string& mark) {
   const std::size_t at = text.find(mark);
   return at == std::string::npos ? text : text.substr(at + mark.size());
+}
+
+struct FormerName {
+  std::string_view command, option, present;
+};
+constexpr FormerName kFormerNames[] = {
+    {"heed tokenize", "--target", "--as-target"},
+};
+
+// Returns the message for a name that went away, or an empty one for another. `option` may be empty.
+std::string about_former_name(const std::string& command, const std::string& option) {
+  for (const FormerName& former : kFormerNames) {
+    if (former.command != command || former.option != option) continue;
+    const std::string present(former.present);
+    const std::string name = option.empty() ? command : option + " of " + command;
+    return "command line: " + name + " is now " + present + " (" +
+           (option.empty() ? before(present, " -") : command) + " --help shows its use)";
+  }
+  return "";
+}
+
+std::string unprotect(const std::string& word) {
+  return !word.empty() && word.front() == kMark ? word.substr(1) : word;
 }
 
 bool is_option(const std::string& word) { return word.size() > 1 && word.front() == '-'; }
@@ -52,7 +78,12 @@ std::string list_of(const std::vector<std::string>& words, const char* last) {
 
 std::string unknown_options(const CLI::App& app, const CLI::App& command,
                             const std::vector<std::string>& options) {
-  std::string message = options.size() == 1 ? "unknown option " : "unknown options ";
+  for (const std::string& option : options) {
+    const std::string former = about_former_name(full_name(command), option);
+    if (!former.empty()) return former;
+  }
+  std::string message = "command line: unknown option";
+  message += options.size() == 1 ? " " : "s ";
   message += list_of(options, ", ") + " for " + full_name(command) + " (";
   std::vector<std::string> takers, known;
   find_takers(app, options.front(), takers);
@@ -80,7 +111,7 @@ std::string about_unconsumed_words(const CLI::App& app, const CLI::App& command,
     if (is_option(word)) options.push_back(before(word, "="));
   }
   if (!options.empty()) return unknown_options(app, command, options);
-  return std::string(words.size() == 1 ? "unexpected argument " : "unexpected arguments ") +
+  return std::string("command line: unexpected argument") + (words.size() == 1 ? " " : "s ") +
          list_of(words, ", ") + " for " + full_name(command) + " (" + full_name(command) +
          " --help shows its use)";
 }
@@ -117,9 +148,11 @@ std::string full_name(const CLI::App& command) {
 }
 
 std::string unknown_command(const CLI::App& parent, const std::string& word) {
+  const std::string name = full_name(parent), former = about_former_name(name + " " + word, "");
+  if (!former.empty()) return former;
   std::vector<std::string> names;
   for (const CLI::App* command : parent.get_subcommands({})) names.push_back(command->get_name());
-  const std::string near = nearest_word(word, names), name = full_name(parent);
+  const std::string near = nearest_word(word, names);
   return "command line: unknown command " + word + (parent.get_parent() == nullptr ? "" : " of " + name) +
          " (" + (near.empty() ? "" : "did you mean " + near + "? ") + name + " --help lists all)";
 }
@@ -144,7 +177,7 @@ std::string wrong_use(const CLI::App& app, const CLI::ParseError& error,
   if (!command.get_subcommands({}).empty()) {  // a command is missing
     if (other != others.end() && !is_option(others.front())) return unknown_command(command, *other);
   }
-  if (!others.empty()) return "command line: " + about_unconsumed_words(app, command, others);
+  if (!others.empty()) return about_unconsumed_words(app, command, others);
   if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) {
     std::string name = before(text, " is required");
     const CLI::Option* option = command.get_option_no_throw(name);
