@@ -11,8 +11,8 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
-#include <system_error>
 #include <thread>
 
 #include "core/fork_safe_mutex.h"
@@ -62,7 +62,7 @@ struct Worker {
 
   enum Holding : std::uint32_t { unheld, held, asleep };
   alignas(64) std::atomic<std::uint32_t> holding{unheld};
-  std::uint32_t regions = 0;  // that it was offered; the holder's
+  std::uint32_t regions = 1;  // the number of the region it begins next; the holder's
   std::atomic<Worker*> next{nullptr};
   std::thread thread;
 
@@ -110,8 +110,10 @@ bool spin_until(Done done) {
   return false;
 }
 
-/// A caller's work while threads may be running it. What they read of it, they read after they have begun,
-/// and the caller does not leave before they have.
+/// A caller's work while threads may be running it. What they read of it, the parts of the others included,
+/// they read between their first piece and the store to `finished`. The caller neither leaves nor lets go of
+/// any worker before all that have begun have finished: a part that another caller could fill meanwhile would
+/// be run with this one's body.
 struct Region {
   std::atomic<std::uint64_t> own{0};  // the caller's part
   int members = 1;
@@ -214,16 +216,15 @@ void grow(Pool& pool, int count) {
   while (Worker* worker = place->load()) place = &worker->next;
   const SignalsBlocked blocked;
   for (; pool.made < count; ++pool.made) {
-    auto worker = std::make_unique<Worker>();
     try {
+      auto worker = std::make_unique<Worker>();
       worker->thread = std::thread(serve, std::ref(*worker), pool.made + 1);
-    } catch (const std::system_error&) {
+      place->store(worker.get());
+      place = &worker.release()->next;
+    } catch (const std::exception&) {  // no thread, or no memory for one
       pool.refused = true;
       return;
     }
-    Worker* const kept = worker.release();
-    place->store(kept);
-    place = &kept->next;
   }
 }
 
@@ -241,6 +242,7 @@ bool hold(Worker& worker, bool& was_asleep) {
 void wait_for(Worker& worker) {
   const Claim claim = Claim::of(worker.claim.load(std::memory_order_acquire));
   if (!claim.begun) return;
+  worker.regions = (worker.regions + 1) & 0x7FFFFFFFU;
   std::uint32_t now = 0;
   const auto left = [&] {
     now = worker.finished.load(std::memory_order_acquire);
@@ -332,18 +334,17 @@ void run_shared(int team, int limit, const SharedWork& work) {
     worker.member = static_cast<std::uint32_t>(i + 1);
     worker.region = &region;
     Claim claim = part(i + 1);
-    claim.region = worker.regions = (worker.regions + 1) & 0x7FFFFFFFU;
+    claim.region = worker.regions;
     worker.claim.store(claim.word(), std::memory_order_release);
     if (asleep[static_cast<std::size_t>(i)]) worker.holding.notify_one();
   }
   sharing = true;
   run_pieces(region, work, 0, take(region.own), made);
   sharing = false;
-  for (int i = 0; i < made; ++i) {
-    Worker& worker = *region.workers[static_cast<std::size_t>(i)];
-    wait_for(worker);
-    worker.holding.store(Worker::unheld, std::memory_order_release);
-  }
+  const auto workers = std::span(region.workers).first(static_cast<std::size_t>(made));
+  for (Worker* const worker : workers) wait_for(*worker);
+  // Only now, since each looks for pieces in the parts of all others until it leaves.
+  for (Worker* const worker : workers) worker->holding.store(Worker::unheld, std::memory_order_release);
   if (open != nullptr) open->computing -= made + 1;
   if (region.error != nullptr) std::rethrow_exception(region.error);
 }

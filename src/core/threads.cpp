@@ -46,9 +46,9 @@ void parallel_for_team(std::int64_t team, std::int64_t count, std::int64_t grain
                        FunctionRef<void(std::int64_t member, std::int64_t begin, std::int64_t end)> body) {
   if (count <= 0) return;
   if (team <= 1 || detail::is_sharing()) return body(0, 0, count);
-  const std::int64_t most = std::min(count / std::max<std::int64_t>(grain, 1), detail::kMostPieces);
-  detail::run_shared(static_cast<int>(team), threads(),
-                     {count, std::max(team, std::min(team * kPiecesEach, most)), body});
+  const std::int64_t most =
+      std::clamp<std::int64_t>(count / std::max<std::int64_t>(grain, 1), 1, detail::kMostPieces);
+  detail::run_shared(static_cast<int>(team), threads(), {count, std::min(team * kPiecesEach, most), body});
 }
 
 }  // namespace heed

@@ -8,12 +8,15 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <random>
 #include <string>
 #include <thread>
 #include <vector>
@@ -204,6 +207,115 @@ TEST(Threads, CallersShareOneBudget) {
   EXPECT_EQ(status, 0);
 }
 
+/// Counts how often each item of a call runs, and remembers a range that is not the call's.
+class Hits {
+ public:
+  explicit Hits(int64_t count) : hits_(static_cast<std::size_t>(count)) {}
+  void add(int64_t begin, int64_t end) {
+    if (begin < 0 || begin > end || end > static_cast<int64_t>(hits_.size())) {
+      outside_ = true;
+      return;
+    }
+    for (int64_t i = begin; i < end; ++i) ++hits_[static_cast<std::size_t>(i)];
+  }
+  bool each_once() const {
+    return !outside_ && std::all_of(hits_.begin(), hits_.end(), [](const auto& hit) { return hit == 1; });
+  }
+
+ private:
+  std::vector<std::atomic<int>> hits_;
+  std::atomic<bool> outside_ = false;
+};
+
+// The first caller's last thread is held up in a range while all others are done with theirs; a second caller
+// comes, and fills the parts of as many threads as it gets. The first thread goes on when that has happened:
+// it must find nothing to do.
+TEST(Threads, AThreadThatIsHeldUpTakesNothingOfAnotherCaller) {
+  const ThreadCount threads(8);
+  for (int round = 0; round < 5; ++round) {
+    constexpr int64_t kItems = 12;
+    Hits first_hits(kItems), second_hits(kItems);
+    std::atomic<int64_t> done = 0, begun = 0, second_begun = 0;
+    std::atomic<bool> go_on = false, first_over = false;
+    const auto wait_until = [](const auto& is_so) {
+      while (!is_so()) std::this_thread::yield();
+    };
+    std::thread second([&] {
+      wait_until([&] { return done == kItems - 1; });
+      for (int call = 0; call < 200; ++call) sum_squares(64);  // meets threads that are let go one by one
+      parallel_for_team(2, kItems, 1, [&](int64_t member, int64_t begin, int64_t end) {
+        if (begin == 0 || (member == 1 && second_begun < 2)) {
+          ++second_begun;
+          wait_until([&] { return second_begun >= 2; });
+          go_on = true;
+          wait_until([&] { return first_over.load(); });
+        }
+        second_hits.add(begin, end);
+      });
+    });
+    std::array<std::atomic<bool>, 3> here{};
+    std::atomic<bool> held_up = false;
+    parallel_for_team(3, kItems, 1, [&](int64_t member, int64_t begin, int64_t end) {
+      if (!here.at(static_cast<std::size_t>(member)).exchange(true)) {  // each of the three begins
+        ++begun;
+        wait_until([&] { return begun >= 3; });
+      }
+      if (member == 2 && !held_up.exchange(true)) {
+        wait_until([&] { return go_on.load(); });
+      }
+      first_hits.add(begin, end);
+      ++done;
+    });
+    first_over = true;
+    second.join();
+    EXPECT_TRUE(first_hits.each_once());
+    EXPECT_TRUE(second_hits.each_once());
+  }
+}
+
+TEST(Threads, EachCallerGetsItsOwnRangesOnce) {
+  const ThreadCount threads(8);
+  std::atomic<int> wrong = 0;
+  std::vector<std::thread> callers;
+  for (std::uint32_t caller = 0; caller < 3; ++caller) {
+    callers.emplace_back([&, caller] {
+      std::minstd_rand random(caller + 1);
+      for (int round = 0; round < 1500; ++round) {
+        const int64_t team = 2 + random() % 3, count = 8 + random() % 32;
+        const auto wait = random() % 4;
+        Hits hits(count);
+        const auto body = [&](int64_t begin, int64_t end) {
+          hits.add(begin, end);
+          if (wait == 0) std::this_thread::sleep_for(std::chrono::microseconds(20));
+          if (wait == 1) std::this_thread::yield();
+        };
+        if (round % 2 == 0)
+          parallel_for(count, 1, body);
+        else
+          parallel_for_team(team, count, 1, [&](int64_t, int64_t begin, int64_t end) { body(begin, end); });
+        if (!hits.each_once()) ++wrong;
+      }
+    });
+  }
+  for (auto& caller : callers) caller.join();
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST(Threads, MoreThreadsThanRangesCanBeCounted) {
+  // In a separate process, which ends with the many threads.
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    set_threads(70000);
+    Hits hits(200000);
+    parallel_for(200000, 1, [&](int64_t begin, int64_t end) { hits.add(begin, end); });
+    _exit(hits.each_once() ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+}
+
 TEST(Threads, WhereTheBudgetIsSpentACallerWorksAlone) {
   const ThreadCount threads(2);
   std::atomic<bool> begun = false, over = false;
@@ -297,6 +409,23 @@ TEST(Threads, AProcessMayEndFromAnywhere) {
                 for (;;) pause();
               })),
               9);
+  }
+}
+
+TEST(Threads, AProcessMayEndWhileOthersCompute) {
+  const ThreadCount threads(3);
+  for (int round = 0; round < 3; ++round) {
+    EXPECT_EQ(WEXITSTATUS(status_of_leaving([] {
+                static std::atomic<int> calls = 0;
+                for (int caller = 0; caller < 2; ++caller) {
+                  std::thread([] {
+                    for (;; ++calls) sum_squares(1000);
+                  }).detach();
+                }
+                while (calls < 100) std::this_thread::yield();
+                std::exit(10);
+              })),
+              10);
   }
 }
 
