@@ -5,6 +5,7 @@
 #include <mutex>
 #include <utility>
 
+#include "core/strings.h"
 #include "files/input_file.h"
 #include "generate/whole_length.h"
 #include "heed/autograd.h"
@@ -458,11 +459,9 @@ TextAttention LoadedModel::attention(const std::string& text, const AttentionCho
   if (!options.kind.empty())
     kind = std::find_if(kinds.begin(), kinds.end(),
                         [&](const AttentionKind& each) { return each.name == options.kind; });
-  if (kind == kinds.end()) {
-    std::string names;
-    for (const AttentionKind& each : kinds) names += (names.empty() ? "" : " or ") + each.name;
-    throw Error("attention: expected the kind " + names + ", got " + options.kind);
-  }
+  if (kind == kinds.end())
+    throw Error("attention: expected the kind " + joined(kinds, " or ", &AttentionKind::name) + ", got " +
+                options.kind);
   const Input input = this->input(text, options.target);
   RecordOptions recorded;
   recorded.kinds = {*kind};

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "core/strings.h"
 #include "heed/autograd.h"
 #include "heed/generate/search.h"
 #include "heed/models/registry.h"
@@ -262,12 +263,10 @@ std::vector<std::string> known_shapes() {
 }
 
 Config known_shape(const std::string& name) {
-  std::string names;
   for (const NamedShape& known : kShapes) {
     if (name == known.name) return Config::parse(known.config, "shape " + name);
-    names += (names.empty() ? "" : ", ") + std::string(known.name);
   }
-  throw Error("shape: expected one of " + names + ", got " + name);
+  throw Error("shape: expected one of " + joined(kShapes, ", ", &NamedShape::name) + ", got " + name);
 }
 
 std::shared_ptr<const BenchModel> open_model(const std::string& name, const fs::path& directory,

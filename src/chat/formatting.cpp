@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "chat/functions.h"
+#include "core/strings.h"
 #include "core/utf8.h"
 #include "heed/text/unicode.h"
 
@@ -37,7 +38,7 @@ std::string whole_digits(std::uint64_t size, const Layout& layout) {
                         : layout.type == 'o'          ? 8
                         : (layout.type | 0x20) == 'x' ? 16
                                                       : 10;
-  const char* letters = layout.type == 'X' ? "0123456789ABCDEF" : "0123456789abcdef";
+  const std::string_view letters = layout.type == 'X' ? kUpperHexDigits : kHexDigits;
   for (std::uint64_t rest = size; rest > 0 || digits.empty(); rest /= base) digits += letters[rest % base];
   while (base == 10 && static_cast<std::int64_t>(digits.size()) < layout.precision) digits += '0';
   std::reverse(digits.begin(), digits.end());

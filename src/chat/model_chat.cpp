@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "core/json_field.h"
+#include "core/strings.h"
 #include "heed/error.h"
 #include "heed/text/tokenizer.h"
 #include "text/chat_templates.h"
@@ -194,11 +195,9 @@ ModelChat ModelChat::load(const std::string& model, const Tokenizer& tokenizer) 
     throw Error(model +
                 ": expected a model for chats, got one without a chat template (chat_template.jinja, or "
                 "chat_template in tokenizer_config.json)");
-  if (find_template(files, kDefaultTemplate) == nullptr) {
-    std::string names;
-    for (const NamedTemplate& one : files) names += (names.empty() ? "" : ", ") + one.name;
-    throw Error(model + ": expected a chat template of the name default, got only " + names);
-  }
+  if (find_template(files, kDefaultTemplate) == nullptr)
+    throw Error(model + ": expected a chat template of the name default, got only " +
+                joined(files, ", ", &NamedTemplate::name));
   auto templates = std::make_shared<Templates>();
   templates->options.constants = special_tokens(model, tokenizer);
   for (const NamedTemplate& one : files) {

@@ -4,6 +4,7 @@
 
 #include "chat/functions.h"
 #include "chat/letters.h"
+#include "core/strings.h"
 #include "core/utf8.h"
 #include "heed/text/unicode.h"
 
@@ -135,16 +136,15 @@ Value wordcount(Renderer& renderer, const Value& input, const CallArguments&) {
 
 /// A byte as it stands in a URL, or in a query.
 void append_url(std::string& out, std::string_view text, bool query) {
-  constexpr char kHex[] = "0123456789ABCDEF";
   for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-    if (letter || std::string_view("_.-~").find(c) != std::string_view::npos || (c == '/' && !query)) {
+    if (is_ascii_letter_or_digit(c) || std::string_view("_.-~").find(c) != std::string_view::npos ||
+        (c == '/' && !query)) {
       out += c;
     } else if (c == ' ' && query) {
       out += '+';
     } else {
-      out += {'%', kHex[byte >> 4], kHex[byte & 15]};
+      out += '%';
+      append_hex(out, static_cast<std::uint8_t>(c), kUpperHexDigits);
     }
   }
 }

@@ -1,6 +1,5 @@
 // Reads pairs of texts, reports what was skipped, and splits them.
 #include "heed/data/corpus.h"
-#include "core/trimmed.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -13,7 +12,7 @@
 #include <utility>
 
 #include "core/stop_scope.h"
-#include "core/trimmed.h"
+#include "core/strings.h"
 #include "data/input_files.h"
 #include "data/lines.h"
 #include "data/table.h"

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "core/json_field.h"
+#include "core/strings.h"
 #include "data/input_files.h"
 #include "data/lines.h"
 #include "data/table.h"
@@ -103,8 +104,7 @@ LabeledText parse_labeled(const std::string& line, bool multi_label) {
 bool is_named_as_image(const fs::path& file) {
   static constexpr std::string_view kEndings[] = {".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp",
                                                   ".gif", ".pbm",  ".pgm", ".ppm",  ".pnm"};
-  std::string ending = file.extension().string();
-  for (char& c : ending) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+  const std::string ending = ascii_lower(file.extension().string());
   return std::find(std::begin(kEndings), std::end(kEndings), ending) != std::end(kEndings);
 }
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "core/json_field.h"
-#include "core/trimmed.h"
+#include "core/strings.h"
 #include "data/input_files.h"
 #include "data/lines.h"
 #include "data/table.h"

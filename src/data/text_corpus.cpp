@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "core/stop_scope.h"
+#include "core/utf8.h"
 #include "data/input_files.h"
 #include "data/lines.h"
 #include "heed/error.h"
@@ -31,7 +32,7 @@ std::size_t cut_of(const std::string& text) {
   const std::size_t space = text.find_last_of(" \t", kPartBytes);
   if (space != std::string::npos && space > kPartBytes / 2) return space;
   std::size_t cut = kPartBytes;
-  while (cut > kPartBytes - 4 && (static_cast<unsigned char>(text[cut]) & 0xc0) == 0x80) --cut;
+  while (cut > kPartBytes - 4 && !is_utf8_start(text[cut])) --cut;
   return cut;
 }
 

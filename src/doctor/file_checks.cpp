@@ -8,6 +8,7 @@
 #include <iterator>
 #include <set>
 
+#include "core/strings.h"
 #include "doctor/examination.h"
 #include "files/input_file.h"
 #include "heed/error.h"
@@ -19,12 +20,6 @@ namespace heed::doctor {
 namespace {
 
 constexpr double kLargeEps = 1e-3;  // of norms; models have 1e-12 to 1e-5
-
-std::string joined(const std::vector<std::string>& names) {
-  std::string all;
-  for (const std::string& name : names) all += (all.empty() ? "" : ", ") + name;
-  return all;
-}
 
 // The first label that id2label and label2id number differently; empty if there is none.
 std::string contradicting_label(const Config& config) {
@@ -275,9 +270,7 @@ Finding check_config_values(Examination& e) {
   }
   if (const std::string labels = contradicting_label(config); !labels.empty()) odd.push_back(labels);
   if (odd.empty()) return {.measurement = "types, labels and eps are as in other models"};
-  std::string measurement;
-  for (const std::string& line : odd) measurement += (measurement.empty() ? "" : "; ") + line;
-  return {CheckStatus::warning, measurement, "correct config.json if this is not meant"};
+  return {CheckStatus::warning, joined(odd, "; "), "correct config.json if this is not meant"};
 }
 
 Finding check_generation_settings(Examination& e) {
@@ -300,9 +293,7 @@ Finding check_generation_settings(Examination& e) {
   std::vector<std::string> odd = idle_settings(options, e);
   if (!unused.empty()) odd.push_back("not followed: " + joined(unused));
   if (odd.empty()) return {.measurement = "all settings can work"};
-  std::string measurement;
-  for (const std::string& line : odd) measurement += (measurement.empty() ? "" : "; ") + line;
-  return {CheckStatus::warning, measurement, "correct generation_config.json if this is not meant"};
+  return {CheckStatus::warning, joined(odd, "; "), "correct generation_config.json if this is not meant"};
 }
 
 Finding check_tied_weights(Examination& e) {
@@ -358,8 +349,7 @@ Finding check_chat_template(Examination& e) {
     return {CheckStatus::failed, broken, "correct the template: no program can fill it in"};
   const TemplateWords words = words_of_template(text);
   if (!words.unknown.empty())
-    return {CheckStatus::failed,
-            "calls what no program gives it: " + joined({words.unknown.begin(), words.unknown.end()}),
+    return {CheckStatus::failed, "calls what no program gives it: " + joined(words.unknown),
             "correct the template: no program can fill it in"};
   if (!words.reads_content)
     return {CheckStatus::warning, "never reads the content of messages",

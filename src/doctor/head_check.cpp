@@ -2,11 +2,13 @@
 // without it. Every attention gets the same input in all rows, because its result is set back to that of the
 // whole row: a head is dead if leaving it out changes no bit of what the attention gives.
 #include <fmt/format.h>
+#include <span>
 
 #include <algorithm>
 #include <cmath>
 #include <map>
 
+#include "core/strings.h"
 #include "doctor/examination.h"
 #include "heed/ops/shape.h"
 
@@ -110,9 +112,8 @@ Heads ablate(Examination& e, const Pathway& pathway, std::int64_t most) {
 }
 
 std::string named(const std::vector<std::string>& names) {
-  std::string all;
-  for (std::size_t i = 0; i < std::min(names.size(), kNamed); ++i) all += (i > 0 ? ", " : "") + names[i];
-  return all + (names.size() > kNamed ? ", ..." : "");
+  return joined(std::span(names).first(std::min(names.size(), kNamed))) +
+         (names.size() > kNamed ? ", ..." : "");
 }
 
 Finding heads_of_pathway(Examination& e, const Pathway& pathway) {

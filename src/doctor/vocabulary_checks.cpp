@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <set>
 
+#include "core/strings.h"
 #include "doctor/examination.h"
 #include "files/input_file.h"
 #include "heed/error.h"
@@ -34,12 +35,6 @@ struct Comparison {
   std::set<std::int64_t> offsets;  // of the tokenizer's ids from those of the files
   std::set<std::int64_t> shifted;  // the ids that differ
 };
-
-std::string listed(const std::vector<std::string>& lines, const char* separator = ", ") {
-  std::string all;
-  for (const std::string& line : lines) all += (all.empty() ? "" : separator) + line;
-  return all;
-}
 
 // Looks at each id of a role in a file (config.json, say); returns whether one is the tokenizer's own.
 bool compare_role(const Role& role, const std::string& file, const std::vector<std::int64_t>& ids,
@@ -131,14 +126,14 @@ Finding check_special_ids(Examination& e) {
                         *c.offsets.begin()),
             advice,
             {{"offset", static_cast<double>(*c.offsets.begin())}}};
-  if (!c.ordinary.empty()) return {CheckStatus::failed, listed(c.ordinary), advice};
+  if (!c.ordinary.empty()) return {CheckStatus::failed, joined(c.ordinary), advice};
   if (!c.outside.empty())
-    return {CheckStatus::warning, "outside the vocabulary: " + listed(c.outside),
+    return {CheckStatus::warning, "outside the vocabulary: " + joined(c.outside),
             "correct the ids in the file"};
-  if (!c.other.empty()) return {CheckStatus::warning, listed(c.other), advice};
+  if (!c.other.empty()) return {CheckStatus::warning, joined(c.other), advice};
   if (e.tokenizer() == nullptr)
     return {.measurement = "all in the vocabulary (no tokenizer to compare with)"};
-  return {.measurement = listed(c.equal, " and ") + " agree with the tokenizer",
+  return {.measurement = joined(c.equal, " and ") + " agree with the tokenizer",
           .values = {{"equal", static_cast<double>(c.equal_ids)}}};
 }
 

@@ -2,12 +2,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cmath>
 #include <cstring>
 #include <unordered_set>
 
 #include "core/block_type.h"
+#include "core/strings.h"
 #include "doctor/examination.h"
 #include "heed/io/safetensors.h"
 #include "heed/ops/shape.h"
@@ -79,8 +79,7 @@ bool is_vocabulary(const TensorStatistics& s, Examination& e) {
 // The gain of a LayerNorm or RMS norm, by its name in any family: ln_1.weight,
 // post_attention_layernorm.weight.
 bool is_norm_weight(const TensorStatistics& s) {
-  std::string name = s.name;
-  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
+  const std::string name = ascii_lower(s.name);
   const bool gain = name.ends_with(".weight") || name.ends_with(".gamma");
   return gain && s.rows == 1 && (name.find("norm") != name.npos || name.find("ln_") != name.npos);
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <set>
 
+#include "core/strings.h"
 #include "heed/autograd.h"
 #include "heed/error.h"
 #include "heed/generate/complete.h"
@@ -100,10 +101,8 @@ const std::vector<std::int64_t>& ExploredModel::heads(const std::string& kind,
                                                       const std::string& where) const {
   const auto found = heads_.find(kind);
   if (found != heads_.end()) return found->second;
-  std::string known;
-  for (const AttentionKind& one : kinds_) known += (known.empty() ? "" : ", ") + one.name;
-  throw Error(where + ": expected " + known + ", which the model has, got " +
-              plot::shorten(plot::visible(kind), 40));
+  throw Error(where + ": expected " + joined(kinds_, ", ", &AttentionKind::name) +
+              ", which the model has, got " + plot::shorten(plot::visible(kind), 40));
 }
 
 std::vector<AttentionKind> ExploredModel::kinds_of(const ExploredText& text) const {

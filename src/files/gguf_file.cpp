@@ -9,6 +9,7 @@
 #include <fstream>
 #include <set>
 
+#include "core/strings.h"
 #include "files/gguf_format.h"
 #include "heed/core/utf8.h"
 #include "heed/error.h"
@@ -65,12 +66,7 @@ std::string_view text_at(const std::byte* at) {
   return {reinterpret_cast<const char*>(at) + 8, static_cast<std::size_t>(load<std::uint64_t>(at))};
 }
 
-std::string readable_types() {
-  std::string names;
-  for (const BlockLayout& layout : block_layouts())
-    names.append(names.empty() ? "" : " ").append(layout.name);
-  return names;
-}
+std::string readable_types() { return joined(block_layouts(), " ", &BlockLayout::name); }
 
 // The number and the count in NAME-00001-of-00003.gguf, and what is before them.
 struct ShardName {

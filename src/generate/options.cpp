@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <limits>
 
+#include "core/strings.h"
 #include "files/input_file.h"
 #include "generate/option_fields.h"
 #include "heed/error.h"
@@ -330,10 +331,7 @@ std::string apply_task(const std::string& directory, const std::string& task, Ge
   const Config config = Config::load(std::filesystem::path(directory) / "config.json");
   const std::optional<Config> tasks = config.optional_sub("task_specific_params");
   if (!tasks || !tasks->has(task)) {
-    std::string known;
-    if (tasks) {
-      for (const std::string& name : tasks->names()) known += (known.empty() ? "" : ", ") + name;
-    }
+    const std::string known = tasks ? joined(tasks->names()) : "";
     throw Error(fmt::format("{}: task_specific_params: {} not found ({})", config.where(), task,
                             known.empty() ? "there are no tasks" : "there are " + known));
   }

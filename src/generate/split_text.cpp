@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "core/utf8.h"
+
 namespace heed::generate {
 
 namespace {
@@ -34,14 +36,14 @@ std::size_t byte_of_character(std::string_view text, std::int64_t count) {
   std::size_t byte = 0;
   for (; count > 0 && byte < text.size(); --count) {
     ++byte;
-    while (byte < text.size() && (static_cast<unsigned char>(text[byte]) & 0xC0) == 0x80) ++byte;
+    while (byte < text.size() && !is_utf8_start(text[byte])) ++byte;
   }
   return byte;
 }
 
 /// Returns the last start of a character at or before `byte`.
 std::size_t character_start(std::string_view text, std::size_t byte) {
-  while (byte > 0 && byte < text.size() && (static_cast<unsigned char>(text[byte]) & 0xC0) == 0x80) --byte;
+  while (byte > 0 && byte < text.size() && !is_utf8_start(text[byte])) --byte;
   return byte;
 }
 

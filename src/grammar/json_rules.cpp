@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/strings.h"
+
 namespace heed::grammar {
 namespace {
 
@@ -142,14 +144,14 @@ State JsonRules::add(State from, Rule rule) const {
 }
 
 void JsonRules::add_escaped(State from, char32_t first, char32_t last, State to) const {
-  constexpr std::string_view kShort = "\b\t\n\f\r", kLetters = "btnfr", kHex = "0123456789abcdef";
+  constexpr std::string_view kShort = "\b\t\n\f\r", kLetters = "btnfr";
   for (char32_t c = first; c <= std::min<char32_t>(last, 0x1F); ++c) {
     const auto known = kShort.find(static_cast<char>(c));
     std::string text = "\\u00";
     if (known != std::string_view::npos) {
       text = std::string("\\") + kLetters[known];
     } else {
-      text += {kHex[c >> 4], kHex[c & 15]};
+      append_hex(text, static_cast<std::uint8_t>(c));
     }
     network.add_free(network.add_text(from, text), to);
   }

@@ -6,6 +6,7 @@
 #include <memory>
 #include <utility>
 
+#include "core/strings.h"
 #include "core/utf8.h"
 
 namespace heed::grammar {
@@ -337,9 +338,7 @@ const CharAutomaton& format_texts(std::string_view format) {
   }();
   const auto found = kTexts.find(format);
   if (found == kTexts.end()) {
-    std::string names;
-    for (const auto& [name, texts] : kTexts) names += (names.empty() ? "" : ", ") + std::string(name);
-    throw Fault("expected a format (" + names + "), got " + std::string(format));
+    throw Fault("expected a format (" + joined_keys(kTexts) + "), got " + std::string(format));
   }
   return found->second;
 }

@@ -8,6 +8,7 @@
 #include <iterator>
 #include <set>
 
+#include "core/strings.h"
 #include "heed/io/safetensors.h"
 
 namespace heed::hub {
@@ -72,16 +73,16 @@ std::string other_weights(const std::vector<std::string>& files) {
   constexpr std::string_view kEndings[] = {".bin",     ".pt",   ".pth",         ".gguf", ".onnx", ".h5",
                                            ".msgpack", ".ckpt", ".safetensors", ".ot",   ".npz"};
   constexpr int kMost = 3;
-  std::string list;
+  std::vector<std::string> list;
   int found = 0;
   for (const std::string& file : files) {
     const bool weights = std::any_of(std::begin(kEndings), std::end(kEndings),
                                      [&file](std::string_view ending) { return file.ends_with(ending); });
     if (!weights) continue;
-    if (++found <= kMost) list += (list.empty() ? "" : ", ") + file;
+    if (++found <= kMost) list.push_back(file);
   }
   if (found == 0) return "no weights";
-  return list + (found > kMost ? " and " + std::to_string(found - kMost) + " more" : "");
+  return joined(list) + (found > kMost ? " and " + std::to_string(found - kMost) + " more" : "");
 }
 
 void require_a_model(const Repository& repository, const std::vector<std::string>& chosen) {

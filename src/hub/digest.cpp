@@ -2,6 +2,7 @@
 
 #include <span>
 
+#include "core/strings.h"
 #include "heed/io/hub_cache.h"
 
 namespace heed::hub {
@@ -13,10 +14,7 @@ const std::uint8_t* data_of(std::string_view bytes) {
 
 std::string hexadecimal(std::span<const std::uint8_t> bytes) {
   std::string text;
-  for (const std::uint8_t byte : bytes) {
-    text.push_back("0123456789abcdef"[byte >> 4]);
-    text.push_back("0123456789abcdef"[byte & 15]);
-  }
+  for (const std::uint8_t byte : bytes) append_hex(text, byte);
   return text;
 }
 

@@ -1,10 +1,10 @@
 #include "hub/http.h"
 
 #include <algorithm>
-#include <cctype>
 #include <cstdlib>
 #include <memory>
 
+#include "core/strings.h"
 #include "heed/version.h"
 #include "hub/curl_library.h"
 
@@ -12,19 +12,6 @@ namespace heed::hub {
 namespace {
 
 constexpr long kLeastBytesPerSecond = 1000;  // else the server counts as silent
-
-std::string lower(std::string_view text) {
-  std::string result(text);
-  std::transform(result.begin(), result.end(), result.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return result;
-}
-
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
-  while (!text.empty() && std::string_view(" \t\r\n").find(text.back()) != text.npos) text.remove_suffix(1);
-  return text;
-}
 
 // Makes a server's text printable on one line, for messages.
 std::string printable(std::string text) {
@@ -74,7 +61,7 @@ struct Http::Transfer {
     }
     const std::size_t colon = line.find(':');
     if (colon != line.npos)
-      response.headers[lower(line.substr(0, colon))] = std::string(trimmed(line.substr(colon + 1)));
+      response.headers[ascii_lower(line.substr(0, colon))] = std::string(trimmed(line.substr(colon + 1)));
   }
 
   static std::size_t on_data(char* data, std::size_t size, std::size_t count, void* self) {
@@ -111,8 +98,8 @@ std::string Response::header(const std::string& name) const {
 
 std::string origin_of(std::string_view url) {
   const std::size_t scheme = url.find("://");
-  if (scheme == url.npos) return lower(url);
-  return lower(url.substr(0, url.find_first_of("/?#", scheme + 3)));
+  if (scheme == url.npos) return ascii_lower(url);
+  return ascii_lower(url.substr(0, url.find_first_of("/?#", scheme + 3)));
 }
 
 Http::Http(const Settings& settings, const StopSignal& stop)

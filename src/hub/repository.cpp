@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "core/json_field.h"
+#include "core/strings.h"
 #include "heed/core/utf8.h"
 #include "heed/io/hub_cache.h"
 
@@ -18,15 +19,12 @@ constexpr std::size_t kLongestAnswer = std::size_t{16} << 20;
 std::string percent_encoded(std::string_view text, std::string_view also) {
   std::string result;
   for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    const bool plain =
-        byte < 128 && (std::isalnum(byte) != 0 || std::string_view("-._~").find(c) != text.npos);
+    const bool plain = is_ascii_letter_or_digit(c) || std::string_view("-._~").find(c) != text.npos;
     if (plain || also.find(c) != also.npos) {
       result += c;
     } else {
       result += '%';
-      result += "0123456789ABCDEF"[byte >> 4];
-      result += "0123456789ABCDEF"[byte & 15];
+      append_hex(result, static_cast<std::uint8_t>(c), kUpperHexDigits);
     }
   }
   return result;
@@ -59,10 +57,8 @@ bool is_file_name(std::string_view name) {
 bool is_etag(std::string_view etag) {
   constexpr std::size_t kLongest = 128;
   return !etag.empty() && etag.size() <= kLongest && etag.front() != '.' && !etag.ends_with(".incomplete") &&
-         std::all_of(etag.begin(), etag.end(), [](char c) {
-           const auto byte = static_cast<unsigned char>(c);
-           return byte < 128 && (std::isalnum(byte) != 0 || c == '-' || c == '_' || c == '.');
-         });
+         std::all_of(etag.begin(), etag.end(),
+                     [](char c) { return is_ascii_letter_or_digit(c) || c == '-' || c == '_' || c == '.'; });
 }
 
 std::string plain_etag(std::string_view etag) {

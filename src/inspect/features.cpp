@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "core/strings.h"
 #include "heed/autograd.h"
 #include "heed/error.h"
 #include "heed/io/json.h"
@@ -50,10 +51,8 @@ class CoderFile {
       fits = tensor.size(static_cast<int>(i)) > 0 &&
              (shape[i] < 0 || tensor.size(static_cast<int>(i)) == shape[i]);
     if (!fits) {
-      std::string text;
-      for (const std::int64_t n : shape)
-        text += (text.empty() ? "" : ", ") + (n < 0 ? "n" : std::to_string(n));
-      fail(name, "floating numbers [" + text + "]", tensor.str());
+      const auto size = [](std::int64_t n) { return n < 0 ? "n" : std::to_string(n); };
+      fail(name, "floating numbers [" + joined(shape, ", ", size) + "]", tensor.str());
     }
     return tensor.to(DType::f32);
   }

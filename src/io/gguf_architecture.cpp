@@ -3,6 +3,7 @@
 #include <charconv>
 #include <map>
 
+#include "core/strings.h"
 #include "heed/error.h"
 
 namespace heed::io {
@@ -297,11 +298,7 @@ const GgufArchitecture& gguf_architecture(const GgufFile& file) {
   const auto& all = architectures();
   const std::string name = gguf_architecture_name(file);
   const auto found = all.find(name);
-  if (found == all.end()) {
-    std::string names;
-    for (const auto& entry : all) names += (names.empty() ? "" : ", ") + entry.first;
-    file.fail("general.architecture", "one of " + names, name);
-  }
+  if (found == all.end()) file.fail("general.architecture", "one of " + joined_keys(all), name);
   const bool t5 = name == "t5" || name == "t5encoder";
   if (t5 && file.find("enc.blk.0.ffn_gate.weight") == nullptr) return variant_names("ungated");
   if (name == "bert" && gguf_bert_kind(file) != "bert") return variant_names(gguf_bert_kind(file));

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <vector>
 
+#include "core/strings.h"
 #include "heed/error.h"
 #include "heed/files/file.h"
 #include "heed/io/safetensors.h"
@@ -213,10 +214,9 @@ fs::path find_snapshot(const fs::path& hub, const std::string& repository, const
   if (std::find(known.begin(), known.end(), wanted) != known.end())
     commit = commit_of(folder / "refs" / wanted);
   if (commit.empty() || (is_commit(wanted) && !fs::is_directory(folder / "snapshots" / commit, error))) {
-    std::string others;
-    for (const std::string& name : known) others += (others.empty() ? "" : ", ") + name;
     throw Error("model " + repository + ": revision " + wanted + ": not found in " + folder.string() +
-                (others.empty() ? "" : ", which has " + others) + " (" + pull_command(repository, revision) +
+                (known.empty() ? "" : ", which has " + joined(known)) + " (" +
+                pull_command(repository, revision) +
                 (revision.empty() ? ", or write " + repository + "@REVISION" : "") + ")");
   }
   if (!is_commit(commit)) {

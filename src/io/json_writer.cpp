@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include "core/strings.h"
 #include "heed/core/utf8.h"
 #include "heed/error.h"
 #include "heed/io/json.h"
@@ -81,7 +82,6 @@ JsonWriter& JsonWriter::value(float number) { return raw(std::isfinite(number) ?
 
 void JsonWriter::quote(std::string_view text) {
   constexpr std::string_view kLetters = "bfnrt", kMeanings = "\b\f\n\r\t";
-  constexpr std::string_view kDigits = "0123456789abcdef";
   const std::string valid = replace_invalid_utf8(text);
   text_.push_back('"');
   for (const char c : valid) {
@@ -92,7 +92,7 @@ void JsonWriter::quote(std::string_view text) {
     } else if (short_form != std::string_view::npos) {
       text_.append({'\\', kLetters[short_form]});
     } else if (byte < 0x20) {
-      text_.append({'\\', 'u', '0', '0', kDigits[byte >> 4], kDigits[byte & 15]});
+      text_.append({'\\', 'u', '0', '0', kHexDigits[byte >> 4], kHexDigits[byte & 15]});
     } else {
       text_.push_back(c);
     }

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/json_field.h"
+#include "core/strings.h"
 #include "heed/error.h"
 #include "tensor/impl.h"
 
@@ -91,10 +92,8 @@ class Parts {
   const TensorFiles& files() const { return *files_; }
   [[noreturn]] void fail(const std::string& name, const std::string& expected) const {
     const TensorInfo& info = files().info(name);
-    std::string shape;
-    for (const std::int64_t size : info.shape) shape += (shape.empty() ? "" : ", ") + std::to_string(size);
     throw Error(files().path_of(name).string() + ": " + name + ": expected " + expected + ", got " +
-                info.dtype + " [" + shape + "]");
+                info.dtype + " [" + joined_numbers(info.shape) + "]");
   }
   const TensorInfo& info(const std::string& name) const { return files().info(name); }
   std::int64_t size(const std::string& name, std::size_t axis) const { return info(name).shape[axis]; }
@@ -106,11 +105,7 @@ class Parts {
     }
   }
   void check_shape(const std::string& name, const std::vector<std::int64_t>& shape) const {
-    if (info(name).shape != shape) {
-      std::string text;
-      for (const std::int64_t size : shape) text += (text.empty() ? "" : ", ") + std::to_string(size);
-      fail(name, "the shape [" + text + "]");
-    }
+    if (info(name).shape != shape) fail(name, "the shape [" + joined_numbers(shape) + "]");
   }
   DType scale_type(const std::string& name) const {
     const std::string& dtype = info(name).dtype;

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "core/edit_distance.h"
+#include "core/strings.h"
 #include "heed/autograd.h"
 #include "heed/error.h"
 #include "heed/files/file.h"
@@ -28,12 +29,6 @@ const std::map<std::string, std::vector<std::string>> kHeads = {{"SEQ_CLS", {"cl
                                                                 {"TOKEN_CLS", {"classifier", "score"}},
                                                                 {"QUESTION_ANS", {"qa_outputs"}}};
 
-std::string names_of(const std::set<std::string>& names) {
-  std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
-  return text;
-}
-
 std::string last_part(const std::string& module) { return module.substr(module.rfind('.') + 1); }
 
 // The last parts of the names of all linear maps and token tables.
@@ -51,7 +46,7 @@ std::set<std::string> adaptable_names(const Weights& weights) {
   const std::string near = nearest_word(last_part(name), {known.begin(), known.end()});
   throw Error(what + ": expected the name of a linear map or a token table, got \"" + name +
               "\", which matches none (" + (near.empty() ? "" : "did you mean " + near + "? ") +
-              "The model has " + names_of(known) + ")");
+              "The model has " + joined(known) + ")");
 }
 
 // Chooses modules for a new adapter.
@@ -124,7 +119,7 @@ class Choice {
       if (module.empty() || is_whole(row) || !wanted(module)) continue;
       if (!takes_adapter(row))
         throw Error("lora.targets: expected linear maps and token tables, got " + module +
-                    " as well (name them: " + names_of(adaptable_names(weights_)) + ")");
+                    " as well (name them: " + joined(adaptable_names(weights_)) + ")");
       maps.push_back(&row);
     }
     for (const std::string& name : options_.targets.names) {

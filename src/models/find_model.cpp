@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
+#include <span>
 #include <sstream>
 #include <string_view>
 
 #include "core/edit_distance.h"
+#include "core/strings.h"
 #include "files/gguf_file.h"
 #include "heed/error.h"
 #include "heed/io/hub_cache.h"
@@ -137,9 +139,8 @@ void add_cached_models(std::vector<KnownModel>& models) {
 // Ends the message about a name that no model has: with the models that are here.
 std::string with_known_models(std::string message, const std::vector<KnownModel>& models) {
   constexpr std::size_t kMost = 6;
-  std::string names;
-  for (std::size_t i = 0; i < std::min(models.size(), kMost); ++i)
-    names += (i == 0 ? "" : ", ") + models[i].name;
+  const std::string names =
+      joined(std::span(models).first(std::min(models.size(), kMost)), ", ", &KnownModel::name);
   if (models.empty() || !message.ends_with(")")) return message;
   message.pop_back();
   return message + "; here are " + names + (models.size() > kMost ? " and others" : "") +

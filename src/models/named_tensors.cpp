@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/strings.h"
 #include "heed/error.h"
 
 namespace heed {
@@ -70,9 +71,7 @@ void check_ids(const Tensor& ids, const char* name, std::int64_t count) {
 void refuse_unknown_inputs(const TensorMap& inputs, const std::set<std::string>& known) {
   for (const auto& [name, tensor] : inputs) {
     if (known.contains(name)) continue;
-    std::string names;
-    for (const std::string& each : known) names += (names.empty() ? "" : ", ") + each;
-    throw Error("forward: expected inputs this model takes (" + names + "), got " + name + " " +
+    throw Error("forward: expected inputs this model takes (" + joined(known) + "), got " + name + " " +
                 tensor.str());
   }
 }

@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "core/strings.h"
 #include "files/gguf_file.h"
 #include "files/input_file.h"
 #include "heed/io/json.h"
@@ -39,9 +40,7 @@ const Family& family_of(const Config& config) {
       known.insert(name);
     }
   }
-  std::string names;
-  for (const std::string& name : known) names += (names.empty() ? "" : ", ") + name;
-  throw Error(config.where() + ": model_type: expected one of " + names + ", got \"" + type + "\"");
+  throw Error(config.where() + ": model_type: expected one of " + joined(known) + ", got \"" + type + "\"");
 }
 
 std::unique_ptr<Model> build_model(WeightSource source) {

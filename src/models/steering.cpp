@@ -9,6 +9,7 @@
 #include <set>
 #include <tuple>
 
+#include "core/strings.h"
 #include "files/gguf_file.h"
 #include "files/gguf_output.h"
 #include "heed/io/safetensors.h"
@@ -167,11 +168,9 @@ std::size_t check_steering(const std::vector<const Stack*>& stacks, const std::s
                            std::int64_t layer, const Tensor& vector) {
   const auto found =
       std::find_if(stacks.begin(), stacks.end(), [&](const Stack* stack) { return stack->name == name; });
-  if (found == stacks.end()) {
-    std::string names;
-    for (const Stack* stack : stacks) names += (names.empty() ? "" : " or ") + stack->name;
-    throw Error("expected a layer of the stack " + names + ", got one of " + name);
-  }
+  if (found == stacks.end())
+    throw Error("expected a layer of the stack " + joined(stacks, " or ", &Stack::name) + ", got one of " +
+                name);
   const std::vector<Layer>& layers = (*found)->layers;
   if (layer < 0 || layer >= std::ssize(layers))
     throw Error("expected a layer below " + std::to_string(layers.size()) + ", which the model has, got " +

@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <span>
 #include <utility>
 
+#include "core/strings.h"
 #include "files/input_file.h"
 #include "heed/files/file.h"
 #include "models/adapter_config.h"
@@ -18,8 +20,7 @@ namespace {
 
 std::string list(const std::vector<std::string>& names) {
   constexpr std::size_t kShown = 8;
-  std::string text;
-  for (std::size_t i = 0; i < names.size() && i < kShown; ++i) text += (i > 0 ? ", " : "") + names[i];
+  std::string text = joined(std::span(names).first(std::min(names.size(), kShown)));
   if (names.size() > kShown) text += " and " + std::to_string(names.size() - kShown) + " more";
   return text;
 }

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "core/strings.h"
 #include "heed/autograd.h"
 #include "heed/ops/elementwise.h"
 #include "heed/ops/shape.h"
@@ -220,14 +221,13 @@ void Taps::begin_at(std::int64_t position) {
 }
 
 void Taps::require_all_fired() const {
-  std::string silent, known;
+  std::vector<std::string> silent;
   for (const Entry& entry : entries_) {
-    if (!entry.fired) silent += (silent.empty() ? "" : ", ") + entry.pattern;
+    if (!entry.fired) silent.push_back(entry.pattern);
   }
   if (silent.empty()) return;
-  for (const std::string& kind : kinds_) known += (known.empty() ? "" : ", ") + kind;
-  throw Error("taps: no value of the model matches " + silent + " (" +
-              (known.empty() ? "" : "this pass had " + known + "; ") +
+  throw Error("taps: no value of the model matches " + joined(silent) + " (" +
+              (kinds_.empty() ? "" : "this pass had " + joined(kinds_) + "; ") +
               "docs/attention.md explains the names)");
 }
 

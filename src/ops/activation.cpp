@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "core/strings.h"
 #include "heed/ops/elementwise.h"
 #include "kernels/elementwise.h"
 #include "ops/unary.h"
@@ -88,12 +89,11 @@ constexpr NamedActivation kNamed[] = {{"relu", Activation::relu},
 }  // namespace
 
 Activation activation_named(std::string_view name) {
-  std::string known;
   for (const NamedActivation& named : kNamed) {
     if (name == named.name) return named.activation;
-    known += (known.empty() ? "" : ", ") + std::string(named.name);
   }
-  throw Error("activation: expected one of " + known + ", got \"" + std::string(name) + "\"");
+  throw Error("activation: expected one of " + joined(kNamed, ", ", &NamedActivation::name) + ", got \"" +
+              std::string(name) + "\"");
 }
 
 Tensor activate(const Tensor& x, Activation activation) {

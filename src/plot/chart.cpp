@@ -10,6 +10,7 @@
 #include <iterator>
 #include <limits>
 
+#include "core/utf8.h"
 #include "heed/error.h"
 
 namespace heed {
@@ -303,8 +304,7 @@ class ChartWriter {
         put("<path d=\"M{:.1f} 40h20\" stroke=\"{}\" stroke-width=\"3\"/>\n", left,
             color(panel.first_color + i));
         text(left + 26, 44, "start", name);
-        const auto is_lead = [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; };
-        left += 48 + 7.0 * static_cast<double>(std::count_if(name.begin(), name.end(), is_lead));
+        left += 48 + 7.0 * static_cast<double>(std::count_if(name.begin(), name.end(), is_utf8_start));
       }
     }
   }

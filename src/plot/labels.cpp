@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/utf8.h"
 #include "heed/error.h"
 #include "heed/text/unicode.h"
 
@@ -17,7 +18,7 @@ std::vector<std::string_view> code_points(std::string_view text) {
   std::vector<std::string_view> points;
   std::size_t begin = 0;
   for (std::size_t i = 1; i <= text.size(); ++i) {
-    if (i < text.size() && (static_cast<unsigned char>(text[i]) & 0xC0) == 0x80) continue;
+    if (i < text.size() && !is_utf8_start(text[i])) continue;
     points.push_back(text.substr(begin, i - begin));
     begin = i;
   }

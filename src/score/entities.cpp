@@ -7,6 +7,7 @@
 #include <numeric>
 #include <set>
 
+#include "core/strings.h"
 #include "heed/error.h"
 
 namespace heed {
@@ -48,10 +49,8 @@ std::vector<std::string> normalized_words(std::string_view text) {
     const auto byte = static_cast<unsigned char>(c);
     if (byte == ' ' || (byte >= '\t' && byte <= '\r')) {
       end_word();
-    } else if (byte >= 0x80 || (byte >= '0' && byte <= '9') || (byte >= 'a' && byte <= 'z')) {
-      word += c;
-    } else if (byte >= 'A' && byte <= 'Z') {
-      word += static_cast<char>(c - 'A' + 'a');
+    } else if (byte >= 0x80 || is_ascii_letter_or_digit(c)) {
+      word += ascii_lower(c);
     }
   }
   end_word();

@@ -4,7 +4,7 @@
 #include <numeric>
 #include <string_view>
 
-#include "core/trimmed.h"
+#include "core/strings.h"
 #include "core/utf8.h"
 #include "heed/error.h"
 

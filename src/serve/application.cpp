@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "core/strings.h"
 #include "server/access.h"
 
 namespace heed::serve {
@@ -17,7 +18,7 @@ server::HttpResponse health_of(bool stopping) {
 
 bool equal_ignoring_case(std::string_view a, std::string_view lower) {
   return std::equal(a.begin(), a.end(), lower.begin(), lower.end(),
-                    [](char x, char y) { return (x >= 'A' && x <= 'Z' ? x | 0x20 : x) == y; });
+                    [](char x, char y) { return ascii_lower(x) == y; });
 }
 
 std::string_view key_of(const server::HttpRequest& request) {

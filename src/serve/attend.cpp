@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "core/strings.h"
 #include "heed/nn/stack.h"
 #include "heed/ops/loss.h"
 #include "heed/plot/picture.h"
@@ -55,8 +56,7 @@ RecordOptions attended_parts(const ServedModel& model, const Fields& fields) {
   RecordOptions options;
   options.kinds = attention_kinds(*model.model);
   if (const auto kind = fields.string("kind")) {
-    std::string names;
-    for (const AttentionKind& one : options.kinds) names += (names.empty() ? "" : ", ") + one.name;
+    const std::string names = joined(options.kinds, ", ", &AttentionKind::name);
     std::erase_if(options.kinds, [&](const AttentionKind& one) { return one.name != *kind; });
     if (options.kinds.empty()) fields.fail("kind", "one of " + names);
   }

@@ -10,6 +10,7 @@
 #include <map>
 #include <random>
 
+#include "core/strings.h"
 #include "heed/generate/complete.h"
 
 namespace heed::serve {
@@ -183,10 +184,8 @@ void check_tools(const Json& tools) {
     const auto function = tool.members("function");
     if (!function) tool.fail("function", "an object with a name");
     const std::string name = function->string("name").value_or("");
-    const bool known = std::all_of(name.begin(), name.end(), [](char c) {
-      return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-             c == '-';
-    });
+    const bool known = std::all_of(
+        name.begin(), name.end(), [](char c) { return is_ascii_letter_or_digit(c) || c == '_' || c == '-'; });
     if (!known || name.empty() || name.size() > kLongestName)
       function->fail("name", "1 to 64 letters, digits, _ and -");
   }

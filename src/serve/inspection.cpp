@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "core/strings.h"
 #include "heed/autograd.h"
 #include "heed/inspect/record.h"
 #include "heed/io/json.h"
@@ -88,12 +89,10 @@ void Inspection::steer(const ServedModel& model, const Fields& members) {
     if (!one.is_object()) members.fail("steering", "objects with name and strength");
     const Fields fields(one, members.path_of("steering") + "." + std::to_string(i));
     const auto found = model.steering.find(fields.string("name").value_or(""));
-    if (found == model.steering.end()) {
-      std::string names;
-      for (const auto& [name, vectors] : model.steering) names += (names.empty() ? "" : ", ") + name;
-      fields.fail("name", names.empty() ? "none, as the server has no vectors for this model (--steer)"
-                                        : "one of " + names);
-    }
+    if (found == model.steering.end())
+      fields.fail("name", model.steering.empty()
+                              ? "none, as the server has no vectors for this model (--steer)"
+                              : "one of " + joined_keys(model.steering));
     const double strength = fields.number("strength", -kMostStrength, kMostStrength).value_or(1);
     for (const auto& [tap, vector] : found->second) taps().listen(tap, replace_by_sum(vector * strength));
   }

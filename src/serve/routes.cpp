@@ -1,5 +1,6 @@
 // All routes.
 #include "serve/routes.h"
+#include "core/strings.h"
 
 #include "heed/version.h"
 #include "serve/attend.h"
@@ -311,9 +312,7 @@ Json openapi() {
   document["components"]["securitySchemes"]["key"] = {{"type", "http"}, {"scheme", "bearer"}};
   for (const Route& route : routes()) {
     for (const std::string path : route.paths) {
-      std::string method = route.method;
-      for (char& c : method) c = static_cast<char>(c | 0x20);
-      document["paths"][path][method] = operation_of(route, path);
+      document["paths"][path][ascii_lower(route.method)] = operation_of(route, path);
     }
   }
   return document;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/strings.h"
 #include "heed/api/loaded_model.h"
 #include "serve/attend.h"
 
@@ -64,13 +65,13 @@ const ServedModel& chosen_model(const Asked& asked, bool (*can)(const ServedMode
     throw ApiError(Problem::not_found, std::string("model: none of the served models ") + what, "model");
   asked.call->facts.model = chosen->name;
   if (can(*chosen)) return *chosen;
-  std::string instead;
+  std::vector<std::string> instead;
   for (const Ability& one : kAbilities) {
-    if (one.has(*chosen)) instead += (instead.empty() ? "" : ", ") + std::string(one.route);
+    if (one.has(*chosen)) instead.emplace_back(one.route);
   }
   throw ApiError(Problem::unsuitable,
                  chosen->name + ": expected a model that " + what + ", got " + kind_of(*chosen->model) +
-                     " (use " + instead + ")",
+                     " (use " + joined(instead) + ")",
                  "model");
 }
 

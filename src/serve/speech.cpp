@@ -5,7 +5,7 @@
 #include <array>
 #include <utility>
 
-#include "core/trimmed.h"
+#include "core/strings.h"
 #include "heed/canceled.h"
 #include "heed/core/utf8.h"
 #include "heed/sound/sound.h"

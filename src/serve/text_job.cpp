@@ -7,6 +7,7 @@
 #include <ctime>
 #include <numeric>
 
+#include "core/utf8.h"
 #include "heed/core/utf8.h"
 #include "heed/text/unicode.h"
 #include "heed/version.h"
@@ -19,7 +20,7 @@ std::string fingerprint() { return std::string("heed-") + version(); }
 
 // In the bytes of a token, which may be parts of characters.
 std::int64_t characters_begun(std::string_view bytes) {
-  return std::count_if(bytes.begin(), bytes.end(), [](char c) { return (c & 0xC0) != 0x80; });
+  return std::count_if(bytes.begin(), bytes.end(), is_utf8_start);
 }
 
 Json call_json(const ToolCall& call, std::size_t index) {

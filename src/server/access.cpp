@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <random>
 
+#include "core/strings.h"
+
 namespace heed::server {
 namespace {
 
@@ -24,7 +26,7 @@ std::string_view name_of_host(std::string_view host) {
 std::string random_token() {
   std::random_device device;
   std::string token;
-  for (int i = 0; i < 32; ++i) token += "0123456789abcdef"[device() & 15u];
+  for (int i = 0; i < 32; ++i) token += kHexDigits[device() & 15u];
   return token;
 }
 
@@ -60,8 +62,7 @@ std::string percent_decoded(std::string_view text) {
   std::string decoded;
   for (std::size_t i = 0; i < text.size(); ++i) {
     const auto digit = [&](std::size_t at) {
-      return at < text.size() ? std::string_view("0123456789abcdef").find(static_cast<char>(text[at] | 0x20))
-                              : std::string_view::npos;
+      return at < text.size() ? kHexDigits.find(static_cast<char>(text[at] | 0x20)) : std::string_view::npos;
     };
     const std::size_t high = digit(i + 1), low = digit(i + 2);
     const bool escaped = text[i] == '%' && high < 16 && low < 16;
@@ -74,7 +75,7 @@ std::string percent_decoded(std::string_view text) {
 bool are_header_names(std::string_view list) {
   constexpr std::size_t kLongest = 4096;
   return !list.empty() && list.size() <= kLongest && std::all_of(list.begin(), list.end(), [](char c) {
-    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+    return is_ascii_letter_or_digit(c) ||
            std::string_view("!#$%&'*+-.^_`|~, ").find(c) != std::string_view::npos;
   });
 }

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "core/trimmed.h"
+#include "core/strings.h"
 #include "heed/error.h"
 
 namespace heed::server {
@@ -14,11 +14,9 @@ constexpr std::string_view kFormType = "multipart/form-data", kLineEnd = "\r\n";
 
 [[noreturn]] void refuse_form(const std::string& expected) { throw Error("request: expected " + expected); }
 
-char lower_letter(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c; }
-
 bool same_word(std::string_view given, std::string_view lower) {
   return std::equal(given.begin(), given.end(), lower.begin(), lower.end(),
-                    [](char a, char b) { return lower_letter(a) == b; });
+                    [](char a, char b) { return ascii_lower(a) == b; });
 }
 
 // The value of a parameter: `value; name=word; other="quoted \" text"`.

@@ -3,7 +3,7 @@
 
 #include <map>
 
-#include "core/trimmed.h"
+#include "core/strings.h"
 #include "generate/whole_length.h"
 #include "heed/models/model.h"
 #include "heed/text/tokenizer.h"

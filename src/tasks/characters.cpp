@@ -3,13 +3,14 @@
 
 #include <algorithm>
 
+#include "core/utf8.h"
 #include "heed/text/unicode.h"
 
 namespace heed::tasks {
 
 Characters::Characters(std::string_view text) : text_(text) {
   for (std::size_t i = 0; i < text.size(); ++i) {
-    if ((static_cast<unsigned char>(text[i]) & 0xC0) != 0x80) starts_.push_back(i);
+    if (is_utf8_start(text[i])) starts_.push_back(i);
   }
   starts_.push_back(text.size());
 }

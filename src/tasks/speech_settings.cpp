@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "core/edit_distance.h"
+#include "core/strings.h"
 #include "files/input_file.h"
 #include "heed/error.h"
 #include "heed/io/json.h"
@@ -48,13 +49,6 @@ constexpr LanguageName kLanguageNames[] = {
     {"my", "burmese"},        {"ca", "valencian"},   {"nl", "flemish"},       {"ht", "haitian"},
     {"lb", "letzeburgesch"},  {"ps", "pushto"},      {"pa", "panjabi"},       {"ro", "moldavian"},
     {"ro", "moldovan"},       {"si", "sinhalese"},   {"es", "castilian"},     {"zh", "mandarin"}};
-
-std::string lower(std::string text) {
-  for (char& c : text) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  return text;
-}
 
 std::int64_t token_of(const Config& json, std::string_view key, std::int64_t vocab_size) {
   const std::int64_t id = json.required_integer(key);
@@ -168,7 +162,7 @@ SpeechSettings load_speech_settings(const std::string& directory, const EncoderD
 std::string speech_language(const SpeechSettings& settings, const std::string& language) {
   if (!settings.is_multilingual())
     throw Error("language: expected none for a model of English only, got " + language);
-  std::string code = lower(language);
+  std::string code = ascii_lower(language);
   for (const LanguageName& known : kLanguageNames) {
     if (known.name == code) code = known.code;
   }
@@ -180,7 +174,7 @@ std::string speech_language(const SpeechSettings& settings, const std::string& l
       if (name.code == known) words.emplace_back(name.name);
     }
   }
-  const std::string near = nearest_word(lower(language), words);
+  const std::string near = nearest_word(ascii_lower(language), words);
   throw Error("language: expected a code or the English name of one of the model's " +
               std::to_string(settings.languages.size()) + " languages, got " + language +
               (near.empty() ? " (such as en, French)" : " (did you mean " + near + "?)"));

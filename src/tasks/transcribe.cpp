@@ -8,7 +8,7 @@
 #include <cmath>
 #include <iterator>
 
-#include "core/trimmed.h"
+#include "core/strings.h"
 #include "generate/timestamp_rules.h"
 #include "heed/autograd.h"
 #include "heed/error.h"

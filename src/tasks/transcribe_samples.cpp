@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/trimmed.h"
+#include "core/strings.h"
 #include "heed/autograd.h"
 #include "heed/error.h"
 #include "heed/generate/search.h"

@@ -2,7 +2,7 @@
 #include <cmath>
 #include <cstdio>
 
-#include "core/trimmed.h"
+#include "core/strings.h"
 #include "heed/io/json.h"
 #include "heed/tasks/transcribe.h"
 

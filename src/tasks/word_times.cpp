@@ -6,7 +6,7 @@
 #include <map>
 #include <string_view>
 
-#include "core/trimmed.h"
+#include "core/strings.h"
 #include "heed/error.h"
 #include "heed/nn/tap.h"
 #include "heed/ops/shape.h"

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <utility>
 
+#include "core/strings.h"
 #include "core/utf8.h"
 #include "heed/text/unicode.h"
 #include "text/byte_level.h"
@@ -31,12 +32,6 @@ class SimpleDecoder final : public TokenDecoder {
 template <class Function>
 DecoderPointer simple_decoder(Function function) {
   return std::make_unique<SimpleDecoder<Function>>(std::move(function));
-}
-
-std::string joined(const Tokens& tokens) {
-  std::string text;
-  for (const std::string& token : tokens) text += token;
-  return text;
 }
 
 /// Converts characters of the byte alphabet back to bytes. A token with any other character is kept as it is.
@@ -235,7 +230,7 @@ DecoderPointer parse_decoder(const JsonField& field, int depth) {
   if (name == "Metaspace") return parse_metaspace_decoder(field);
   if (name == "BPEDecoder") return parse_bpe_decoder(field);
   if (name == "ByteFallback") return simple_decoder(byte_fallback);
-  if (name == "Fuse") return simple_decoder([](Tokens& tokens) { tokens = {joined(tokens)}; });
+  if (name == "Fuse") return simple_decoder([](Tokens& tokens) { tokens = {joined(tokens, "")}; });
   if (name == "Strip") return parse_strip_decoder(field);
   if (name == "Replace") return std::make_unique<ReplaceDecoder>(field);
   if (name == "CTC") return parse_ctc(field);

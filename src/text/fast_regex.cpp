@@ -2,6 +2,7 @@
 // chosen by the exact expression; tests check that it gives the same matches as ICU.
 #include <utility>
 
+#include "core/strings.h"
 #include "core/utf8.h"
 #include "text/character_class.h"
 #include "text/pattern.h"
@@ -35,7 +36,7 @@ std::size_t run(std::string_view text, std::size_t at, std::uint8_t kind) {
 std::size_t contraction(std::string_view text, std::size_t at, bool fold) {
   const auto letter = [&](std::size_t i) -> char {
     if (i >= text.size()) return 0;
-    return fold && text[i] >= 'A' && text[i] <= 'Z' ? static_cast<char>(text[i] + 32) : text[i];
+    return fold ? ascii_lower(text[i]) : text[i];
   };
   const char first = letter(at + 1), second = letter(at + 2);
   if (first == 's' || first == 't' || first == 'm' || first == 'd') return at + 2;

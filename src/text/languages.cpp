@@ -1,11 +1,13 @@
 #include "text/languages.h"
 
 #include <fmt/format.h>
+#include <span>
 
 #include <algorithm>
 #include <map>
 
 #include "core/edit_distance.h"
+#include "core/strings.h"
 #include "heed/error.h"
 
 namespace heed {
@@ -64,10 +66,8 @@ std::string nearest_names(const Languages& languages, std::string_view name) {
   }
   std::stable_sort(ranked.begin(), ranked.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });
-  std::string list;
-  for (std::size_t i = 0; i < std::min(kShown, ranked.size()); ++i)
-    list += (i > 0 ? ", " : "") + ranked[i].second;
-  return list;
+  return joined(std::span(ranked).first(std::min(kShown, ranked.size())), ", ",
+                &std::pair<std::size_t, std::string>::second);
 }
 
 const Language& language_named(const Languages& languages, std::string_view name) {

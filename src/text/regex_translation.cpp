@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "core/strings.h"
 #include "core/utf8.h"
 #include "text/unicode_versions.h"
 
@@ -126,7 +127,7 @@ class Translation {
   void escape() {
     const char c = at_ + 1 < in_.size() ? in_[at_ + 1] : '\0';
     if (c == 'p' || c == 'P') return property();
-    const char lower = c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
+    const char lower = ascii_lower(c);
     const char16_t* other = nullptr;
     if (c == 'v') other = u"\\x0B";
     if (c == 'N') other = u"[^\\n]";

@@ -30,7 +30,7 @@ std::size_t shared_length(std::string_view a, std::string_view b) {
   const auto end = std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first;
   auto length = static_cast<std::size_t>(end - a.begin());
   const auto inside = [](std::string_view text, std::size_t at) {
-    return at < text.size() && (static_cast<unsigned char>(text[at]) & 0xC0U) == 0x80U;
+    return at < text.size() && !is_utf8_start(text[at]);
   };
   while (length > 0 && (inside(a, length) || inside(b, length))) --length;
   return length;

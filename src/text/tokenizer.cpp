@@ -5,6 +5,7 @@
 #include <array>
 #include <string>
 
+#include "core/strings.h"
 #include "files/gguf_file.h"
 #include "files/input_file.h"
 #include "heed/error.h"
@@ -17,14 +18,14 @@ namespace {
 bool has(const std::filesystem::path& directory, const char* name) { return has_entry(directory / name); }
 
 [[noreturn]] void refuse_marian(const std::filesystem::path& directory) {
-  std::string missing;
+  std::vector<std::string> missing;
   for (const char* name : {"source.spm", "target.spm", "vocab.json"}) {
-    if (!has(directory, name)) missing += (missing.empty() ? "" : ", ") + std::string(name);
+    if (!has(directory, name)) missing.emplace_back(name);
   }
   throw Error(
       fmt::format("{}: {} not found, beside the other files of a Marian tokenizer (copy what is missing from "
                   "where the model comes from)",
-                  directory.string(), missing));
+                  directory.string(), joined(missing)));
 }
 
 std::unique_ptr<Tokenizer> load_model(const std::filesystem::path& directory, const char* name) {

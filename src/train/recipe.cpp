@@ -12,7 +12,7 @@
 #include <sstream>
 
 #include "core/edit_distance.h"
-#include "core/trimmed.h"
+#include "core/strings.h"
 #include "files/input_file.h"
 #include "heed/error.h"
 #include "heed/files/file.h"

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/trimmed.h"
+#include "core/strings.h"
 #include "heed/autograd.h"
 #include "heed/error.h"
 #include "heed/files/file.h"

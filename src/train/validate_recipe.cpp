@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "core/alternatives.h"
+#include "core/strings.h"
 #include "heed/error.h"
 #include "heed/text/tokenizer.h"
 #include "heed/train/recipe.h"

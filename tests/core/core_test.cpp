@@ -3,9 +3,11 @@
 
 #include <cmath>
 #include <limits>
+#include <map>
 #include <string>
 #include <vector>
 
+#include "core/strings.h"
 #include "heed/buffer.h"
 #include "heed/canceled.h"
 #include "heed/dtype.h"
@@ -17,6 +19,26 @@
 
 namespace heed {
 namespace {
+
+TEST(Strings, AreJoinedTrimmedAndSpelled) {
+  struct Named {
+    const char* name;
+  };
+  const std::vector<Named> named = {{"a"}, {""}, {"c"}};
+  EXPECT_EQ(joined(named, ", ", &Named::name), "a, , c");
+  EXPECT_EQ(joined(std::vector<std::string>{}), "");
+  EXPECT_EQ(joined_keys(std::map<std::string, int>{{"b", 1}, {"a", 2}}, "|"), "a|b");
+  EXPECT_EQ(joined_numbers({2, -3}), "2, -3");
+  EXPECT_EQ(alternatives({"a", "b", "c"}), "a, b or c");
+  EXPECT_EQ(trimmed(" \ta b\n"), "a b");
+  EXPECT_EQ(ascii_lower("AZ[@\xC3\x84"), "az[@\xC3\x84");
+  EXPECT_TRUE(is_ascii_letter_or_digit('Z') && is_ascii_letter_or_digit('0'));
+  EXPECT_FALSE(is_ascii_letter_or_digit('[') || is_ascii_letter_or_digit('\xE4'));
+  std::string hex;
+  append_hex(hex, 0xA7);
+  append_hex(hex, 0x0F, kUpperHexDigits);
+  EXPECT_EQ(hex, "a70F");
+}
 
 TEST(Error, AFailedAssertionIsNoError) {
   const auto fail = [](int heads) { HEED_ASSERT(heads > 0, "a layer has heads"); };

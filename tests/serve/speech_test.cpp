@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "core/trimmed.h"
+#include "core/strings.h"
 #include "heed/files/file.h"
 #include "heed/sound/sound.h"
 #include "reference/temporary_folder.h"

@@ -1,7 +1,7 @@
 // What heed attend feeds a model that writes captions: an image, and its caption, by words.
 #include "cli/attend/attend.h"
 #include "cli/input/model_commands.h"
-#include "core/trimmed.h"
+#include "core/strings.h"
 #include "heed/image/processor.h"
 #include "heed/ops/loss.h"
 #include "heed/tasks/caption.h"

@@ -8,7 +8,7 @@
 #include "cli/input/model_commands.h"
 #include "cli/options/generation_arguments.h"
 #include "cli/terminal/signals.h"
-#include "core/trimmed.h"
+#include "core/strings.h"
 #include "files/input_file.h"
 #include "heed/ops/shape.h"
 #include "heed/sound/processor.h"

@@ -10,6 +10,7 @@
 #include "cli/input/model_commands.h"
 #include "cli/input/models.h"
 #include "cli/terminal/terminal.h"
+#include "core/strings.h"
 #include "heed/chat/model_chat.h"
 #include "heed/files/file.h"
 #include "heed/io/json.h"
@@ -111,12 +112,7 @@ std::string repository_of(const fs::path& directory) {
   return name + "@" + directory.filename().string();
 }
 
-std::string shape_text(const TensorInfo& info) {
-  std::string text = "[";
-  for (std::size_t i = 0; i < info.shape.size(); ++i)
-    text += (i > 0 ? ", " : "") + std::to_string(info.shape[i]);
-  return text + "]";
-}
+std::string shape_text(const TensorInfo& info) { return "[" + joined_numbers(info.shape) + "]"; }
 
 // Tensors that are loaded as they are stored stay in the mapped file and are not read.
 DType dtype_to_load(const std::string& stored) {
@@ -266,9 +262,7 @@ void print_summary(const Summary& s) {
   if (!s.license.empty() || read_me)
     fmt::print("license     {}{}\n", s.license.empty() ? "not named" : printable(s.license),
                read_me ? " (" + (s.directory / "README.md").string() + ")" : "");
-  std::string commands;
-  for (const std::string& name : s.commands) commands += (commands.empty() ? "" : ", ") + name;
-  fmt::print("commands    {}\n", commands);
+  fmt::print("commands    {}\n", joined(s.commands));
   fmt::print("file        {:.1f} MB ({}{})\n", static_cast<double>(s.bytes) / 1e6, s.dtype,
              s.files.file_count() > 1 ? fmt::format(", {} files", s.files.file_count()) : "");
   fmt::print("in memory   {:.1f} MB (f32), {:.1f} MB (bf16)\n", 1e-6 * static_cast<double>(bytes_in_f32(s)),

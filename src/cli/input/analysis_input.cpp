@@ -8,7 +8,7 @@
 
 #include "cli/input/text_tensors.h"
 #include "cli/terminal/terminal.h"
-#include "core/alternatives.h"
+#include "core/strings.h"
 #include "files/input_file.h"
 #include "heed/autograd.h"
 #include "heed/files/file.h"

@@ -10,6 +10,7 @@
 #include "cli/options/tap_options.h"
 #include "cli/terminal/terminal.h"
 #include "core/edit_distance.h"
+#include "core/strings.h"
 #include "heed/train/checkpoint.h"
 #include "models/non_finite.h"
 
@@ -88,9 +89,7 @@ LocatedModel locate_model(const ModelChoice& choice) {
 void warn_of_unknown_settings(const Model& model, const fs::path& directory, const Globals& globals) {
   const std::vector<std::string> names = model.unknown_settings();
   if (globals.quiet || names.empty()) return;
-  std::string list;
-  for (const std::string& name : names) list += (list.empty() ? "" : ", ") + name;
-  warn((directory / "config.json").string() + ": " + list + (names.size() == 1 ? " is" : " are") +
+  warn((directory / "config.json").string() + ": " + joined(names) + (names.size() == 1 ? " is" : " are") +
        " not supported and ignored");
 }
 
@@ -118,8 +117,7 @@ fs::path locate_recipe(const fs::path& recipe) {
   }
   std::sort(names.begin(), names.end());
   const std::string near = nearest_word(recipe.stem().string(), names);
-  std::string list;
-  for (const std::string& name : names) list += (list.empty() ? "" : ", ") + name;
+  const std::string list = joined(names);
   throw Error(recipe.string() + ": not found (" +
               (!near.empty()   ? "did you mean the recipe " + near + "?"
                : names.empty() ? "give the path of a TOML file"

@@ -7,6 +7,7 @@
 #include "cli/cli.h"
 #include "cli/options/help.h"
 #include "cli/options/usage_errors.h"
+#include "core/strings.h"
 
 namespace heed::cli {
 namespace {
@@ -14,12 +15,6 @@ namespace {
 void collect(const CLI::App& app, std::vector<const CLI::App*>& commands) {
   commands.push_back(&app);
   for (const CLI::App* command : app.get_subcommands({})) collect(*command, commands);
-}
-
-std::string joined(const std::vector<std::string>& words, const char* between = " ") {
-  std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : between) + word;
-  return text;
 }
 
 // Returns file, directory, model, none, or the choices separated by bars, without placeholders (in capitals).
@@ -72,9 +67,9 @@ std::string bash_table(const CLI::App& app) {
     std::string arguments = "none";
     for (const CLI::Option* option : positionals(*command)) arguments = value_kind(*option);
     table += "    " + single_quoted(full_name(*command)) +
-             ")\n      options=" + single_quoted(joined(options)) +
-             "\n      values=" + single_quoted(joined(values)) +
-             "\n      commands=" + single_quoted(joined(command_names(*command))) +
+             ")\n      options=" + single_quoted(joined(options, " ")) +
+             "\n      values=" + single_quoted(joined(values, " ")) +
+             "\n      commands=" + single_quoted(joined(command_names(*command), " ")) +
              "\n      arguments=" + single_quoted(arguments) + " ;;\n";
   }
   return table;
@@ -186,7 +181,7 @@ std::string zsh_option(const CLI::Option& option, bool repeats) {
   const std::vector<std::string> names = option_names(option);
   const std::string text =
       "[" + zsh_text(option.get_description()) + "]" + (takes_value(option) ? zsh_value(option) : "");
-  const std::string excluded = repeats ? "*" : "(" + joined(names) + ")";
+  const std::string excluded = repeats ? "*" : "(" + joined(names, " ") + ")";
   std::string specifications;
   for (const std::string& name : names)
     specifications += " \\\n        " + single_quoted(excluded + name + text);

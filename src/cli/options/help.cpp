@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "cli/terminal/terminal.h"
+#include "core/strings.h"
 
 namespace heed::cli {
 namespace {
@@ -38,8 +39,7 @@ bool is_positional(const CLI::Option& option) { return option.get_positional(); 
 bool repeats(const CLI::Option& option) { return option.get_expected_max() > 1; }
 
 std::string option_label(const CLI::Option& option) {
-  std::string label;
-  for (const std::string& name : option_names(option)) label += (label.empty() ? "" : ", ") + name;
+  std::string label = joined(option_names(option));
   if (label.rfind("--", 0) == 0) label = "    " + label;
   return takes_value(option) ? label + " " + option.get_type_name() : label;
 }

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "cli/cli.h"
+#include "core/strings.h"
 #include "heed/io/safetensors.h"
 
 namespace heed::cli {
@@ -45,9 +46,7 @@ std::vector<TapRequest> parse_taps(const std::vector<std::string>& lists, const 
 
 void add_tap_names(const TensorMap& values, std::map<std::string, std::string>& metadata) {
   if (values.empty()) return;
-  std::string names;
-  for (const auto& [name, value] : values) names += (names.empty() ? "" : ",") + name;
-  metadata[kTapsOfFile] = names;
+  metadata[kTapsOfFile] = joined_keys(values, ",");
 }
 
 std::vector<NamedReplacement> replacements_of(const std::filesystem::path& path) {

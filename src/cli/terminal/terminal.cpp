@@ -12,6 +12,7 @@
 #include <cstring>
 #include <iostream>
 
+#include "core/utf8.h"
 #include "heed/error.h"
 #include "heed/text/unicode.h"
 
@@ -87,7 +88,7 @@ std::string printable(const std::string& text) {
   const std::string out = without_controls(text, LineEnds::as_spaces);
   constexpr std::size_t kHead = 900, kTail = 300;
   if (out.size() <= kHead + kTail) return out;
-  const auto continues = [&](std::size_t at) { return (static_cast<unsigned char>(out[at]) & 0xC0) == 0x80; };
+  const auto continues = [&](std::size_t at) { return !is_utf8_start(out[at]); };
   std::size_t head = kHead, tail = out.size() - kTail;
   while (continues(head)) --head;
   while (continues(tail)) ++tail;

@@ -14,6 +14,7 @@
 #include <unistd.h>
 #endif
 
+#include "core/strings.h"
 #include "heed/error.h"
 #include "kernels/cpu/gemm_paths.h"
 #include "kernels/cpu/targets.h"
@@ -121,11 +122,8 @@ std::string target_name() {
   if (products >= ByteProducts::fours) name += bits == 128 ? "-i8mm" : "-vnni";
   if (bf16_gemm_is_fast()) name = "amx";
   if (kWanted == nullptr || *kWanted == '\0' || kWanted == name) return name;
-  if (kChosen == nullptr) {
-    std::string names;
-    for (const Target& target : kTargets) names += (names.empty() ? "" : ", ") + std::string(target.name);
-    throw Error("HEED_TARGET: expected one of " + names + ", got " + kWanted);
-  }
+  if (kChosen == nullptr)
+    throw Error("HEED_TARGET: expected one of " + joined(kTargets, ", ", &Target::name) + ", got " + kWanted);
 #ifdef HWY_COMPILE_ONLY_STATIC
   throw Error(
       std::string("HEED_TARGET: expected none, as this heed was built for one instruction set, got ") +

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/strings.h"
 #include "heed/nn/feed_forward.h"
 #include "heed/nn/linear_attention.h"
 #include "models/config_fields.h"
@@ -38,9 +39,7 @@ struct TransformerConfig {
 std::string choice(const Config& json, const char* key, const std::vector<std::string>& choices) {
   const std::string value = json.string(key, choices.front());
   if (std::find(choices.begin(), choices.end(), value) != choices.end()) return value;
-  std::string names;
-  for (const std::string& name : choices) names += (names.empty() ? "" : ", ") + name;
-  json.fail(key, "one of " + names);
+  json.fail(key, "one of " + joined(choices));
 }
 
 void TransformerConfig::parse_attention(const Config& json) {
