@@ -2,14 +2,11 @@
 #pragma once
 
 #include "heed/ops/activation.h"
-#include "heed/ops/additive.h"
 #include "heed/ops/attention.h"
-#include "heed/ops/ctc.h"
-#include "heed/ops/dropout.h"
+#include "heed/ops/attention_variants.h"
 #include "heed/ops/elementwise.h"
 #include "heed/ops/embedding.h"
 #include "heed/ops/int8_rows.h"
-#include "heed/ops/linear_attention.h"
 #include "heed/ops/loss.h"
 #include "heed/ops/matmul.h"
 #include "heed/ops/norm.h"
@@ -18,4 +15,3 @@
 #include "heed/ops/rotary.h"
 #include "heed/ops/shape.h"
 #include "heed/ops/softmax.h"
-#include "heed/ops/sparse_attention.h"

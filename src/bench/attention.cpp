@@ -5,8 +5,7 @@
 
 #include "bench/layers.h"
 #include "heed/ops/attention.h"
-#include "heed/ops/linear_attention.h"
-#include "heed/ops/sparse_attention.h"
+#include "heed/ops/attention_variants.h"
 
 namespace heed::bench {
 

@@ -12,8 +12,8 @@
 #include "heed/random.h"
 #include "heed/train/adamw.h"
 #include "kernels/machine.h"
+#include "tensor/impl.h"
 #include "tensor/quantized_matrix.h"
-#include "tensor/unwidened.h"
 
 namespace heed::bench {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "heed/nn/disentangled.h"
+#include "heed/nn/attention.h"
 #include "heed/nn/stack.h"
 
 namespace heed::explore {

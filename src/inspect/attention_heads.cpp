@@ -5,8 +5,6 @@
 
 #include "heed/models/model.h"
 #include "heed/nn/attention.h"
-#include "heed/nn/disentangled.h"
-#include "heed/nn/linear_attention.h"
 #include "heed/nn/stack.h"
 
 namespace heed::inspect {

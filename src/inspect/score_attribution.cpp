@@ -6,7 +6,7 @@
 
 #include "heed/autograd.h"
 #include "heed/error.h"
-#include "heed/nn/disentangled.h"
+#include "heed/nn/attention.h"
 #include "heed/ops/elementwise.h"
 #include "heed/ops/matmul.h"
 #include "heed/ops/reduce.h"

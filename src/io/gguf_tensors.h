@@ -10,7 +10,7 @@
 #include "files/gguf_file.h"
 #include "heed/io/safetensors.h"
 #include "io/gguf_architecture.h"
-#include "tensor/block_matrix.h"
+#include "tensor/quantized_matrix.h"
 
 namespace heed::io {
 

@@ -1,10 +1,12 @@
-// Copies between strided layouts: what contiguous, permute, concat, slice and their gradients come down to.
+// Numbers from one place to another: copies between strided layouts (what contiguous, permute, concat, slice
+// and their gradients come down to), and conversion of element types.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
 
+#include "heed/dtype.h"
 #include "kernels/elementwise.h"
 
 namespace heed::kernels {
@@ -28,5 +30,14 @@ void gather_rows(const void* src, const std::int64_t* ids, std::int64_t count, s
 /// dst[i . dst_strides] += src[i . src_strides].
 template <class T>
 void accumulate_strided(const T* src, T* dst, const StridedCopy& shape);
+
+/// dst[i] = src[i] as a Dst, for every pair of the eight element types. To a floating type: nearest, ties to
+/// even. Floating to integer: toward zero, saturating, NaN gives 0. Integer to a narrower integer keeps the
+/// low bits. To bool: whether it is not 0 (NaN is true). src and dst must not overlap.
+template <class Src, class Dst>
+void convert(const Src* src, Dst* dst, std::int64_t n);
+
+/// The same with the types as values: n elements of `from` at src become n elements of `to` at dst.
+void convert(DType from, const void* src, DType to, void* dst, std::int64_t n);
 
 }  // namespace heed::kernels

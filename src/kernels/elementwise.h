@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "heed/kernels/activation.h"
+#include "heed/random.h"
 
 namespace heed::kernels {
 
@@ -205,5 +206,12 @@ template <class T>
 void gated_silu_backward(const GatedBackward<T>& args);
 template <class T>
 void gated_sigmoid_backward(const GatedBackward<T>& args);
+
+// Dropout (Srivastava et al. 2014), inverted: what is kept is scaled by 1 / (1 - p). The mask is a function
+// of the stream and the element's index, so it is never stored, and the backward pass is the forward on dy.
+
+/// y[i] = random.uniform(i) >= p ? x[i] / (1 - p) : 0, for 0 <= p <= 1. y may be x.
+template <class T>
+void dropout(const T* x, T* y, std::int64_t n, double p, RandomStream random);
 
 }  // namespace heed::kernels

@@ -5,7 +5,7 @@
 
 #include "heed/ops/elementwise.h"
 #include "ops/quantization.h"
-#include "tensor/code_matrix.h"
+#include "tensor/quantized_matrix.h"
 
 namespace heed {
 namespace {

@@ -2,7 +2,7 @@
 #include "models/decoder.h"
 
 #include "heed/autograd.h"
-#include "heed/nn/experts.h"
+#include "heed/nn/feed_forward.h"
 #include "heed/ops/activation.h"
 #include "heed/ops/elementwise.h"
 #include "heed/ops/shape.h"

@@ -13,7 +13,7 @@
 #include "heed/io/json.h"
 #include "heed/models/model.h"
 #include "heed/nn/stack.h"
-#include "heed/ops/ctc.h"
+#include "heed/ops/loss.h"
 #include "models/embeddings.h"
 #include "models/weight_builder.h"
 

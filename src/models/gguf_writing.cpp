@@ -9,9 +9,8 @@
 #include "heed/ops/shape.h"
 #include "io/gguf_architecture.h"
 #include "models/families/llama_gguf.h"
-#include "ops/block_codes.h"
 #include "ops/quantization.h"
-#include "tensor/block_matrix.h"
+#include "tensor/quantized_matrix.h"
 #include "text/gguf_tokenizer.h"
 
 namespace heed {

@@ -8,7 +8,7 @@
 
 #include "heed/io/json.h"
 #include "heed/models/model.h"
-#include "heed/ops/ctc.h"
+#include "heed/ops/loss.h"
 
 namespace heed {
 

@@ -18,7 +18,7 @@
 #include "heed/nn/attention.h"
 #include "heed/ops/elementwise.h"
 #include "heed/ops/shape.h"
-#include "tensor/block_matrix.h"
+#include "tensor/quantized_matrix.h"
 
 namespace heed {
 namespace {

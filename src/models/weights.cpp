@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "tensor/code_matrix.h"
+#include "tensor/quantized_matrix.h"
 
 namespace heed {
 

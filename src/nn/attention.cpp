@@ -3,11 +3,11 @@
 
 #include "heed/autograd.h"
 #include "heed/error.h"
+#include "heed/ops/attention_variants.h"
 #include "heed/ops/elementwise.h"
 #include "heed/ops/matmul.h"
 #include "heed/ops/reduce.h"
 #include "heed/ops/shape.h"
-#include "heed/ops/sparse_attention.h"
 #include "nn/attention_common.h"
 #include "nn/key_value_state.h"
 #include "ops/attention_operands.h"

@@ -1,11 +1,11 @@
 // Disentangled attention.
-#include "heed/nn/disentangled.h"
+#include "heed/nn/attention.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
 
-#include "heed/ops/disentangled.h"
+#include "heed/ops/attention.h"
 #include "heed/ops/elementwise.h"
 #include "heed/ops/embedding.h"
 #include "heed/ops/matmul.h"

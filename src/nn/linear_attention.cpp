@@ -1,11 +1,11 @@
 // Linear attention as a part, and the sums that it remembers.
-#include "heed/nn/linear_attention.h"
+#include "heed/nn/attention.h"
 
 #include <algorithm>
 #include <string>
 #include <utility>
 
-#include "heed/ops/linear_attention.h"
+#include "heed/ops/attention_variants.h"
 #include "heed/ops/shape.h"
 #include "nn/attention_common.h"
 #include "nn/key_value_state.h"

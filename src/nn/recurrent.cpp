@@ -7,14 +7,14 @@
 
 #include "heed/autograd.h"
 #include "heed/ops/activation.h"
-#include "heed/ops/additive.h"
 #include "heed/ops/attention.h"
+#include "heed/ops/attention_variants.h"
 #include "heed/ops/elementwise.h"
 #include "heed/ops/matmul.h"
 #include "heed/ops/shape.h"
 #include "ops/attention_scores.h"
 #include "ops/weight_product.h"
-#include "tensor/leaf.h"
+#include "tensor/impl.h"
 
 namespace heed {
 namespace {

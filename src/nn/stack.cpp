@@ -11,8 +11,8 @@
 #include "heed/ops/elementwise.h"
 #include "heed/ops/shape.h"
 #include "nn/stack_resume.h"
-#include "ops/several_results.h"
-#include "tensor/gradient_listener.h"
+#include "ops/recording.h"
+#include "tensor/impl.h"
 
 namespace heed {
 namespace {

@@ -1,12 +1,12 @@
 // Additive attention scores, fused and by the formula.
-#include "heed/ops/additive.h"
+#include "heed/ops/attention_variants.h"
 
 #include "heed/autograd.h"
 #include "heed/ops/activation.h"
 #include "heed/ops/elementwise.h"
 #include "heed/ops/reduce.h"
 #include "heed/ops/shape.h"
-#include "kernels/additive.h"
+#include "kernels/attention_variants.h"
 #include "kernels/gemm.h"
 
 namespace heed {

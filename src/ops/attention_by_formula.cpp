@@ -6,7 +6,6 @@
 #include "heed/autograd.h"
 #include "heed/ops/activation.h"
 #include "heed/ops/attention.h"
-#include "heed/ops/dropout.h"
 #include "heed/ops/elementwise.h"
 #include "heed/ops/matmul.h"
 #include "heed/ops/shape.h"

@@ -3,8 +3,8 @@
 #pragma once
 
 #include "heed/ops/attention.h"
-#include "heed/ops/sparse_attention.h"
-#include "kernels/linear_attention.h"
+#include "heed/ops/attention_variants.h"
+#include "kernels/attention_variants.h"
 
 namespace heed {
 

@@ -1,11 +1,11 @@
-#include "heed/ops/ctc.h"
+#include "heed/ops/loss.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include "heed/autograd.h"
 #include "heed/error.h"
-#include "kernels/ctc.h"
+#include "kernels/loss.h"
 
 namespace heed {
 namespace {

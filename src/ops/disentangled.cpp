@@ -1,11 +1,11 @@
 // Position terms of disentangled attention.
-#include "heed/ops/disentangled.h"
+#include "heed/ops/attention.h"
 
 #include "heed/autograd.h"
 #include "heed/ops/elementwise.h"
-#include "kernels/disentangled.h"
+#include "kernels/attention.h"
 #include "kernels/embedding.h"
-#include "ops/unary.h"
+#include "ops/recording.h"
 
 namespace heed {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "heed/ops/reduce.h"
 #include "kernels/elementwise.h"
-#include "ops/unary.h"
+#include "ops/recording.h"
 
 namespace heed {
 namespace {

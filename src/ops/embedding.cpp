@@ -4,7 +4,6 @@
 #include "heed/autograd.h"
 #include "kernels/embedding.h"
 #include "ops/weight_product.h"
-#include "tensor/gradient_listener.h"
 #include "tensor/impl.h"
 
 namespace heed {

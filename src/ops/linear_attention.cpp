@@ -1,5 +1,5 @@
 // Linear attention: the kernel with its gradient, and the plain formula.
-#include "heed/ops/linear_attention.h"
+#include "heed/ops/attention_variants.h"
 
 #include <algorithm>
 #include <vector>
@@ -10,7 +10,7 @@
 #include "heed/ops/matmul.h"
 #include "heed/ops/reduce.h"
 #include "heed/ops/shape.h"
-#include "kernels/linear_attention.h"
+#include "kernels/attention_variants.h"
 #include "ops/attention_operands.h"
 #include "ops/attention_scores.h"
 

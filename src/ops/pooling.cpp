@@ -2,7 +2,7 @@
 
 #include "heed/autograd.h"
 #include "heed/error.h"
-#include "kernels/pooling.h"
+#include "kernels/reduce.h"
 
 namespace heed {
 

@@ -15,7 +15,7 @@
 #include "heed/threads.h"
 #include "kernels/gemm.h"
 #include "kernels/recurrent.h"
-#include "ops/several_results.h"
+#include "ops/recording.h"
 #include "ops/weight_product.h"
 
 namespace heed {

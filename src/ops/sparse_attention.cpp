@@ -1,5 +1,5 @@
 // Sparse attention: the kernel with its gradient, and the plain formula.
-#include "heed/ops/sparse_attention.h"
+#include "heed/ops/attention_variants.h"
 
 #include <cmath>
 #include <memory>
@@ -8,7 +8,7 @@
 
 #include "heed/autograd.h"
 #include "heed/error.h"
-#include "kernels/sparse_attention.h"
+#include "kernels/attention_variants.h"
 #include "ops/attention_operands.h"
 #include "ops/attention_scores.h"
 

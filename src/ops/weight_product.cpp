@@ -10,7 +10,6 @@
 #include "kernels/elementwise.h"
 #include "tensor/impl.h"
 #include "tensor/quantized_matrix.h"
-#include "tensor/unwidened.h"
 
 namespace heed {
 namespace {

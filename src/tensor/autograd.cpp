@@ -9,9 +9,7 @@
 #include <utility>
 
 #include "kernels/elementwise.h"
-#include "tensor/gradient_listener.h"
 #include "tensor/impl.h"
-#include "tensor/leaf.h"
 
 namespace heed {
 namespace {

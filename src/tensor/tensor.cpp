@@ -7,11 +7,8 @@
 #include <ostream>
 
 #include "heed/threads.h"
-#include "kernels/convert.h"
 #include "kernels/copy.h"
 #include "tensor/impl.h"
-#include "tensor/leaf.h"
-#include "tensor/unwidened.h"
 
 namespace heed {
 namespace {

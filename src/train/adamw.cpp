@@ -11,7 +11,7 @@
 #include "heed/ops/reduce.h"
 #include "heed/ops/shape.h"
 #include "ops/optimizer.h"
-#include "tensor/leaf.h"
+#include "tensor/impl.h"
 
 namespace heed {
 namespace {

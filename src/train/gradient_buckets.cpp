@@ -13,7 +13,6 @@
 #include "heed/error.h"
 #include "heed/ops/elementwise.h"
 #include "heed/ops/shape.h"
-#include "tensor/gradient_listener.h"
 #include "tensor/impl.h"
 #include "train/late_rows.h"
 

@@ -2,7 +2,7 @@
 #include "train/master_weights.h"
 
 #include "heed/ops/reduce.h"
-#include "tensor/leaf.h"
+#include "tensor/impl.h"
 
 namespace heed {
 

@@ -10,7 +10,7 @@
 #include "heed/models/find_model.h"
 #include "heed/models/registry.h"
 #include "heed/train/adamw.h"
-#include "tensor/leaf.h"
+#include "tensor/impl.h"
 #include "tensor/quantized_matrix.h"
 
 namespace heed {

@@ -4,7 +4,6 @@
 #include <bit>
 #include <limits>
 
-#include "kernels/convert.h"
 #include "kernels/copy.h"
 #include "kernels/kernel_case.h"
 

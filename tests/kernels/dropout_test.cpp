@@ -1,5 +1,5 @@
 // The vectorized random numbers are, bit for bit, those of heed::RandomStream, at any place of the sequence.
-#include "kernels/dropout.h"
+#include "kernels/elementwise.h"
 
 #include <limits>
 

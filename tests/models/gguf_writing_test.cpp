@@ -11,7 +11,7 @@
 #include "heed/autograd.h"
 #include "heed/io/json.h"
 #include "heed/models/registry.h"
-#include "ops/block_codes.h"
+#include "ops/quantization.h"
 #include "reference/error.h"
 #include "reference/temporary_folder.h"
 #include "reference/tensors.h"

@@ -1,6 +1,6 @@
 // Disentangled attention: its buckets against those of transformers 5.12.1 (make_log_bucket_position), and
 // its scores against the formula, term by term. Whole models: tests/models/encoder_test.cpp.
-#include "heed/nn/disentangled.h"
+#include "heed/nn/attention.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // Mixtures of experts: against their formula, token by token; gradients; rows alone and in a batch; which
 // weights are read; the load-balancing loss.
-#include "heed/nn/experts.h"
+#include "heed/nn/feed_forward.h"
 
 #include <gtest/gtest.h>
 

@@ -1,11 +1,11 @@
 // Linear attention as a part: heads, gradients, taps, and decoding with sums instead of keys and values.
-#include "heed/nn/linear_attention.h"
+#include "heed/nn/attention.h"
 
 #include <gtest/gtest.h>
 
 #include <map>
 
-#include "heed/ops/linear_attention.h"
+#include "heed/ops/attention_variants.h"
 #include "heed/ops/shape.h"
 #include "nn/random_parts.h"
 #include "reference/error.h"

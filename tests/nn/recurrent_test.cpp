@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "heed/autograd.h"
-#include "heed/ops/additive.h"
+#include "heed/ops/attention_variants.h"
 #include "heed/ops/matmul.h"
 #include "heed/ops/shape.h"
 #include "heed/ops/softmax.h"

@@ -1,5 +1,5 @@
 // Additive attention scores against their formula and central differences.
-#include "heed/ops/additive.h"
+#include "heed/ops/attention_variants.h"
 
 #include <gtest/gtest.h>
 

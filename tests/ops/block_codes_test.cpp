@@ -1,5 +1,5 @@
 // Blocks of codes against those that the package gguf makes (tests/fixtures/rounded_blocks.py), to the bit.
-#include "ops/block_codes.h"
+#include "ops/quantization.h"
 
 #include <gtest/gtest.h>
 

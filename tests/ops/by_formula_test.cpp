@@ -5,8 +5,7 @@
 #include <vector>
 
 #include "heed/ops/activation.h"
-#include "heed/ops/ctc.h"
-#include "heed/ops/disentangled.h"
+#include "heed/ops/attention.h"
 #include "heed/ops/loss.h"
 #include "heed/ops/matmul.h"
 #include "heed/ops/norm.h"

@@ -1,6 +1,6 @@
 // The CTC loss against PyTorch's numbers (torch 2.14.1, torch.nn.functional.ctc_loss of log_softmax, f64);
 // its gradient against central differences. The formula: by_formula_test.cpp.
-#include "heed/ops/ctc.h"
+#include "heed/ops/loss.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // The position terms of disentangled attention against their definition, and their gradients.
-#include "heed/ops/disentangled.h"
+#include "heed/ops/attention.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "heed/ops/dropout.h"
+#include "heed/ops/activation.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // Linear attention: the kernel against the plain formula (value, weights and gradients), against central
 // differences and against numbers of PyTorch; long sums; states; and what must not change a bit.
-#include "heed/ops/linear_attention.h"
+#include "heed/ops/attention_variants.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // Sparse attention: the patterns, the kernel against the plain formula (value, weights and gradients) and
 // against central differences, queries behind a cache, and what must not change a bit.
-#include "heed/ops/sparse_attention.h"
+#include "heed/ops/attention_variants.h"
 
 #include <gtest/gtest.h>
 

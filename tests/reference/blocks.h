@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "heed/dtype.h"
-#include "tensor/block_matrix.h"
+#include "tensor/quantized_matrix.h"
 
 namespace heed::reference {
 

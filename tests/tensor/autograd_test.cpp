@@ -7,7 +7,7 @@
 #include "heed/ops.h"
 #include "reference/error.h"
 #include "reference/gradient_check.h"
-#include "tensor/leaf.h"
+#include "tensor/impl.h"
 
 namespace heed {
 namespace {

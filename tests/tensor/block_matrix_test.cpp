@@ -1,5 +1,4 @@
 // Tensors over blocks: their numbers, and that they are made only where somebody asks.
-#include "tensor/block_matrix.h"
 
 #include <gtest/gtest.h>
 

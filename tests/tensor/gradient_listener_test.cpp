@@ -1,5 +1,5 @@
 // When gradients of leaves are reported as complete.
-#include "tensor/gradient_listener.h"
+#include "tensor/impl.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

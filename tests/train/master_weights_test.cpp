@@ -11,7 +11,7 @@
 #include "heed/ops/matmul.h"
 #include "heed/train/checkpoint.h"
 #include "tasks_fixture.h"
-#include "tensor/leaf.h"
+#include "tensor/impl.h"
 
 namespace heed {
 namespace {

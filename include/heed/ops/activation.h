@@ -5,6 +5,7 @@
 
 #include "heed/export.h"
 #include "heed/kernels/activation.h"
+#include "heed/random.h"
 #include "heed/tensor.h"
 
 namespace HEED_API heed {
@@ -36,5 +37,12 @@ Tensor gated(const Tensor& gate, const Tensor& x, Activation activation);
 /// The same with activate and a product: for tests, as explanation, and for a new backend to start from; so
 /// are all functions whose names end in _by_formula.
 Tensor gated_by_formula(const Tensor& gate, const Tensor& x, Activation activation);
+
+// Inverted dropout from a counter-based random stream, so that the mask is not stored and does not depend on
+// the order of computation.
+
+/// Each element of x (f32 or f64) is kept with probability 1 - p and divided by 1 - p, else set to 0; p in
+/// [0, 1). Element i (row-major) is kept if stream.uniform(i) >= p. Srivastava et al., "Dropout".
+Tensor dropout(const Tensor& x, double p, RandomStream stream);
 
 }  // namespace heed

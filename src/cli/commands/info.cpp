@@ -15,8 +15,8 @@
 #include "heed/files/file.h"
 #include "heed/io/json.h"
 #include "heed/io/safetensors.h"
+#include "tensor/impl.h"
 #include "tensor/quantized_matrix.h"
-#include "tensor/unwidened.h"
 
 namespace heed::cli {
 namespace {

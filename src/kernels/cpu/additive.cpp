@@ -7,7 +7,7 @@
 
 #include <hwy/foreach_target.h>  // the order of these blocks matters
 
-#include "kernels/additive.h"
+#include "kernels/attention_variants.h"
 #include "kernels/cpu/math-inl.h"
 
 HWY_BEFORE_NAMESPACE();

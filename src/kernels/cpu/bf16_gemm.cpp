@@ -13,7 +13,7 @@
 
 #include "heed/dtype.h"
 #include "heed/threads.h"
-#include "kernels/convert.h"
+#include "kernels/copy.h"
 #include "kernels/cpu/amx.h"
 #include "kernels/cpu/gemm_paths.h"
 #include "kernels/gemm.h"

@@ -8,7 +8,7 @@
 
 #include <type_traits>
 
-#include "kernels/convert.h"
+#include "kernels/copy.h"
 #include "kernels/cpu/simd-inl.h"
 
 HWY_BEFORE_NAMESPACE();

@@ -1,6 +1,6 @@
 // CTC in plain loops, in double: its recursions over a few hundred frames cost little beside the model that
 // made the logits. A row is computed by one thread.
-#include "kernels/ctc.h"
+#include "kernels/loss.h"
 
 #include <algorithm>
 #include <cmath>

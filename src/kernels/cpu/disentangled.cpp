@@ -1,6 +1,6 @@
 // Gather and scatter of the position terms of disentangled attention. Both are bound by memory, not by
 // arithmetic: plain loops, parallel over rows (forward) or over heads (backward).
-#include "kernels/disentangled.h"
+#include "kernels/attention.h"
 
 #include <algorithm>
 #include <limits>

@@ -6,7 +6,7 @@
 #include <hwy/foreach_target.h>  // the order of these blocks matters
 
 #include "kernels/cpu/philox-inl.h"
-#include "kernels/dropout.h"
+#include "kernels/elementwise.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace heed::kernels::HWY_NAMESPACE {

@@ -4,7 +4,7 @@
 #include <span>
 
 #include "kernels/cpu/block_panels.h"
-#include "kernels/cpu/target_choice.h"
+#include "kernels/cpu/targets.h"
 #include "kernels/gemm.h"
 
 namespace heed::kernels::detail {

@@ -12,8 +12,8 @@
 
 #include <hwy/foreach_target.h>  // the order of these blocks matters
 
+#include "kernels/attention_variants.h"
 #include "kernels/cpu/attention-inl.h"
-#include "kernels/linear_attention.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace heed::kernels::HWY_NAMESPACE {

@@ -1,5 +1,5 @@
 // Pooling, in plain loops: it reads each number once, after a model that computed with it thousands of times.
-#include "kernels/pooling.h"
+#include "kernels/reduce.h"
 
 #include <algorithm>
 #include <cmath>

@@ -7,7 +7,7 @@
 // Equal positions mod l and blocks are batches of the dense kernels, by strides. The softmaxes of the two
 // kinds are merged by their logsumexps. Backward, each kind gets the gradients that the common logsumexp
 // gives it.
-#include "kernels/sparse_attention.h"
+#include "kernels/attention_variants.h"
 
 #include <algorithm>
 #include <cmath>

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "heed/nn/attention.h"
 #include "heed/nn/convolution.h"
-#include "heed/nn/disentangled.h"
 #include "heed/ops/activation.h"
 #include "heed/ops/elementwise.h"
 #include "models/config_fields.h"

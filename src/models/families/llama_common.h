@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "heed/io/json.h"
-#include "heed/nn/experts.h"
+#include "heed/nn/feed_forward.h"
 #include "models/decoder.h"
 #include "models/families/rope_config.h"
 

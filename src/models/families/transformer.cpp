@@ -6,8 +6,8 @@
 #include <cmath>
 
 #include "core/strings.h"
+#include "heed/nn/attention.h"
 #include "heed/nn/feed_forward.h"
-#include "heed/nn/linear_attention.h"
 #include "models/config_fields.h"
 #include "models/encoder.h"
 #include "models/encoder_decoder.h"

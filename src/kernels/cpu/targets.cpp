@@ -1,4 +1,3 @@
-#include "kernels/cpu/target_choice.h"
 
 #include <algorithm>
 #include <cstdlib>

@@ -1,6 +1,8 @@
-// The common shape of every function of one variable: value, then gradient from its input or its output.
+// How operations record their gradients: those of one variable, and those with several results.
 #pragma once
 
+#include <functional>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -32,6 +34,28 @@ Tensor unary(const char* name, const Tensor& x, Keeps keeps, Forward forward, Gr
     });
   }
   return y;
+}
+
+// Operations with several results. The walk back knows one gradient for each operation; here every result's
+// goes to a joint node, which runs the closure once they have all arrived.
+
+/// record() for several outputs of one floating dtype. The closure gets their gradients in order, undefined
+/// for those that nothing used.
+inline void record_results(std::vector<Tensor> outputs, const char* operation,
+                           const std::vector<Tensor>& inputs,
+                           std::function<std::vector<Tensor>(std::vector<Tensor>)> backward) {
+  const DType dtype = outputs.front().dtype();
+  auto arrived = std::make_shared<std::vector<Tensor>>(outputs.size());
+  Tensor joint = Tensor::zeros({}, dtype);  // its gradient shows only that one of the others has arrived
+  record(joint, operation, inputs, [arrived, backward = std::move(backward)](const Tensor&) {
+    return backward(std::exchange(*arrived, {}));
+  });
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    record(outputs[i], operation, {joint}, [arrived, i, dtype](const Tensor& gradient) {
+      (*arrived)[i] = gradient;
+      return std::vector<Tensor>{Tensor::zeros({}, dtype)};
+    });
+  }
 }
 
 }  // namespace heed
