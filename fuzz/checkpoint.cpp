@@ -3,7 +3,7 @@
 
 #include "heed/files/file.h"
 #include "reader.h"
-#include "train/run_log.h"
+#include "train/run/run_log.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   static const heed::fuzz::Folder folder;

@@ -1,6 +1,6 @@
 // Labeled texts and recordings for training, in every format: a file's bytes read as each of them.
+#include "data/corpora.h"
 #include "data/labeled_data.h"
-#include "data/recordings.h"
 #include "reader.h"
 
 namespace {

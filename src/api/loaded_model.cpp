@@ -7,7 +7,7 @@
 
 #include "core/strings.h"
 #include "files/input_file.h"
-#include "generate/whole_length.h"
+#include "generate/option_fields.h"
 #include "heed/autograd.h"
 #include "heed/chat/model_chat.h"
 #include "heed/error.h"

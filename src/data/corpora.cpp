@@ -11,7 +11,6 @@
 
 #include "core/json_field.h"
 #include "core/stop_scope.h"
-#include "data/input_files.h"
 #include "data/lines.h"
 #include "heed/error.h"
 #include "heed/random.h"

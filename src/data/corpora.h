@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "data/labeled_data.h"
 #include "heed/data/corpus.h"
 #include "heed/data/data_options.h"
 
@@ -40,5 +41,15 @@ struct Reversals {
 Corpora load_corpora(const DataOptions& data, const std::optional<Reversals>& reversals,
                      const std::filesystem::path& folder,
                      const std::function<void(const std::string&)>& message);
+
+// Recordings and what is said in them, for training and evaluating models of speech.
+
+/// Paths of sound files, as texts, and what is said in them, as the one label, in data.format: tsv or csv
+/// (data.header, source_column, target_column), jsonl (source_key, target_key), or `folders`: a folder with
+/// metadata.csv or metadata.jsonl, in which file_name is the path and target_key the text, as Hugging Face's
+/// audiofolder. Paths start at the folder of the file. Those without text are skipped. Throws Error naming
+/// file and line.
+LabeledTexts read_recordings(const std::filesystem::path& path, const DataOptions& data,
+                             const std::filesystem::path& folder);
 
 }  // namespace heed

@@ -13,16 +13,13 @@
 
 #include "core/stop_scope.h"
 #include "core/strings.h"
-#include "data/input_files.h"
 #include "data/lines.h"
-#include "data/table.h"
 #include "files/spilled_array.h"
 #include "heed/error.h"
 #include "heed/random.h"
 #include "heed/text/unicode.h"
 
 namespace heed {
-
 namespace {
 
 std::string_view trim(std::string_view text) {

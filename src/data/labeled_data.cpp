@@ -8,9 +8,7 @@
 
 #include "core/json_field.h"
 #include "core/strings.h"
-#include "data/input_files.h"
 #include "data/lines.h"
-#include "data/table.h"
 #include "heed/error.h"
 #include "heed/random.h"
 #include "heed/text/unicode.h"

@@ -1,4 +1,4 @@
-#include "data/recordings.h"
+#include "data/corpora.h"
 
 #include <fmt/format.h>
 
@@ -6,9 +6,7 @@
 
 #include "core/json_field.h"
 #include "core/strings.h"
-#include "data/input_files.h"
 #include "data/lines.h"
-#include "data/table.h"
 #include "heed/core/utf8.h"
 #include "heed/error.h"
 

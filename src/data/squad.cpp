@@ -4,8 +4,8 @@
 #include "core/json_field.h"
 #include "core/stop_scope.h"
 #include "core/utf8.h"
-#include "data/input_files.h"
 #include "data/labeled_data.h"
+#include "data/lines.h"
 #include "heed/error.h"
 #include "heed/files/file.h"
 

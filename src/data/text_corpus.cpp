@@ -10,7 +10,6 @@
 
 #include "core/stop_scope.h"
 #include "core/utf8.h"
-#include "data/input_files.h"
 #include "data/lines.h"
 #include "heed/error.h"
 #include "heed/io/json.h"

@@ -4,7 +4,7 @@
 #include <limits>
 #include <optional>
 
-#include "generate/best_tokens.h"
+#include "generate/processors.h"
 #include "generate/strategies.h"
 #include "heed/ops/elementwise.h"
 #include "heed/ops/loss.h"
@@ -12,7 +12,6 @@
 #include "heed/threads.h"
 
 namespace heed::generate {
-
 namespace {
 
 struct RowSequence : Sequence {

@@ -21,10 +21,15 @@
 //   9. renormalization: log-softmax
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <numeric>
+#include <optional>
 #include <span>
+#include <utility>
+#include <vector>
 
 #include "heed/generate/options.h"
 
@@ -62,5 +67,39 @@ class Processors {
   std::int64_t begin_length_;    ///< length at which begin_suppress_tokens applies
   std::int64_t min_candidates_;  ///< tokens that top-k, top-p and min-p must keep
 };
+
+// The rules of Whisper's timestamps, as a processor of scores (OpenAI's whisper, ApplyTimestampRules):
+//   - the first token is a timestamp, at most the largest initial one
+//   - timestamps come in pairs: the end of a segment and the start of the next; a single one may stand before
+//     the end token
+//   - no timestamp is before an earlier one, and no segment is empty
+//   - a timestamp is chosen where all of them together are likelier than the likeliest other token
+
+struct TimestampRules {
+  std::int64_t end = 0;            ///< the end token; tokens before it are text
+  std::int64_t no_timestamps = 0;  ///< the token <|notimestamps|>; those after it are timestamps
+  std::optional<std::int64_t> most_initial = {};  ///< of the first timestamp, counted from 0.00
+
+  std::int64_t first() const { return no_timestamps + 1; }
+  /// Changes the scores [V], logits or log-probabilities, of the token after the new tokens `ids`.
+  void apply(std::span<const std::int64_t> ids, std::span<float> scores) const;
+};
+
+// The likeliest tokens of a distribution.
+
+/// The tokens with the highest log-probabilities, highest first, in a tie by id.
+inline std::vector<std::pair<std::int64_t, double>> best_tokens(std::span<const float> log_probs,
+                                                                std::int64_t count) {
+  if (count == 0) return {};
+  std::vector<std::int64_t> order(log_probs.size());
+  std::iota(order.begin(), order.end(), std::int64_t{0});
+  const auto end = order.begin() + std::min(count, std::ssize(order));
+  const auto at = [&](std::int64_t token) { return log_probs[static_cast<std::size_t>(token)]; };
+  std::partial_sort(order.begin(), end, order.end(),
+                    [&](std::int64_t a, std::int64_t b) { return at(a) != at(b) ? at(a) > at(b) : a < b; });
+  std::vector<std::pair<std::int64_t, double>> best;
+  for (auto token = order.begin(); token != end; ++token) best.emplace_back(*token, at(*token));
+  return best;
+}
 
 }  // namespace heed::generate

@@ -1,4 +1,4 @@
-#include "generate/split_text.h"
+#include "generate/translation_sources.h"
 
 #include <algorithm>
 #include <array>
@@ -6,7 +6,6 @@
 #include "core/utf8.h"
 
 namespace heed::generate {
-
 namespace {
 
 bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }

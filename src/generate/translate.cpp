@@ -5,9 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "generate/split_text.h"
+#include "generate/option_fields.h"
 #include "generate/translation_sources.h"
-#include "generate/whole_length.h"
 #include "heed/error.h"
 #include "heed/models/model.h"
 #include "heed/text/unicode.h"

@@ -1,4 +1,4 @@
-#include "hub/choice.h"
+#include "hub/pull.h"
 
 #include <fnmatch.h>
 

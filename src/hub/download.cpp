@@ -3,13 +3,14 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <optional>
+#include <span>
 
+#include "core/strings.h"
 #include "files/descriptor.h"
-#include "hub/digest.h"
+#include "heed/io/hub_cache.h"
 
 namespace heed::hub {
 namespace {
@@ -200,6 +201,16 @@ bool is_sound(const fs::path& blob, const RemoteFile& file) {
   return check.digest() == file.etag;
 }
 
+const std::uint8_t* data_of(std::string_view bytes) {
+  return reinterpret_cast<const std::uint8_t*>(bytes.data());
+}
+
+std::string hexadecimal(std::span<const std::uint8_t> bytes) {
+  std::string text;
+  for (const std::uint8_t byte : bytes) append_hex(text, byte);
+  return text;
+}
+
 }  // namespace
 
 void download(Client& client, const Repository& repository, const Cache& cache, const RemoteFile& file,
@@ -219,6 +230,32 @@ void download(Client& client, const Repository& repository, const Cache& cache, 
     download_blob(client, repository, cache, file, on_bytes);
   }
   cache.link(file);
+}
+
+EtagCheck::EtagCheck(std::string_view etag, std::uint64_t size) : kind_(Kind::none), etag_(etag) {
+  sha1_init(&sha1_);
+  sha256_init(&sha256_);
+  if (!is_commit(etag)) return;  // not hexadecimal digits of either length
+  kind_ = etag.size() == 40 ? Kind::git : Kind::sha256;
+  if (kind_ == Kind::git) update("blob " + std::to_string(size) + std::string(1, '\0'));
+}
+
+void EtagCheck::update(std::string_view bytes) {
+  if (kind_ == Kind::git) sha1_update(&sha1_, bytes.size(), data_of(bytes));
+  if (kind_ == Kind::sha256) sha256_update(&sha256_, bytes.size(), data_of(bytes));
+}
+
+std::string EtagCheck::digest() {
+  std::uint8_t bytes[SHA256_DIGEST_SIZE];
+  if (kind_ == Kind::git) {
+    sha1_digest(&sha1_, SHA1_DIGEST_SIZE, bytes);
+    return hexadecimal({bytes, SHA1_DIGEST_SIZE});
+  }
+  if (kind_ == Kind::sha256) {
+    sha256_digest(&sha256_, SHA256_DIGEST_SIZE, bytes);
+    return hexadecimal({bytes, SHA256_DIGEST_SIZE});
+  }
+  return etag_;
 }
 
 }  // namespace heed::hub

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "heed/image/resize.h"
+#include "heed/image/image.h"
 #include "heed/random.h"
 #include "heed/tensor.h"
 

@@ -8,7 +8,6 @@
 #include "heed/error.h"
 #include "heed/files/file.h"
 #include "image/decoder.h"
-#include "image/orientation.h"
 
 namespace heed {
 namespace image {

@@ -15,7 +15,6 @@
 #include <jerror.h>  // the codes of messages
 
 #include "image/decoder.h"
-#include "image/orientation.h"
 
 namespace heed::image {
 namespace {

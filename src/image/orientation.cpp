@@ -1,4 +1,4 @@
-#include "image/orientation.h"
+#include "image/decoder.h"
 
 #include <algorithm>
 #include <cstdint>

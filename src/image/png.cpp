@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "image/decoder.h"
-#include "image/orientation.h"
 
 namespace heed::image {
 namespace {

@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "heed/image/resize.h"
+#include "heed/image/image.h"
 #include "heed/io/json.h"
 
 namespace heed::image {

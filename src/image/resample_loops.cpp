@@ -11,7 +11,7 @@
 
 #include <algorithm>
 
-#include "image/resample_loops.h"
+#include "image/resample.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace heed::image::HWY_NAMESPACE {

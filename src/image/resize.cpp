@@ -1,6 +1,6 @@
 // Resizing of levels in whole numbers: weights are rounded to a number of bits after the point, and each pass
 // rounds its sums to levels.
-#include "heed/image/resize.h"
+#include "heed/image/image.h"
 
 #include <algorithm>
 #include <cmath>
@@ -10,7 +10,6 @@
 #include "heed/error.h"
 #include "heed/threads.h"
 #include "image/resample.h"
-#include "image/resample_loops.h"
 
 namespace heed {
 namespace image {

@@ -8,7 +8,6 @@
 #include <string_view>
 
 #include "image/decoder.h"
-#include "image/orientation.h"
 
 namespace heed::image {
 namespace {

@@ -8,8 +8,7 @@
 #include <vector>
 
 #include "heed/models/model.h"
-#include "models/gguf_writing.h"
-#include "models/int8_activations.h"
+#include "models/gguf_model.h"
 #include "models/quantize.h"
 #include "models/weight_builder.h"
 

@@ -1,4 +1,4 @@
-#include "models/awq.h"
+#include "models/quantize.h"
 
 #include <algorithm>
 #include <cmath>

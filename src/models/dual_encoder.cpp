@@ -1,5 +1,5 @@
 // Forward pass and loss of two towers, each of which is an encoder as it is.
-#include "models/dual_encoder.h"
+#include "models/encoder.h"
 
 #include "heed/ops/elementwise.h"
 #include "heed/ops/loss.h"

@@ -140,4 +140,21 @@ std::optional<EncoderHeadParts> take_head(const EncoderConfig& config, const Enc
 std::unique_ptr<EncoderModel> assemble_encoder(const EncoderConfig& config, ModelFiles files,
                                                EncoderParts parts);
 
+// A model of two encoders whose vectors are compared: CLIP and SigLIP.
+
+struct Tower {
+  std::unique_ptr<EncoderModel> model;
+  const char* stack;  // the name of its Stack
+  std::int64_t layers = 0;
+};
+
+struct DualEncoderParts {
+  Tower text, image;
+  Tensor logit_scale;  // one number, of which exp is taken
+  Tensor logit_bias;   // one number, or undefined
+  PairLoss loss = PairLoss::softmax;
+};
+
+std::unique_ptr<Model> assemble_dual_encoder(ModelFiles files, DualEncoderParts parts);
+
 }  // namespace heed

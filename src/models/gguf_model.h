@@ -1,13 +1,16 @@
-// What a GGUF file says of a model besides its tensors.
+// What a GGUF file says of a model besides its tensors, and how a model is written to one.
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "files/gguf_output.h"
 #include "heed/error.h"
+#include "heed/models/quantize.h"
+#include "models/weight_builder.h"
 
 namespace heed {
 
@@ -26,5 +29,9 @@ struct GgufModel {
                   " keeps no other (write a directory instead)");
   }
 };
+
+/// Model::save_gguf of a model with these files.
+QuantizeReport save_gguf(const ModelFiles& model, const std::filesystem::path& file, GgufType type,
+                         const std::filesystem::path& tokenizer);
 
 }  // namespace heed

@@ -1,4 +1,4 @@
-#include "models/gguf_writing.h"
+#include "models/gguf_model.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,7 +8,7 @@
 #include "heed/error.h"
 #include "heed/ops/shape.h"
 #include "io/gguf_architecture.h"
-#include "models/families/llama_gguf.h"
+#include "models/families/llama_common.h"
 #include "ops/quantization.h"
 #include "tensor/quantized_matrix.h"
 #include "text/gguf_tokenizer.h"

@@ -1,4 +1,4 @@
-#include "models/int8_activations.h"
+#include "models/quantize.h"
 
 #include <cmath>
 #include <memory>

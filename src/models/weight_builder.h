@@ -19,8 +19,8 @@
 #include "heed/nn/norm.h"
 #include "heed/random.h"
 #include "models/adapters.h"
-#include "models/awq.h"
 #include "models/gguf_model.h"
+#include "models/quantize.h"
 #include "models/weights.h"
 
 namespace heed {

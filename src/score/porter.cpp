@@ -1,5 +1,5 @@
 // Porter's stemmer: five steps, each a list of suffixes of which the first that fits is replaced.
-#include "score/porter.h"
+#include "score/segment.h"
 
 #include <algorithm>
 #include <initializer_list>

@@ -8,7 +8,6 @@
 #include <unordered_map>
 
 #include "heed/error.h"
-#include "score/porter.h"
 #include "score/segment.h"
 
 namespace heed {

@@ -61,4 +61,11 @@ std::vector<std::string> references_of_line(const std::vector<std::vector<std::s
 /// Returns `heed-` and the version, the last field of a signature.
 std::string signature_version();
 
+// The stems of English words.
+
+/// Porter, "An algorithm for suffix stripping", 1980, with the changes of NLTK's PorterStemmer, its default
+/// (rules of four-letter words in -ies and -ied, of y after a vowel, of -alli, -bli, -fulli and -logi, and a
+/// list of irregular words). `word` is of a-z and 0-9.
+std::string porter_stem(std::string word);
+
 }  // namespace heed::score

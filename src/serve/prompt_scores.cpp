@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "generate/best_tokens.h"
+#include "generate/processors.h"
 #include "heed/autograd.h"
 #include "heed/nn/stack.h"
 #include "heed/ops/shape.h"

@@ -11,7 +11,7 @@
 #include "heed/sound/sound.h"
 #include "serve/paused_call.h"
 #include "server/form_data.h"
-#include "tasks/speech_options.h"
+#include "tasks/speech.h"
 
 namespace heed::serve::openai {
 namespace {

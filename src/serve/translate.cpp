@@ -3,8 +3,8 @@
 
 #include <fmt/format.h>
 
+#include "generate/option_fields.h"
 #include "generate/translation_sources.h"
-#include "generate/whole_length.h"
 #include "serve/inputs.h"
 
 namespace heed::serve {

@@ -1,4 +1,4 @@
-#include "sound/byte_source.h"
+#include "sound/decoder.h"
 
 #include <unistd.h>
 

@@ -9,7 +9,6 @@
 
 #include "core/fork_safe_mutex.h"
 #include "heed/error.h"
-#include "sound/sound_format.h"
 
 namespace heed::sound {
 namespace {

@@ -1,4 +1,4 @@
-#include "sound/mel_filters.h"
+#include "sound/spectrogram.h"
 
 #include <algorithm>
 #include <cmath>

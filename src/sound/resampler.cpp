@@ -1,4 +1,4 @@
-#include "sound/resampler.h"
+#include "sound/decoder.h"
 
 #include <algorithm>
 

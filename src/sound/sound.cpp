@@ -6,7 +6,6 @@
 
 #include "heed/error.h"
 #include "sound/decoder.h"
-#include "sound/resampler.h"
 
 namespace heed {
 

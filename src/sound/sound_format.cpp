@@ -1,4 +1,4 @@
-#include "sound/sound_format.h"
+#include "sound/decoder.h"
 
 #include <algorithm>
 #include <string>

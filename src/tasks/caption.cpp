@@ -4,10 +4,10 @@
 #include <map>
 
 #include "core/strings.h"
-#include "generate/whole_length.h"
+#include "generate/option_fields.h"
 #include "heed/models/model.h"
 #include "heed/text/tokenizer.h"
-#include "tasks/image_batches.h"
+#include "tasks/file_input.h"
 
 namespace heed {
 namespace {

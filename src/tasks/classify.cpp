@@ -9,7 +9,6 @@
 #include "heed/text/tokenizer.h"
 #include "models/named_tensors.h"
 #include "tasks/file_input.h"
-#include "tasks/image_batches.h"
 #include "tasks/scores.h"
 
 namespace heed {

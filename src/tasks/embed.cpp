@@ -16,7 +16,7 @@
 #include "heed/text/unicode.h"
 #include "ops/pooling.h"
 #include "tasks/embed_tapped.h"
-#include "tasks/image_batches.h"
+#include "tasks/file_input.h"
 #include "tasks/scores.h"
 
 namespace heed {

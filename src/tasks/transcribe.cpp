@@ -9,7 +9,7 @@
 #include <iterator>
 
 #include "core/strings.h"
-#include "generate/timestamp_rules.h"
+#include "generate/processors.h"
 #include "heed/autograd.h"
 #include "heed/error.h"
 #include "heed/generate/search.h"
@@ -17,9 +17,7 @@
 #include "heed/ops/softmax.h"
 #include "heed/sound/processor.h"
 #include "heed/text/tokenizer.h"
-#include "tasks/speech_options.h"
-#include "tasks/speech_window.h"
-#include "tasks/word_times.h"
+#include "tasks/speech.h"
 
 namespace heed {
 namespace {

@@ -9,8 +9,7 @@
 #include "heed/sound/processor.h"
 #include "heed/tasks/transcribe.h"
 #include "heed/text/tokenizer.h"
-#include "tasks/sample_windows.h"
-#include "tasks/speech_options.h"
+#include "tasks/speech.h"
 
 namespace heed {
 namespace {

@@ -4,7 +4,7 @@
 #include "heed/sound/processor.h"
 #include "heed/tasks/transcribe.h"
 #include "heed/text/tokenizer.h"
-#include "tasks/speech_options.h"
+#include "tasks/speech.h"
 
 namespace heed {
 

@@ -1,4 +1,4 @@
-#include "tasks/word_times.h"
+#include "tasks/speech.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "data/input_files.h"
+#include "data/lines.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // Reading recordings with their texts.
-#include "data/recordings.h"
+#include "data/corpora.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

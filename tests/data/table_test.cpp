@@ -1,5 +1,5 @@
 // Tables as spreadsheets and scripts write them.
-#include "data/table.h"
+#include "data/lines.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

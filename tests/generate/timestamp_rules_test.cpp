@@ -1,4 +1,4 @@
-#include "generate/timestamp_rules.h"
+#include "generate/processors.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

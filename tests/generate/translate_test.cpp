@@ -5,7 +5,7 @@
 
 #include <map>
 
-#include "generate/split_text.h"
+#include "generate/translation_sources.h"
 #include "heed/error.h"
 #include "heed/models/model.h"
 #include "heed/nn/context.h"

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "hub/choice.h"
+#include "hub/pull.h"
 #include "reference/error.h"
 #include "reference/temporary_folder.h"
 

@@ -1,6 +1,6 @@
 // Resizing: equal to Pillow to the last bit (tests/fixtures/image.py). torchvision's arithmetic is tested
 // with the processors.
-#include "heed/image/resize.h"
+#include "heed/image/image.h"
 
 #include <gtest/gtest.h>
 

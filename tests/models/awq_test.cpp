@@ -1,5 +1,5 @@
 // Scales that norms, values and gates exchange with the maps that read them.
-#include "models/awq.h"
+#include "models/quantize.h"
 
 #include <gtest/gtest.h>
 

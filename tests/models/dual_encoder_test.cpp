@@ -1,5 +1,5 @@
 // What is particular to models of two towers; outputs and gradients are in families_test.cpp.
-#include "models/dual_encoder.h"
+#include "models/encoder.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

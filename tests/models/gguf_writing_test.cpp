@@ -1,5 +1,5 @@
 // Models written as GGUF files, against those of llama.cpp's converter (tests/fixtures/gguf.py).
-#include "models/gguf_writing.h"
+#include "models/gguf_model.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // Models whose products with quantized weights round their inputs.
-#include "models/int8_activations.h"
+#include "models/quantize.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // Positions of a grid of patches resized: values of PyTorch, and what must hold for every size.
-#include "models/position_grid.h"
+#include "models/embeddings.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Entities, answers and correlations, against values computed by hand.
-#include "heed/score/entities.h"
+#include "heed/score/labels.h"
 
 #include <gtest/gtest.h>
 

@@ -9,7 +9,7 @@
 #include "heed/error.h"
 #include "reference/error.h"
 #include "reference/json.h"
-#include "score/porter.h"
+#include "score/segment.h"
 
 namespace heed {
 namespace {

@@ -12,8 +12,8 @@
 #include "reference/error.h"
 #include "reference/json.h"
 #include "reference/temporary_folder.h"
+#include "tasks/speech.h"
 #include "tasks/speech_fixture.h"
-#include "tasks/speech_window.h"
 
 namespace heed {
 namespace {

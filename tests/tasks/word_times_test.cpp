@@ -1,5 +1,5 @@
 // The parts of word times; transcribe_test.cpp compares whole ones with OpenAI's whisper.
-#include "tasks/word_times.h"
+#include "tasks/speech.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // Buckets of gradients: complete when they set off, also with weights that several layers share and layers
 // that are computed again, and parts for a sharded optimizer.
-#include "train/gradient_buckets.h"
+#include "train/optimizer/gradient_buckets.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // Training of image classifiers: from folders and tables, with random changes, from scratch and from a model.
-#include "train/image_classification.h"
+#include "train/tasks/image_classification.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // Rows of gradients as bytes.
-#include "train/late_rows.h"
+#include "train/optimizer/gradient_buckets.h"
 
 #include <gtest/gtest.h>
 

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "heed/error.h"
-#include "heed/train/loop.h"
+#include "heed/train/train.h"
 #include "reference/error.h"
 #include "regression.h"
 #include "run_folder.h"

@@ -1,5 +1,5 @@
 // The training loop: its output, that interruptions do not change the result, and its errors.
-#include "heed/train/loop.h"
+#include "heed/train/train.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>

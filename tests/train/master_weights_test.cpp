@@ -1,6 +1,6 @@
 // Weights stored in bf16 beside masters in f32: the same numbers as rounded f32 weights in every family,
 // updates that lose nothing, checkpoints and final models in f32, and resumed runs.
-#include "train/master_weights.h"
+#include "train/optimizer/master_weights.h"
 
 #include <gmock/gmock.h>
 

@@ -9,7 +9,7 @@
 #include "heed/error.h"
 #include "reference/error.h"
 #include "reference/temporary_folder.h"
-#include "train/recipe_fields.h"
+#include "train/recipe/recipe_fields.h"
 
 namespace heed {
 namespace {

@@ -15,7 +15,7 @@
 #include "heed/train/checkpoint.h"
 #include "heed/train/train.h"
 #include "tasks_fixture.h"
-#include "train/model_source.h"
+#include "train/tasks/model_source.h"
 
 namespace heed {
 namespace {

@@ -1,5 +1,5 @@
 // Training of models of speech; tests/fixtures/spoken.py made what transformers gives for the same batches.
-#include "train/transcription.h"
+#include "train/tasks/transcription.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

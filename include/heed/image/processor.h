@@ -9,7 +9,7 @@
 #include <string>
 
 #include "heed/export.h"
-#include "heed/image/resize.h"
+#include "heed/image/image.h"
 #include "heed/io/json.h"
 #include "heed/tensor.h"
 

@@ -17,7 +17,7 @@
 #include "heed/ops/loss.h"
 #include "heed/ops/shape.h"
 #include "inspect/token_input.h"
-#include "tasks/image_batches.h"
+#include "tasks/file_input.h"
 
 namespace heed::cli {
 namespace {

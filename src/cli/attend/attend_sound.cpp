@@ -15,7 +15,7 @@
 #include "heed/tasks/transcribe.h"
 #include "inspect/token_input.h"
 #include "models/named_tensors.h"
-#include "tasks/speech_window.h"
+#include "tasks/speech.h"
 
 namespace heed::cli {
 namespace {

@@ -17,7 +17,7 @@
 #include "cli/results/hypotheses.h"
 #include "cli/terminal/terminal.h"
 #include "files/input_file.h"
-#include "generate/whole_length.h"
+#include "generate/option_fields.h"
 #include "heed/canceled.h"
 #include "heed/chat/model_chat.h"
 #include "heed/files/file.h"

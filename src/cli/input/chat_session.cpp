@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "generate/whole_length.h"
+#include "generate/option_fields.h"
 #include "heed/error.h"
 #include "heed/nn/context.h"
 

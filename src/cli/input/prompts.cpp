@@ -8,7 +8,6 @@
 #include "core/json.h"
 #include "core/json_field.h"
 #include "data/lines.h"
-#include "data/table.h"
 
 namespace heed::cli {
 namespace {

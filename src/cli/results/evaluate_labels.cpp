@@ -16,7 +16,6 @@
 #include "cli/terminal/terminal.h"
 #include "data/labeled_data.h"
 #include "data/lines.h"
-#include "data/table.h"
 #include "heed/image/processor.h"
 #include "heed/io/json.h"
 #include "heed/score/labels.h"
@@ -24,7 +23,7 @@
 #include "heed/text/tokenizer.h"
 #include "heed/train/recipe.h"
 #include "heed/train/train.h"
-#include "train/recipe_fields.h"
+#include "train/recipe/recipe_fields.h"
 
 namespace heed::cli {
 namespace {

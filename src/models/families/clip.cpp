@@ -14,11 +14,11 @@
 #include "heed/ops/matmul.h"
 #include "heed/ops/shape.h"
 #include "models/config_fields.h"
-#include "models/dual_encoder.h"
+#include "models/embeddings.h"
+#include "models/encoder.h"
 #include "models/families.h"
 #include "models/families/vit_common.h"
 #include "models/named_tensors.h"
-#include "models/position_grid.h"
 
 namespace heed {
 namespace {

@@ -5,7 +5,6 @@
 #include "models/config_fields.h"
 #include "models/decoder.h"
 #include "models/families.h"
-#include "models/families/rope_config.h"
 
 namespace heed {
 namespace {

@@ -4,7 +4,6 @@
 #include "heed/nn/attention.h"
 #include "heed/ops/activation.h"
 #include "models/config_fields.h"
-#include "models/families/llama_gguf.h"
 
 namespace heed {
 namespace {

@@ -1,4 +1,4 @@
-#include "models/families/llama_gguf.h"
+#include "models/families/llama_common.h"
 
 #include <algorithm>
 #include <cmath>

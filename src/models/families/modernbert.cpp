@@ -6,7 +6,6 @@
 #include "models/config_fields.h"
 #include "models/encoder.h"
 #include "models/families.h"
-#include "models/families/rope_config.h"
 
 namespace heed {
 namespace {

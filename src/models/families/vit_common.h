@@ -7,8 +7,8 @@
 
 #include "heed/io/json.h"
 #include "heed/nn/feed_forward.h"
+#include "models/embeddings.h"
 #include "models/encoder.h"
-#include "models/position_grid.h"
 #include "models/weight_builder.h"
 
 namespace heed {

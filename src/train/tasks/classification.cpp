@@ -1,0 +1,180 @@
+// The classification task: labels of whole texts or pairs.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+
+#include "core/stop_scope.h"
+#include "heed/error.h"
+#include "heed/score/labels.h"
+#include "models/labels.h"
+#include "train/tasks/labeled_task.h"
+
+namespace heed {
+namespace {
+
+LabelProblem problem_of(const Recipe& recipe) {
+  if (recipe.task.problem == "regression") return LabelProblem::regression;
+  return recipe.task.problem == "multi-label" ? LabelProblem::multi_label : LabelProblem::single_label;
+}
+
+const char* problem_name(LabelProblem problem) {
+  if (problem == LabelProblem::regression) return "regression";
+  return problem == LabelProblem::multi_label ? "multi_label_classification" : "single_label_classification";
+}
+
+SentenceSource texts_of(const ChosenRecords<LabeledTexts>& texts) {
+  return [&texts, next = std::int64_t{0}, second = false](std::string& text) mutable {
+    while (next < texts.size()) {
+      const LabeledText labeled = texts[next];
+      text = second ? labeled.pair : labeled.text;
+      next += second;
+      second = !second;
+      if (!text.empty()) return true;
+    }
+    return false;
+  };
+}
+
+float value_of(const std::string& label, const std::string& where, const char* hint) {
+  float value = 0;
+  const auto [end, error] = std::from_chars(label.data(), label.data() + label.size(), value);
+  if (error == std::errc() && end == label.data() + label.size()) return value;
+  throw Error(fmt::format("{}: expected a number to predict (task.problem is \"regression\"), got \"{}\"{}",
+                          where, label, hint));
+}
+
+}  // namespace
+
+ClassificationTask::ClassificationTask(const Recipe& recipe, const TrainOptions& options,
+                                       const std::filesystem::path& checkpoint)
+    : LabeledTask(recipe, options), problem_(problem_of(recipe)) {
+  std::int64_t skipped = 0;
+  const auto [all, train, dev, test] = read_parts(recipe.data, [&](const std::filesystem::path& path) {
+    LabeledTexts found =
+        read_labeled(path, recipe.data, recipe.task.problem == "multi-label", options.output);
+    skipped += found.skipped;
+    report_control_bytes(path, found.control_bytes);
+    return found;
+  });
+  message(fmt::format("{} texts to train on, {} for development, {} for the test{}", train.size(), dev.size(),
+                      test.size(), skipped > 0 ? fmt::format(", {} without text skipped", skipped) : ""));
+  const bool regression = problem_ == LabelProblem::regression;
+  std::vector<std::string> names{"LABEL_0"};
+  if (!regression) {
+    const std::map<std::string, LabelCount> counts = count_labels(*all);
+    names = known_labels(start_of(checkpoint), sorted_labels(counts));
+    const std::string rare = rare_labels(*all, counts, recipe.data);
+    if (!rare.empty()) message(rare);
+  }
+  if (problem_ == LabelProblem::single_label) check_labels(names, "labels", recipe.data.train);
+  load_or_make(checkpoint, texts_of(train), "ForSequenceClassification",
+               label_members(names, problem_name(problem_)));
+  dev_ = tokenize(dev);
+  test_ = tokenize(test);
+  begin_training(tokenize(train));
+}
+
+LabeledTask::Examples ClassificationTask::tokenize(const ChosenRecords<LabeledTexts>& texts) const {
+  const std::vector<std::string>& names = model_->labels();
+  Examples examples(options_.output);
+  const Truncation truncation{.max_length = longest()};
+  for (std::int64_t i = 0; i < texts.size(); ++i) {
+    throw_if_stopped();
+    const LabeledText text = texts[i];
+    const std::optional<std::string_view> pair =
+        text.pair.empty() ? std::nullopt : std::optional<std::string_view>(text.pair);
+    const Encoding encoding = tokenizer_->encode_truncated(text.text, pair, truncation);
+    Example example{{encoding.ids.begin(), encoding.ids.end()},
+                    {encoding.type_ids.begin(), encoding.type_ids.end()},
+                    {},
+                    {}};
+    if (problem_ == LabelProblem::regression) {
+      example.values = {
+          value_of(text.labels.front(), texts.list->where(text), header_hint(text, recipe_.data))};
+    } else {
+      std::vector<float> present(names.size());
+      for (const std::string& label : text.labels) {
+        const std::int64_t number =
+            label_number(names, label, texts.list->where(text), header_hint(text, recipe_.data));
+        example.labels = {number};
+        present[static_cast<std::size_t>(number)] = 1;
+      }
+      if (problem_ == LabelProblem::multi_label) {
+        example.labels.clear();
+        example.values = std::move(present);
+      }
+    }
+    examples.add(example);
+  }
+  examples.finish();
+  return examples;
+}
+
+std::vector<std::string> ClassificationTask::metrics() const {
+  if (problem_ == LabelProblem::regression) return {"pearson", "spearman"};
+  if (problem_ == LabelProblem::multi_label) return {"f1", "exact"};
+  return {"accuracy", "f1"};
+}
+
+std::optional<Evaluation> ClassificationTask::test() {
+  if (test_.empty()) return std::nullopt;
+  return evaluate(test_);
+}
+
+Evaluation ClassificationTask::evaluate(const Examples& examples) const {
+  double sum = 0;
+  std::vector<std::size_t> predicted, right;                    // single labels
+  std::vector<double> values, wanted;                           // regression
+  std::int64_t hits = 0, positives = 0, truths = 0, exact = 0;  // several labels
+  for_each_batch(examples, [&](const LabeledBatch& batch) {
+    Context context;
+    const Tensor hidden = model_->encode(batch.inputs, context);
+    const Tensor logits = model_->predict(hidden, batch.inputs.mask, context);
+    sum += sequence_loss(logits, batch.labels, problem_, {.reduction = Reduction::sum}).item();
+    const std::vector<float> scores = logits.to(DType::f32).to_vector<float>();
+    const auto labels = static_cast<std::size_t>(logits.size(1));
+    for (std::size_t i = 0; i < batch.rows.size(); ++i) {
+      const Example example = examples[batch.rows[i]];
+      const float* row = scores.data() + i * labels;
+      if (problem_ == LabelProblem::single_label) {
+        predicted.push_back(static_cast<std::size_t>(std::max_element(row, row + labels) - row));
+        right.push_back(static_cast<std::size_t>(example.labels.front()));
+      } else if (problem_ == LabelProblem::regression) {
+        values.push_back(row[0]);
+        wanted.push_back(example.values.front());
+      } else {
+        bool same = true;
+        for (std::size_t l = 0; l < labels; ++l) {
+          const bool positive = row[l] > 0, truth = example.values[l] > 0;
+          hits += positive && truth;
+          positives += positive;
+          truths += truth;
+          same &= positive == truth;
+        }
+        exact += same;
+      }
+    }
+  });
+  Communicator& world = processes_of(options_);
+  predicted = gather_values(world, predicted), right = gather_values(world, right);
+  values = gather_values(world, values), wanted = gather_values(world, wanted);
+  const auto counted = [](std::int64_t count) { return static_cast<double>(count); };
+  const std::vector<double> total =
+      world.sum({sum, counted(hits), counted(positives), counted(truths), counted(exact)});
+  Evaluation evaluation{.loss = total[0] / static_cast<double>(examples.size())};
+  const auto add = [&](const char* name, double value) { evaluation.metrics.push_back({name, 100 * value}); };
+  if (problem_ == LabelProblem::single_label) {
+    evaluation.metrics = label_metrics(predicted, right, model_->labels().size());
+  } else if (problem_ == LabelProblem::regression) {
+    add("pearson", pearson(values, wanted));
+    add("spearman", spearman(values, wanted));
+  } else {
+    add("f1", total[2] + total[3] == 0 ? 0 : 2 * total[1] / (total[2] + total[3]));
+    add("exact", total[4] / static_cast<double>(examples.size()));
+  }
+  return evaluation;
+}
+
+}  // namespace heed
