@@ -82,19 +82,41 @@ class Check {
  public:
   Check(const Json& root, const std::string& where) : root_(root), where_(where) {}
 
-  void schema(const Json& schema, const std::string& pointer) {
-    if (schema.is_boolean()) return;
-    if (!schema.is_object()) fail(pointer, "a schema: an object or a boolean", schema);
-    if (!seen_.insert(&schema).second) return;
-    for (const auto& [key, value] : schema.items()) member(key, value, pointer_to(pointer, key), pointer);
-    if (schema.contains("oneOf")) one_ofs_.emplace_back(&schema["oneOf"], pointer_to(pointer, "oneOf"));
-  }
-  /// Checks each oneOf, once all that it may refer to has been checked.
-  void finish() {
+  /// Checks the whole schema, and then each oneOf, once all that it may refer to has been checked.
+  void run() {
+    found_.push_back({&root_, "#", 1});
+    while (!found_.empty()) {
+      const Found next = std::move(found_.back());
+      found_.pop_back();
+      schema(next);
+    }
     for (const auto& [branches, pointer] : one_ofs_) one_of(*branches, pointer);
   }
 
  private:
+  /// A schema that is to be checked. Its depth counts the schemas that it is found through, whether they hold
+  /// the next one or refer to it.
+  struct Found {
+    const Json* schema;
+    std::string pointer;
+    int depth;
+  };
+
+  void schema(const Found& found) {
+    const auto& [given, pointer, depth] = found;
+    if (given->is_boolean()) return;
+    if (!given->is_object()) fail(pointer, "a schema: an object or a boolean", *given);
+    if (!seen_.insert(given).second) return;
+    depth_ = depth;
+    const std::size_t before = found_.size();
+    for (const auto& [key, value] : given->items()) member(key, value, pointer_to(pointer, key), pointer);
+    std::reverse(found_.begin() + static_cast<std::ptrdiff_t>(before), found_.end());  // the first is next
+    if (given->contains("oneOf")) one_ofs_.emplace_back(&(*given)["oneOf"], pointer_to(pointer, "oneOf"));
+  }
+  void add(const Json& schema, const std::string& pointer) {
+    if (depth_ >= kDeepest) fail(pointer, "references that are less deep", schema);
+    found_.push_back({&schema, pointer, depth_ + 1});
+  }
   [[noreturn]] void fail(const std::string& pointer, const std::string& expected, const Json& got) const {
     throw Error(where_ + ": " + pointer + ": expected " + expected + ", got " + json_shown(got));
   }
@@ -115,14 +137,14 @@ class Check {
       case Takes::annotation: return;
       case Takes::schema:
         if (key == "items" && value.is_array()) fail(pointer, "a schema (a list is prefixItems)", value);
-        return schema(value, pointer);
+        return add(value, pointer);
       case Takes::schemas:
         if (!value.is_array() || value.empty()) fail(pointer, "an array of schemas", value);
-        for (std::size_t i = 0; i < value.size(); ++i) schema(value[i], pointer + "/" + std::to_string(i));
+        for (std::size_t i = 0; i < value.size(); ++i) add(value[i], pointer + "/" + std::to_string(i));
         return;
       case Takes::named_schemas:
         if (!value.is_object()) fail(pointer, "an object of schemas", value);
-        for (const auto& [name, one] : value.items()) schema(one, pointer_to(pointer, name));
+        for (const auto& [name, one] : value.items()) add(one, pointer_to(pointer, name));
         return;
       case Takes::type:
         for (const Json& name : value.is_array() ? value : Json::array({value})) {
@@ -166,9 +188,7 @@ class Check {
   void reference(const Json& value, const std::string& pointer) {
     const Json* target = value.is_string() ? referenced(root_, value.get_ref<const std::string&>()) : nullptr;
     if (target == nullptr) fail(pointer, "a reference to a part of this schema, such as #/$defs/name", value);
-    if (++depth_ > kDeepestReference) fail(pointer, "references that are less deep", value);
-    schema(*target, value.get<std::string>());
-    --depth_;
+    add(*target, value.get<std::string>());
   }
   template <class Make>
   void valid(const std::string& pointer, const Make& make) const {
@@ -193,13 +213,14 @@ class Check {
     }
   }
 
-  static constexpr int kDeepestReference = 200;
+  static constexpr int kDeepest = 1000;
   static constexpr std::size_t kMostBranches = 200;
   const Json& root_;
   const std::string& where_;
+  std::vector<Found> found_;  // the next one last
   std::set<const Json*> seen_;
   std::vector<std::pair<const Json*, std::string>> one_ofs_;
-  int depth_ = 0;
+  int depth_ = 0;          // of the schema that is checked
   std::size_t steps_ = 0;  // of comparing branches
 };
 
@@ -320,11 +341,7 @@ class Comparison {
 
 }  // namespace
 
-void check_schema(const Json& root, const std::string& where) {
-  Check check(root, where);
-  check.schema(root, "#");
-  check.finish();
-}
+void check_schema(const Json& root, const std::string& where) { Check(root, where).run(); }
 
 bool exclude_each_other(const Json& root, const Json& one, const Json& other, std::size_t& steps) {
   Comparison comparison(root, steps);

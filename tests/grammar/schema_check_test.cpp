@@ -10,6 +10,7 @@
 #include "core/json.h"
 #include "heed/grammar/grammar.h"
 #include "reference/error.h"
+#include "reference/small_stack.h"
 
 namespace heed {
 namespace {
@@ -98,6 +99,80 @@ TEST(SchemaCheck, ExclusiveBranches) {
   EXPECT_FALSE(exclusive("x", "more"));
   EXPECT_TRUE(exclusive("x", "y"));
   EXPECT_FALSE(exclusive("x", "open"));
+}
+
+/// `references` definitions, each of which refers to the next within `depth` nested schemas of items.
+std::string chain(int references, int depth) {
+  std::string schema = R"({"$ref": "#/$defs/d0", "$defs": {)";
+  for (int i = 0; i < references; ++i) {
+    if (i > 0) schema += ", ";
+    schema += "\"d" + std::to_string(i) + "\": ";
+    for (int j = 0; j < depth; ++j) schema += "{\"items\": ";
+    schema += i + 1 < references ? "{\"$ref\": \"#/$defs/d" + std::to_string(i + 1) + "\"}"
+                                 : "{\"type\": \"null\"}";
+    schema += std::string(static_cast<std::size_t>(depth), '}');
+  }
+  return schema + "}}";
+}
+
+TEST(SchemaCheck, CountsReferencesAndNestingTogether) {
+  on_small_stack([] {
+    EXPECT_ERROR(Grammar::json_schema(chain(100, 4), "r"), "no error");
+    EXPECT_ERROR(Grammar::json_schema(chain(15, 60), "r"), "no error");
+    EXPECT_ERROR(Grammar::json_schema(chain(900, 0), "r"), "no error");
+    EXPECT_ERROR(Grammar::json_schema(chain(199, 60), "r"), "expected references that are less deep");
+    EXPECT_ERROR(Grammar::json_schema(chain(5000, 0), "r"), "expected references that are less deep");
+  });
+}
+
+// What else recurses, at the depth that its own limit or that of JSON allows.
+TEST(SchemaCheck, FitsASmallStack) {
+  const auto nested = [](const std::string& open, const std::string& inside, const std::string& close,
+                         int times) {
+    std::string all = inside;
+    for (int i = 0; i < times; ++i) all = open + all + close;
+    return all;
+  };
+  on_small_stack([&] {
+    for (const int depth : {20, 60}) {
+      SCOPED_TRACE(depth);
+      for (const auto& [open, close] : std::vector<std::pair<std::string, std::string>>{
+               {R"({"items": )", "}"},
+               {R"({"properties": {"a": )", "}}"},
+               {R"({"allOf": [)", R"(, {"minLength": 1}]})"},
+               {R"({"anyOf": [)", R"(, {"type": "null"}], "nullable": true})"},
+               {R"({"oneOf": [)", R"(, {"type": "null"}]})"},
+               {R"({"prefixItems": [)", R"(], "items": false})"},
+               {R"({"additionalProperties": )", "}"}})
+        error_of([&] {
+          Grammar::json_schema(
+              nested(open, R"({"type": "string"})", close,
+                     depth / (open.find('[') != open.npos || open.find("{\"a") != open.npos ? 2 : 1)),
+              "r");
+        });
+      EXPECT_ERROR(Grammar::json_schema("{\"const\": " + nested("[", "1", "]", depth) + "}", "r"),
+                   "no error");
+      EXPECT_ERROR(Grammar::json_schema("{\"enum\": [" + nested("{\"a\": ", "1", "}", depth) + "]}", "r"),
+                   "no error");
+    }
+    std::string references = R"({"$ref": "#/$defs/d0", "minLength": 1, "$defs": {)";
+    for (int i = 0; i < 98; ++i)
+      references += "\"d" + std::to_string(i) + R"(": {"maxLength": 9, "$ref": "#/$defs/d)" +
+                    std::to_string(i + 1) + "\"}, ";
+    EXPECT_ERROR(Grammar::json_schema(references + R"("d98": {"type": "string"}}})", "r"), "no error");
+    std::string deeper = references;
+    for (int i = 98; i < 300; ++i)
+      deeper += "\"d" + std::to_string(i) + R"(": {"maxLength": 9, "$ref": "#/$defs/d)" +
+                std::to_string(i + 1) + "\"}, ";
+    EXPECT_ERROR(Grammar::json_schema(deeper + R"("d300": {"type": "string"}}})", "r"),
+                 "references and allOf that end");
+    EXPECT_ERROR(Grammar::regex(nested("(a|b*", "c", ")*", 64), "r"), "no error");
+    EXPECT_ERROR(Grammar::regex(nested("(?:", "c", "){1,2}", 12), "r"), "no error");
+    EXPECT_ERROR(Grammar::regex(nested("(", "c", ")", 65), "r"), "expected a regular expression of");
+    EXPECT_ERROR(Grammar::regex(nested("(", "c", ")", 50'000), "r"), "expected a regular expression of");
+    GrammarMatcher matcher(Grammar::json_object("r"));  // whose stack of rules is on the heap
+    EXPECT_TRUE(matcher.accept("{\"a\": " + nested("[", "", "]", 100'000)));
+  });
 }
 
 }  // namespace
