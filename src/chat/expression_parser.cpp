@@ -7,7 +7,7 @@
 namespace heed::chat {
 namespace {
 
-constexpr int kMaxNesting = 100;    // of what calls itself while it parses
+constexpr int kMaxNesting = 64;     // of what calls itself while it parses
 constexpr int kMaxTreeDepth = 200;  // of a tree, which a long sum makes deep as well
 
 /// An initializer list would copy its elements, which cannot be copied.

@@ -198,6 +198,7 @@ CallArguments Renderer::arguments(const Expression::Arguments& given) {
 }
 
 Value Renderer::filter(std::string_view name, const Value& input, const CallArguments& given) {
+  const Deeper deeper(*this);  // map runs another filter, which may be map
   for (const Filters* filters : {&text_filters(), &sequence_filters()}) {
     if (const auto found = filters->find(name); found != filters->end())
       return found->second(*this, input, given);

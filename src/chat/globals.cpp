@@ -125,7 +125,8 @@ Value make_namespace(Renderer& renderer, const CallArguments& arguments) {
       throw Fault("expected an attribute without \"_\" at its begin, got " + key.bytes());
     made->attributes.insert_or_assign(key.bytes(), value);
   }
-  return renderer.make_namespace(std::move(made));
+  renderer.keep(made, 256 + 256 * made->attributes.size());
+  return Value::object(std::move(made));
 }
 
 Value make_cycler(Renderer&, const CallArguments& arguments) {

@@ -10,7 +10,7 @@ namespace heed::chat {
 
 namespace {
 
-constexpr int kMaxRunDepth = 600;  // of statements and expressions that run one within another
+constexpr int kMaxRunDepth = 400;  // of statements and expressions that run one within another
 
 /// A macro, or the caller that a call block makes of its body.
 struct Macro : Object {
@@ -50,6 +50,7 @@ struct Loop : Object {
     return renderer.call_loop(statement, scope, *bound[0], depth0 + 1);
   }
   std::optional<Value> attribute(std::string_view name, const Value& self, Budget& budget) const override;
+  void release() override { last_seen.reset(); }
   const Value* at(std::int64_t place) const {
     const Values& items = elements.items();
     return place < 0 || place >= static_cast<std::int64_t>(items.size())
@@ -80,6 +81,7 @@ struct LoopMethod : Object {
       return values[static_cast<std::size_t>(self.index0) % values.size()];
     }
     const Value now = renderer.list(values);
+    if (!self.last_seen) renderer.keep(loop.object(), 256);
     const bool differs = !self.last_seen || !equal(renderer.list(*self.last_seen), now, renderer.budget());
     self.last_seen = values;
     return Value::boolean(differs);
@@ -137,9 +139,17 @@ Renderer::Renderer(const std::string& name, const ChatLimits& limits, std::int64
   variables_ = std::make_shared<Scope>(std::move(globals));
 }
 
+// A scope that a macro captured, and those around it, may hold the macro; objects may be linked in chains of
+// any length, which would take as much stack to free. So all are emptied while all are held.
 Renderer::~Renderer() {
-  for (const auto& made : namespaces_) made->attributes.clear();
-  for (const auto& scope : captured_scopes_) scope->variables.clear();
+  for (const auto& object : kept_) object->release();
+  captured_scopes_.push_back(variables_);
+  for (const auto& captured : captured_scopes_) {
+    for (Scope* scope = captured.get(); scope != nullptr && !scope->released; scope = scope->parent.get()) {
+      scope->released = true;
+      scope->variables.clear();
+    }
+  }
 }
 
 MarkedText Renderer::run(const std::vector<Statement>& body) {
@@ -152,10 +162,9 @@ MarkedText Renderer::run(const std::vector<Statement>& body) {
   return out;
 }
 
-Value Renderer::make_namespace(std::shared_ptr<Namespace> made) {
-  charges_.push_back(std::make_unique<Charge>(&budget_, 256 + 256 * made->attributes.size()));
-  namespaces_.push_back(made);
-  return Value::object(std::move(made));
+void Renderer::keep(std::shared_ptr<Object> object, std::size_t bytes) {
+  charges_.push_back(std::make_unique<Charge>(&budget_, bytes));
+  kept_.push_back(std::move(object));
 }
 
 void Renderer::emit(const MarkedText& text) {

@@ -22,6 +22,7 @@ struct Scope {
 
   std::shared_ptr<Scope> parent;
   std::vector<std::pair<std::string_view, Value>> variables;
+  bool released = false;  // at the end
 };
 
 class Renderer {
@@ -40,8 +41,9 @@ class Renderer {
   Value text(MarkedText text) { return Value::text(std::move(text), &budget_); }
   Value text(std::string text) { return Value::text(std::move(text), &budget_); }
   Value list(Values values) { return Value::list(std::move(values), &budget_); }
-  /// A namespace, which may come to hold itself.
-  Value make_namespace(std::shared_ptr<Namespace> made);
+  /// Keeps what may come to hold itself, such as a namespace, until the end, where it is released; charges
+  /// `bytes` for it.
+  void keep(std::shared_ptr<Object> object, std::size_t bytes);
 
   /// What functions, methods and filters do to one another. All throw Fault.
   Value filter(std::string_view name, const Value& input, const CallArguments& arguments);
@@ -99,8 +101,8 @@ class Renderer {
   std::shared_ptr<Scope> variables_;
   std::shared_ptr<Scope> scope_;
   Buffer* out_ = nullptr;
-  // What can hold itself: it is emptied in the end.
-  std::vector<std::shared_ptr<Namespace>> namespaces_;
+  // What can hold itself: it is released in the end.
+  std::vector<std::shared_ptr<Object>> kept_;
   std::vector<std::shared_ptr<Scope>> captured_scopes_;
   std::vector<std::unique_ptr<Charge>> charges_;
 };

@@ -12,7 +12,8 @@
 namespace heed::chat {
 namespace {
 
-constexpr int kMaxValueDepth = 100;
+constexpr int kMaxValueDepth = 100;   // of lists and dicts
+constexpr int kMaxObjectDepth = 200;  // of objects that hold these and one another
 
 int checked_depth(int depth) {
   if (depth > kMaxValueDepth) {
@@ -160,6 +161,9 @@ Value Value::dict(Dict value, Budget* budget) {
 }
 
 Value Value::object(std::shared_ptr<Object> value) {
+  if (value->depth > kMaxObjectDepth)
+    throw Fault("expected objects that hold one another at most " + std::to_string(kMaxObjectDepth) +
+                " deep, got deeper ones");
   Value result;
   result.held_ = std::move(value);
   return result;

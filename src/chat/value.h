@@ -36,6 +36,8 @@ struct Object {
   virtual Value call(Renderer& renderer, const CallArguments& arguments);
   /// Returns nullopt if it has none of this name. `self` is the value that holds this.
   virtual std::optional<Value> attribute(std::string_view name, const Value& self, Budget& budget) const;
+  /// Lets go of what was put into this after it was made, which may hold this.
+  virtual void release() {}
   int depth = 0;  // how many containers and objects its parts hold one within another
 };
 
@@ -56,6 +58,7 @@ class Value {
   /// A pair that groupby made: a tuple whose parts have the names `grouper` and `list`.
   static Value group(Values values, Budget* budget);
   static Value dict(Dict value, Budget* budget);
+  /// Throws Fault if what it holds is nested too deep.
   static Value object(std::shared_ptr<Object> value);
   /// `message` says what is undefined.
   static Value undefined(std::string message);
@@ -90,6 +93,7 @@ class Value {
     const auto* object = std::get_if<std::shared_ptr<Object>>(&held_);
     return object == nullptr ? nullptr : dynamic_cast<Type*>(object->get());
   }
+  const std::shared_ptr<Object>& object() const { return std::get<std::shared_ptr<Object>>(held_); }
   /// Whether both are the same object, as Python's `is` tells.
   bool same_as(const Value& other) const;
   int depth() const;
@@ -160,6 +164,7 @@ struct View : Object {
 struct Namespace : Object {
   std::string type() const override { return "Namespace"; }
   std::optional<Value> attribute(std::string_view name, const Value& self, Budget& budget) const override;
+  void release() override { attributes.clear(); }
   std::map<std::string, Value, std::less<>> attributes;
 };
 

@@ -192,7 +192,7 @@ TEST(ChatTemplate, EndsAtItsLimits) {
   EXPECT_ERROR(render("{{ '%999999999s' % 'a' }}"), "expected a number of at most 1000000 in a format");
   EXPECT_ERROR(render("{{ 9223372036854775807 + 1 }}"), "expected a result of 64 bits");
   EXPECT_ERROR(render("{{ " + std::string(5000, '(') + "1" + std::string(5000, ')') + " }}"),
-               "expected nesting of at most 100");
+               "expected nesting of at most 64");
   std::string sum = "{{ 1";
   for (int i = 0; i < 5000; ++i) sum += " + 1";
   EXPECT_ERROR(render(sum + " }}"), "at most 200 steps one upon another");
