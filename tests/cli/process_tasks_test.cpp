@@ -134,7 +134,7 @@ TEST_F(Processes, OnTwoHostsTrainTheSame) {
     if (result.status == 77) GTEST_SKIP() << result.out;
     ASSERT_EQ(result.status, 0) << result.err;
     EXPECT_THAT(result.err, HasSubstr("2 processes on 1 machine"));
-    expect_same_curve(folder / "1", output, 1e-4);
+    expect_same_curve(folder / "1", output);
   }
 }
 

@@ -20,13 +20,13 @@ TEST_F(Processes, TrainTheSameCurveAndTheSameBits) {
     const std::string output = folder / std::to_string(n);
     const Result result = train(n, output);
     EXPECT_THAT(result.err, HasSubstr(std::to_string(n) + " processes on 1 machine"));
-    expect_same_curve(folder / "1", output, 1e-4);
+    expect_same_curve(folder / "1", output);
     EXPECT_EQ(lines(result.out).size(), 3u) << result.out;  // one report
   }
   train(3, folder / "again");
   EXPECT_TRUE(slurp(folder / "3/model.safetensors") == slurp(folder / "again/model.safetensors"));
   train(3, folder / "sharded", {"--set", "train.shard_optimizer=true"});
-  expect_same_curve(folder / "3", folder / "sharded", 1e-6);
+  expect_same_curve(folder / "3", folder / "sharded", none);
 }
 
 TEST_F(Processes, CheckpointsContinueOnAnyNumberOfProcesses) {
@@ -57,7 +57,8 @@ TEST_F(Processes, CheckpointsContinueOnAnyNumberOfProcesses) {
   for (const Json& line : log_of(output)) {
     if (!line.contains("loss")) continue;
     EXPECT_EQ(line.at("step"), ++steps);
-    EXPECT_NEAR(line.at("loss").get<double>(), losses[steps], 1e-4) << "step " << steps;
+    EXPECT_NEAR(line.at("loss").get<double>(), losses[steps], roundings(steps) * losses[steps])
+        << "step " << steps;
   }
   EXPECT_EQ(steps, 12);
 }
@@ -90,8 +91,8 @@ TEST_F(Processes, ShareBf16Weights) {
                       parts = folder / (std::to_string(n) + " parts");
     train(n, plain, narrow);
     const Result result = train(n, parts, sharded);
-    expect_same_curve(folder / "1", plain, 1e-2);
-    expect_same_curve(plain, parts, 1e-6);
+    expect_same_curve(folder / "1", plain, bf16_roundings);
+    expect_same_curve(plain, parts, none);
     EXPECT_TRUE(slurp(plain + "/model.safetensors") == slurp(parts + "/model.safetensors"));
     const long weights = bytes_after(result.err, "each process: "),
                all = bytes_after(result.err, "weights, "), state = bytes_after(result.err, " of gradients, "),
