@@ -22,7 +22,6 @@ CMAKE_ARGS ?=
 JOBS ?= $(shell scripts/build-jobs.sh)
 TEST_JOBS ?= 2
 FUZZ_SECONDS ?= 30
-FUZZ_CXX ?= $(shell command -v clang++-14 || command -v clang++)
 HEED := build/release/heed
 DEMO_TEXT := The black cat drinks milk.
 
@@ -35,7 +34,11 @@ show = @printf '$$ %s\n' '$(1)'; $(1)
 
 deps:
 	$(call step,"Packages")
-	@scripts/install-deps.sh
+	@scripts/install-deps.sh $(foreach goal,$(MAKECMDGOALS),$(PACKAGES_$(goal)))
+PACKAGES_deb := --deb
+PACKAGES_fuzz := --clang
+PACKAGES_check := --format
+PACKAGES_format := --format
 
 build: deps
 	$(call step,"Build the command ($(JOBS) jobs)")
@@ -59,25 +62,25 @@ test: deps
 	@cmake --preset release $(CMAKE_ARGS) --log-level=WARNING
 	@cmake --build --preset release --parallel $(JOBS)
 	$(call step,"Test")
-	@ctest --preset release -j $(TEST_JOBS)
+	@scripts/run-tests.sh release -j $(TEST_JOBS)
 
 asan: deps
 	$(call step,"Build everything with sanitizers ($(JOBS) jobs)")
 	@cmake --preset asan $(CMAKE_ARGS) --log-level=WARNING
 	@cmake --build --preset asan --parallel $(JOBS)
 	$(call step,"Test with sanitizers")
-	@ctest --preset asan -j $(TEST_JOBS)
+	@scripts/run-tests.sh asan -j $(TEST_JOBS)
 
 tsan: deps
 	$(call step,"Build what shares memory among threads with the thread sanitizer ($(JOBS) jobs)")
 	@cmake --preset tsan $(CMAKE_ARGS) --log-level=WARNING
 	@cmake --build --preset tsan --parallel $(JOBS) --target heed_core_test heed_kernels_test heed_nn_test heed_models_test heed_server_test heed_serve_test heed_explore_test
 	$(call step,"Test with the thread sanitizer")
-	@ctest --preset tsan -j $(TEST_JOBS)
+	@scripts/run-tests.sh tsan -j $(TEST_JOBS)
 
 fuzz: deps
 	$(call step,"Build the fuzzers ($(JOBS) jobs)")
-	@cmake --preset fuzz -DCMAKE_CXX_COMPILER="$(FUZZ_CXX)" $(CMAKE_ARGS) --log-level=WARNING
+	@cmake --preset fuzz -DCMAKE_CXX_COMPILER="$$(command -v clang++-14 || command -v clang++)" $(CMAKE_ARGS) --log-level=WARNING
 	@cmake --build --preset fuzz --parallel $(JOBS) --target fuzzers
 	$(call step,"Fuzz every reader for $(FUZZ_SECONDS) s")
 	@scripts/fuzz.sh build/fuzz $(FUZZ_SECONDS)
@@ -86,7 +89,10 @@ arm64:
 	$(call step,"Build for 64-bit ARM and test under emulation")
 	@CMAKE_ARGS="$(CMAKE_ARGS)" JOBS=$(JOBS) scripts/arm64.sh
 
-install: build
+install: deps
+	$(call step,"Build the library and the command ($(JOBS) jobs)")
+	@cmake --preset release $(CMAKE_ARGS) --log-level=WARNING
+	@cmake --build --preset release --parallel $(JOBS) --target heed heed_command
 	$(call step,"Install under $(PREFIX)")
 	@cmake --install build/release --prefix "$(PREFIX)"
 
@@ -97,7 +103,7 @@ deb: deps
 	@cd build/deb && cpack >cpack.log || { cat cpack.log; exit 1; }
 	@ls build/deb/*.deb
 
-check:
+check: deps
 	@scripts/check-includes.sh
 	@scripts/check-includes-test.sh
 	@scripts/check-api.sh
@@ -107,5 +113,5 @@ check:
 	@scripts/check-docs-test.sh
 	@scripts/check-format.sh
 
-format:
+format: deps
 	@scripts/check-format.sh --fix

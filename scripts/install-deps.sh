@@ -5,9 +5,12 @@ set -euo pipefail
 
 usage() {
   cat <<'TEXT'
-usage: scripts/install-deps.sh [--ci] [--arm64] [--dry-run | --libraries]
-  --ci         also what the continuous checks need: clang and its sanitizers, clang-format, ccache, and zsh,
-               whose completion is tested
+usage: scripts/install-deps.sh [--format] [--deb] [--clang] [--ci] [--arm64] [--dry-run | --libraries]
+  --format     also clang-format
+  --deb        also what make deb needs
+  --clang      also clang and its sanitizers
+  --ci         also what the continuous checks need: all of these, ccache, zsh, whose completion is tested, and
+               mmdebstrap, which makes a bare Debian
   --arm64      also what scripts/arm64.sh needs: the compiler for 64-bit ARM and its emulator
   --dry-run    list what is missing, install nothing
   --libraries  print the packages of libraries as apt-get satisfy takes them, install nothing
@@ -51,14 +54,10 @@ packages=(
   libgmock-dev
   libbenchmark-dev
 )
-ci_packages=(
-  git
-  'clang-14|clang'
-  'libclang-rt-14-dev|libclang-rt-dev'
-  'clang-format-14|clang-format'
-  ccache
-  zsh
-)
+format_packages=('clang-format-14|clang-format')
+deb_packages=(dpkg-dev file)
+clang_packages=('clang-14|clang' 'libclang-rt-14-dev|libclang-rt-dev')
+ci_packages=("${format_packages[@]}" "${deb_packages[@]}" "${clang_packages[@]}" git ccache zsh mmdebstrap)
 arm64_packages=(
   g++-aarch64-linux-gnu
   'qemu-user-static|qemu-user'
@@ -73,6 +72,9 @@ fi
 dry_run=no libraries=no
 for argument in "$@"; do
   case $argument in
+    --format) packages+=("${format_packages[@]}") ;;
+    --deb) packages+=("${deb_packages[@]}") ;;
+    --clang) packages+=("${clang_packages[@]}") ;;
     --ci) packages+=("${ci_packages[@]}") ;;
     --arm64) packages+=("${arm64_packages[@]}") ;;
     --dry-run) dry_run=yes ;;

@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# Checks what `make install` has put under a prefix, as a user would use it: the command away from this tree, the README's C++
+# program by CMake and by pkg-config, and examples/consumer.
+# usage: scripts/check-install.sh PREFIX
+set -euo pipefail
+prefix=$(realpath "${1:?usage: scripts/check-install.sh PREFIX}")
+cd "$(dirname "$0")/.."
+tree=$PWD folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+export XDG_DATA_DIRS=$prefix/share  # where names of models are looked up; a prefix of /usr/local needs no such word
+
+# The README's program and the lines that link it: the first blocks behind "Use the library".
+block() { awk -v kind="$1" '/^\*\*Use the library/ { on = 1 } on && $0 == "```" kind { code = 1; next } code && /^```/ { exit } code' README.md; }
+mkdir "$folder/program"
+block cpp >"$folder/program/main.cpp"
+{
+  printf 'cmake_minimum_required(VERSION 3.25)\nproject(program LANGUAGES CXX)\nadd_executable(my_program main.cpp)\n'
+  block cmake
+} >"$folder/program/CMakeLists.txt"
+
+build() { cmake -S "$1" -B "$folder/$2" -G Ninja -DCMAKE_PREFIX_PATH="$prefix" --log-level=WARNING >/dev/null && cmake --build "$folder/$2" >/dev/null; }
+build "$folder/program" by-cmake
+build examples/consumer consumer
+read -ra flags < <(PKG_CONFIG_PATH=$prefix/lib/pkgconfig pkg-config --cflags --libs heed)
+g++ -std=c++20 "$folder/program/main.cpp" "${flags[@]}" -o "$folder/by-pkg-config"
+
+cd /
+"$prefix/bin/heed" --version
+said=$("$prefix/bin/heed" translate "The black cat drinks milk.")
+for program in by-cmake/my_program by-pkg-config; do
+  got=$("$folder/$program")
+  if [ "$got" != "$said" ]; then echo "check-install: error: the README's program ($program): expected $said, got $got" >&2; exit 1; fi
+done
+"$folder/consumer/consumer"
+"$folder/consumer/translate" "Good morning."
+echo "check-install: $prefix works without $tree"
