@@ -39,7 +39,7 @@ namespace {
 
 using std::int64_t;
 
-std::string fixture(const std::string& name) { return HEED_FIXTURES "/" + name; }
+const std::string kFixtures = HEED_FIXTURES "/";
 
 template <class Number>
 std::string bits(std::span<const Number> numbers) {
@@ -61,15 +61,15 @@ std::string joined(const std::vector<Label>& labels) {
 /// The models that all threads use.
 struct Models {
   LoadedModel poet = load("shakespeare"), translator = load("en-fr"), critic = load("reviews"),
-              filler = load("reviews-mlm"), viewer = load("cifar10"), hearer = load(fixture("speech")),
-              captioner = load(fixture("vit-gpt2")), tagger = load(fixture("encoders/bert-tag")),
-              reader = load(fixture("encoders/bert-qa")), quantized = load(fixture("gguf/llama.gguf"));
+              filler = load("reviews-mlm"), viewer = load("cifar10"), hearer = load(kFixtures + "speech"),
+              captioner = load(kFixtures + "vit-gpt2"), tagger = load(kFixtures + "encoders/bert-tag"),
+              reader = load(kFixtures + "encoders/bert-qa"), quantized = load(kFixtures + "gguf/llama.gguf");
   Models() { poet.generation().max_new_tokens = translator.generation().max_new_tokens = 12; }
 };
 
 const std::string kPrompt = "KING RICHARD", kSentence = "The black cat drinks milk.",
                   kReview = "A moving story, told with great care.";
-std::string photo() { return fixture("image/pictures/photo.jpg"); }
+std::string photo() { return kFixtures + "image/pictures/photo.jpg"; }
 
 std::string sampled(const Models& models) {
   LoadedModel poet = models.poet;
@@ -137,7 +137,7 @@ std::string lens(const Models& models) {
 
 /// Loads models of three kinds of files, and uses each.
 std::string loaded(const Models&) {
-  LoadedModel gguf = load(fixture("gguf/llama.gguf"));
+  LoadedModel gguf = load(kFixtures + "gguf/llama.gguf");
   gguf.generation().max_new_tokens = 6;
   return load("en-fr").translate(kSentence) + gguf.generate("the") +
          joined(load("reviews").classify(kReview));
@@ -146,7 +146,7 @@ std::string loaded(const Models&) {
 /// Some steps of training a model of one's own, with dropout, and saving it.
 std::string trained(const Models&) {
   Generator generator(3);
-  const Config config = Config::load(fixture("marian/config.json")).with(R"({"dropout": 0.1})");
+  const Config config = Config::load(kFixtures + "marian/config.json").with(R"({"dropout": 0.1})");
   const auto model = make_encoder_decoder(config, generator);
   AdamW optimizer(model->parameters(), {});
   std::string text;
@@ -212,7 +212,8 @@ std::vector<Entry> entries() {
       {"fill", [](const Models& m) { return bits(m.filler.fill("A [MASK] film.").at(0).at(0).probability); }},
       {"taps", tapped},
       {"classify images", [](const Models& m) { return joined(m.viewer.classify_image(photo())); }},
-      {"transcribe", [](const Models& m) { return m.hearer.transcribe(fixture("speech/tones.flac")).text; }},
+      {"transcribe",
+       [](const Models& m) { return m.hearer.transcribe(kFixtures + "speech/tones.flac").text; }},
       {"lens", lens},
       {"caption", [](const Models& m) { return m.captioner.caption(photo()); }},
       {"tag", [](const Models& m) { return bits(m.tagger.tag(kSentence).at(0).score); }},
@@ -258,7 +259,10 @@ TEST(Sharing, EveryPublicEntryFromSeveralThreads) {
   std::vector<std::string> alone;
   {
     const Models models;
-    for (const Entry& entry : entries()) alone.push_back(entry.result(models));
+    for (const Entry& entry : entries()) {
+      alone.push_back(entry.result(models));
+      EXPECT_FALSE(alone.back().empty()) << entry.name;
+    }
   }
   for (const std::size_t callers : {2, 4})
     EXPECT_EQ(differences(callers, rounds, alone), (std::map<std::string, int>{})) << callers << " threads";
