@@ -280,7 +280,7 @@ TEST(Threads, EachCallerGetsItsOwnRangesOnce) {
   for (std::uint32_t caller = 0; caller < 3; ++caller) {
     callers.emplace_back([&, caller] {
       std::minstd_rand random(caller + 1);
-      for (int round = 0; round < 1500; ++round) {
+      for (int round = 0; round < 800; ++round) {
         const int64_t team = 2 + random() % 3, count = 8 + random() % 32;
         const auto wait = random() % 4;
         Hits hits(count);
