@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cstdlib>
 
+#include "core/strings.h"
 #include "heed/error.h"
 #include "heed/files/file.h"
 #include "heed/io/hub_cache.h"
@@ -23,13 +24,6 @@ bool is_true(std::string value) {
   return value == "1" || value == "ON" || value == "YES" || value == "TRUE";
 }
 
-std::string trimmed(std::string text) {
-  const auto is_space = [](unsigned char c) { return std::isspace(c) != 0; };
-  text.erase(text.begin(), std::find_if_not(text.begin(), text.end(), is_space));
-  text.erase(std::find_if_not(text.rbegin(), text.rend(), is_space).base(), text.end());
-  return text;
-}
-
 bool is_printable(const std::string& text) {
   return std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c < 127; });
 }
@@ -37,7 +31,7 @@ bool is_printable(const std::string& text) {
 std::string token() {
   if (is_true(environment("HF_HUB_DISABLE_IMPLICIT_TOKEN"))) return "";
   constexpr std::size_t kLongest = 4096;
-  std::string where = "HF_TOKEN", token = trimmed(environment("HF_TOKEN"));
+  std::string where = "HF_TOKEN", token(trimmed(environment("HF_TOKEN")));
   if (token.empty()) token = trimmed(environment("HUGGING_FACE_HUB_TOKEN"));
   std::error_code error;
   if (token.empty()) {
@@ -54,7 +48,7 @@ std::string token() {
 }
 
 std::string endpoint() {
-  std::string url = trimmed(environment("HF_ENDPOINT"));
+  std::string url(trimmed(environment("HF_ENDPOINT")));
   while (!url.empty() && url.back() == '/') url.pop_back();
   if (url.empty()) return Settings().endpoint;
   const bool known = url.starts_with("https://") || url.starts_with("http://");
@@ -64,7 +58,7 @@ std::string endpoint() {
 }
 
 int seconds(const char* name, int default_value) {
-  const std::string text = trimmed(environment(name));
+  const std::string text(trimmed(environment(name)));
   if (text.empty()) return default_value;
   int value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
