@@ -126,7 +126,7 @@ bool TextWindows::next(std::vector<std::string>& window) {
   window.clear();
   if (world.is_first()) read(window);
   const std::vector<std::string> all = gather_texts(world, window);
-  const auto [begin, end] = part_of(std::ssize(all), world.rank(), world.size());
+  const auto [begin, end] = heed::part_of(std::ssize(all), world.rank(), world.size());
   window.assign(all.begin() + begin, all.begin() + end);
   first_line_ = next_line_ + static_cast<std::size_t>(begin);
   next_line_ += all.size();
