@@ -12,6 +12,7 @@
 #include "core/json_field.h"
 #include "heed/core/utf8.h"
 #include "reference/error.h"
+#include "reference/small_stack.h"
 #include "reference/temporary_folder.h"
 
 namespace heed {
@@ -117,6 +118,12 @@ TEST(Config, RefusesWhatIsNotStrictJson) {
   EXPECT_THAT(parse_error("{\"a\": 1e999}"),
               HasSubstr("expected a number that fits a double, got 1e999 (line 1"));
   EXPECT_THAT(parse_error("{\"a\": " + std::string(100000, '[')), HasSubstr("nesting of at most 64"));
+  on_small_stack([] {  // read, looked through, copied, printed and freed
+    const std::string deepest = "{\"a\":" + std::string(63, '[') + std::string(63, ']') + "}";
+    const Config config = Config::parse(deepest, "x");
+    EXPECT_EQ(config.unused().size(), 1u);
+    EXPECT_EQ(parse_json(config.with("{}").text(), "x"), parse_json(deepest, "x"));
+  });
   EXPECT_EQ(parse_error("{\"a\": " + std::string(63, '[') + std::string(63, ']') + "}"), "no error");
 }
 

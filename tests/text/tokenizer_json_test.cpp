@@ -11,6 +11,7 @@
 #include "heed/text/tokenizer.h"
 #include "reference/error.h"
 #include "reference/json.h"
+#include "reference/small_stack.h"
 #include "reference/temporary_folder.h"
 #include "text/pattern.h"
 
@@ -32,6 +33,28 @@ std::string with(const std::string& section, const std::string& content) {
   Json document = Json::parse(R"({"version": "1.0", "model": {"type": "WordLevel", "unk_token": "<unk>",
       "vocab": {"<unk>": 0, "a": 1, "b": 2}}})");
   return document.dump().insert(1, Json(section).dump() + ":" + content + ",");
+}
+
+// Parts that hold parts of their own kind, as deep as they may be, parsed, run and freed.
+TEST(TokenizerJson, NestedSequencesFitASmallStack) {
+  const auto sequence = [](const char* parts, std::string inside) {
+    for (int i = 0; i < 15; ++i)
+      inside = R"({"type": "Sequence", ")" + std::string(parts) + "\": [" + inside + "]}";
+    return inside;
+  };
+  const TemporaryFolder folder;
+  std::string text = with("normalizer", sequence("normalizers", R"({"type": "NFKC"})"));
+  text.insert(1, "\"pre_tokenizer\": " +
+                     sequence("pretokenizers", R"({"type": "ByteLevel", "add_prefix_space": false})") +
+                     ", \"decoder\": " + sequence("decoders", R"({"type": "ByteLevel"})") +
+                     ", \"post_processor\": " +
+                     sequence("processors", R"({"type": "ByteLevel", "trim_offsets": true})") + ", ");
+  spill(folder / "tokenizer.json", text);
+  on_small_stack([&] {
+    const auto tokenizer = load_tokenizer(folder.path());
+    EXPECT_EQ(tokenizer->encode("a").ids, Ids{1});
+    EXPECT_EQ(tokenizer->decode(Ids{1}), "a");
+  });
 }
 
 TEST(TokenizerJson, NamesWhatIsWrong) {

@@ -8,6 +8,7 @@
 
 #include "heed/error.h"
 #include "reference/error.h"
+#include "reference/small_stack.h"
 #include "reference/temporary_folder.h"
 #include "train/recipe/recipe_fields.h"
 
@@ -83,6 +84,29 @@ TEST_F(RecipeTest, SaysWhatAWrongValueShouldBe) {
   EXPECT_THAT(recipe_error("[train]\nbetas = [0.9, 1.0]\n"), HasSubstr("train.betas: expected two numbers"));
   EXPECT_THAT(recipe_error("[train]\nlr = nan\n"), HasSubstr("train.lr: expected a number"));
   EXPECT_THAT(recipe_error("[train\n"), HasSubstr("r.toml:1: expected TOML"));
+}
+
+// toml++ takes stack for each table in a table to free them, and does not count the parts of a.b.c.
+TEST_F(RecipeTest, DeepValuesAreErrors) {
+  const auto repeated = [](const std::string& text, int times) {
+    std::string all;
+    for (int i = 0; i < times; ++i) all += text;
+    return all;
+  };
+  const std::string parts = repeated(".a", 300'000), tables = repeated("{a.\"=#\".a = ", 60), ends(60, '}');
+  on_small_stack([&] {
+    for (const std::string& deep :
+         {"[model]\na" + parts + " = 1\n", "# [\n[a" + parts + "]\n", "[a]\nb = {a" + parts + " = 1}\n",
+          "[a]\nb = " + std::string(300'000, '[') + "\n", "[a]\nb = " + tables + "1" + ends + "\n",
+          "[a]\nb = '''\n''\n'''\na.'.'.\"\\\"\"" + parts + " = 1\n"})
+      EXPECT_THAT(recipe_error(deep), HasSubstr("expected values nested at most 64 deep"))
+          << deep.substr(0, 40);
+    Recipe recipe;
+    EXPECT_ERROR(apply_override(recipe, "model.a={a" + parts + "=1}"),
+                 "expected values nested at most 64 deep");
+    apply_override(recipe, "model.a=" + repeated("{a = [", 30) + "1.5, \"a.b.c\"" + repeated("]}", 30));
+    apply_override(recipe, "model.b=[" + repeated("1.5, ", 500) + "1.5]");
+  });
 }
 
 TEST_F(RecipeTest, WarmUpIsAWholeNumberOrAShare) {

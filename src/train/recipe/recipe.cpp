@@ -181,7 +181,47 @@ const RecipeField* find_field(const std::vector<RecipeField>& fields, std::strin
   return found == fields.end() ? nullptr : &*found;
 }
 
+/// Where a string that begins at `at` ends.
+std::size_t string_end(std::string_view text, std::size_t at) {
+  const char quote = text[at];
+  const bool several_lines = text.substr(at, 3) == std::string(3, quote);
+  const std::string end(several_lines ? 3 : 1, quote);
+  for (at += end.size(); at < text.size() && text.substr(at, end.size()) != end; ++at)
+    if (text[at] == '\\' && quote == '"') ++at;
+  return std::min(at + end.size(), text.size());
+}
+
+/// Throws Error for values that are deeper than toml++ can free without exhausting the stack. It counts the
+/// brackets, but not the parts of a.b.c, each of which is a table in the one before.
+void limit_depth(std::string_view text, const std::string& where) {
+  constexpr std::size_t kDeepest = 64;
+  std::vector<std::size_t> open;  // the parts of keys before each open bracket
+  std::size_t parts = 0;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    const char c = text[at];
+    if (c == '"' || c == '\'') {
+      at = string_end(text, at) - 1;
+    } else if (c == '#') {
+      at = std::min(text.find('\n', at), text.size()) - 1;
+    } else if (c == '[' || c == '{') {
+      open.push_back(std::exchange(parts, parts + 1));
+    } else if (c == ']' || c == '}') {
+      parts = open.empty() ? 0 : open.back();
+      if (!open.empty()) open.pop_back();
+    } else if (c == '.') {
+      ++parts;
+    } else if (c == ',' || c == '\n') {
+      parts = open.empty() ? 0 : open.back() + 1;
+    }
+    if (parts > kDeepest)
+      throw Error(fmt::format(
+          "{}:{}: expected values nested at most {} deep, got deeper ones", where,
+          1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(at), '\n'), kDeepest));
+  }
+}
+
 toml::table parse_toml(const std::string& text, const std::string& where) {
+  limit_depth(text, where);
   try {
     return toml::parse(text);
   } catch (const toml::parse_error& e) {
@@ -252,6 +292,7 @@ void apply_override(Recipe& recipe, std::string_view assignment) {
     unknown_key("override", fields, key);
   }
   const std::string value(trimmed(assignment.substr(equals + 1), " \t"));
+  limit_depth(value, "override");
   toml::table table;
   const bool wants_text = field != nullptr && (std::holds_alternative<std::string*>(field->target) ||
                                                std::holds_alternative<std::filesystem::path*>(field->target));
