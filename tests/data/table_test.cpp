@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "heed/error.h"
+#include "reference/error.h"
 #include "reference/temporary_folder.h"
 
 namespace heed {
