@@ -9,8 +9,8 @@ tree=$PWD folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 export XDG_DATA_DIRS=$prefix/share  # where names of models are looked up; a prefix of /usr/local needs no such word
 
-# The README's program and the lines that link it: the first blocks behind "Use the library".
-block() { awk -v kind="$1" '/^\*\*Use the library/ { on = 1 } on && $0 == "```" kind { code = 1; next } code && /^```/ { exit } code' README.md; }
+# The README's program and the lines that link it: its first blocks of their kinds.
+block() { awk -v kind="$1" '$0 == "```" kind { code = 1; next } code && /^```/ { exit } code' README.md; }
 mkdir "$folder/program"
 block cpp >"$folder/program/main.cpp"
 {
