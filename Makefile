@@ -74,7 +74,7 @@ asan: deps
 tsan: deps
 	$(call step,"Build what shares memory among threads with the thread sanitizer ($(JOBS) jobs)")
 	@cmake --preset tsan $(CMAKE_ARGS) --log-level=WARNING
-	@cmake --build --preset tsan --parallel $(JOBS) --target heed_core_test heed_kernels_test heed_nn_test heed_models_test heed_server_test heed_serve_test heed_explore_test
+	@cmake --build --preset tsan --parallel $(JOBS) --target heed_core_test heed_kernels_test heed_nn_test heed_models_test heed_open_test heed_server_test heed_serve_test heed_explore_test
 	$(call step,"Test with the thread sanitizer")
 	@scripts/run-tests.sh tsan -j $(TEST_JOBS)
 

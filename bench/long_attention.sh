@@ -12,7 +12,7 @@ for length in "$@"; do
   repeats=()
   if [ "$length" -ge 32768 ]; then repeats=(--repeats 1); fi
   for backward in '' --backward; do
-    "$build/heed" bench attention --json --heads 1 --head-dim 64 --length "$length" $backward "${repeats[@]}" |
+    "$build/heed" bench attention --json --num-heads 1 --head-dim 64 --length "$length" $backward "${repeats[@]}" |
       tee -a bench/long_attention.jsonl
   done
 done

@@ -31,10 +31,11 @@ function(heed_precompile target)
   endif()
 endfunction()
 
-# heed_module(NAME [COLD] SOURCES files... PRIVATE third-party targets...)
-# COLD: the time goes into the modules below it; optimizing this one would only take time to compile.
+# heed_module(NAME [HOT | COLD] SOURCES files... PRIVATE third-party targets...)
+# A release compiles what computes with numbers, HOT, with -O3, other modules with -O2, and with -O1 those that are COLD: the time
+# goes into the modules below them, and optimizing them would only take time to compile.
 function(heed_module name)
-  cmake_parse_arguments(MODULE "COLD" "" "SOURCES;PRIVATE" ${ARGN})
+  cmake_parse_arguments(MODULE "HOT;COLD" "" "SOURCES;PRIVATE" ${ARGN})
   set_property(GLOBAL PROPERTY HEED_${name}_PRIVATE ${MODULE_PRIVATE})
   add_library(heed_${name} OBJECT ${MODULE_SOURCES})
   target_include_directories(heed_${name} PUBLIC ${PROJECT_SOURCE_DIR}/include PRIVATE ${PROJECT_SOURCE_DIR}/src)
@@ -47,8 +48,8 @@ function(heed_module name)
     list(APPEND common <nlohmann/json.hpp>)
   endif()
   heed_precompile(heed_${name} ${common})
-  if(MODULE_COLD)
-    target_compile_options(heed_${name} PRIVATE $<$<CONFIG:Release>:-O1>)
+  if(NOT MODULE_HOT)
+    target_compile_options(heed_${name} PRIVATE $<$<CONFIG:Release>:-O$<IF:$<BOOL:${MODULE_COLD}>,1,2>>)
   endif()
 endfunction()
 

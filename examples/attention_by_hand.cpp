@@ -159,7 +159,7 @@ void missing_positions() {
 
 /// The same formula on q, k and v of a real head, compared with the weights that the model computed.
 void real_model(const char* directory) {
-  const auto model = heed::load_encoder_decoder(directory);
+  const auto model = heed::load_as<heed::EncoderDecoderModel>(directory);
   const auto tokenizer = heed::load_tokenizer(directory);
   const heed::Encoding text = tokenizer->encode("The cat sat on the mat.");
   const heed::Shape shape{1, text.size()};

@@ -77,7 +77,8 @@ void decode(const heed::EncoderDecoderModel& model, const std::vector<std::int64
 
 int main() {
   heed::Generator generator(1);  // the seed of weights and data
-  const auto model = heed::make_encoder_decoder(heed::Config::parse(kConfig, "kConfig"), generator);
+  const auto model =
+      heed::make_as<heed::EncoderDecoderModel>(heed::Config::parse(kConfig, "kConfig"), generator);
   heed::AdamWOptions adamw;
   adamw.beta2 = 0.98;
   heed::AdamW optimizer(model->parameters(), adamw);

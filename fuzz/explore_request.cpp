@@ -2,8 +2,8 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "explore/model_card.h"
-#include "explore/run_request.h"
+#include "explore/model/model_card.h"
+#include "explore/requests.h"
 #include "heed/error.h"
 #include "reader.h"
 
@@ -23,11 +23,12 @@ void check_request(std::string_view text, Parse parse) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text = heed::fuzz::text_of(data, size);
-  check_request(text, heed::explore::parse_run_request);
-  check_request(text, heed::explore::parse_ablation_request);
-  check_request(text, heed::explore::parse_flow_request);
-  check_request(text, heed::explore::parse_steps_request);
-  check_request(text, heed::explore::parse_traps_request);
+  check_request(text, heed::explore::read_request<heed::explore::RunRequest>);
+  check_request(text, heed::explore::read_request<heed::explore::AblationRequest>);
+  check_request(text, heed::explore::read_request<heed::explore::FlowRequest>);
+  check_request(text, heed::explore::read_request<heed::explore::StepsRequest>);
+  check_request(text, heed::explore::read_request<heed::explore::WhyRequest>);
+  check_request(text, heed::explore::read_request<heed::explore::MistakesRequest>);
   for (const std::string& example : heed::explore::examples_in_card(text)) {
     if (example.empty() || example.size() > 500) ::abort();
   }

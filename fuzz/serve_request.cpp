@@ -1,12 +1,11 @@
 // What a client of heed serve sends: a line with method and path, then a body. Each is answered, wrong ones
 // with one short line.
 #include <cstdlib>
-#include <set>
 #include <string>
 #include <string_view>
 
 #include "reader.h"
-#include "serve/application.h"
+#include "serve/model_server.h"
 
 namespace {
 
@@ -28,39 +27,21 @@ class Answered : public heed::server::Reply {
   std::atomic<bool> stopped{false}, is_answered{false};
 };
 
-const std::set<std::string>& field_names() {
-  static const std::set<std::string> all = [] {
-    std::set<std::string> names;
-    for (const heed::serve::Route& route : heed::serve::routes()) {
-      for (const heed::serve::FieldNote& field : route.fields) names.insert(field.name);
-    }
-    return names;
-  }();
-  return all;
-}
-
-// Each field in each way in which requests read it.
-void read_fields(std::string_view body) {
-  using heed::serve::ApiError;
+// The fields of each route, as it reads them.
+void read_fields(const heed::server::Application& application, std::string_view body) {
+  using heed::server::ApiError;
   try {
-    const heed::Json json = heed::serve::parse_body(body);
-    const heed::serve::Fields fields(json);
-    const auto read = [](auto reader) {
+    const heed::Json json = heed::server::parse_body(body);
+    const heed::server::RequestObject object(json);
+    for (const heed::server::Route& route : application.routes()) {
+      if (!route.walk) continue;
       try {
-        reader();
+        heed::server::Fields fields(object, false);
+        route.walk(fields);
+        fields.require_known();
       } catch (const ApiError& error) {
         if (std::string_view(error.what()).find('\n') != std::string_view::npos) ::abort();
       }
-    };
-    for (const std::string& field : field_names()) {
-      read([&] { fields.boolean(field.c_str()); });
-      read([&] { fields.number(field.c_str(), -1, 1); });
-      read([&] { fields.integer(field.c_str(), 0, 10); });
-      read([&] { fields.string(field.c_str()); });
-      read([&] { fields.strings(field.c_str()); });
-      read([&] { fields.integers(field.c_str(), 0, 10); });
-      read([&] { fields.object(field.c_str()); });
-      read([&] { fields.array(field.c_str()); });
     }
   } catch (const ApiError&) {
   }
@@ -69,7 +50,8 @@ void read_fields(std::string_view body) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  static heed::serve::Application application(heed::serve::Services{}, heed::serve::AccessOptions{});
+  static heed::serve::ModelServer server{heed::serve::Services{}};
+  static heed::server::Application& application = server.application();
   const std::string_view text = heed::fuzz::text_of(data, size);
   const std::string_view line = text.substr(0, text.find('\n'));
   const std::string_view body = text.substr(std::min(text.size(), line.size() + 1));
@@ -83,6 +65,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto answered = std::make_shared<Answered>();
   application.handle(std::move(request), answered);
   answered->is_answered.wait(false);
-  read_fields(body);
+  read_fields(application, body);
   return 0;
 }

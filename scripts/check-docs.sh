@@ -4,7 +4,8 @@
 # - a path of this tree that a page names exists (placeholders such as x.cpp, NAME or … are not checked);
 # - a test that a page names, `Suite.Name` or a word like `ThisIsATest` in a table whose first column is headed "test",
 #   is in tests/;
-# - given a built command: the keys in docs/recipes.md are those of `heed train --list-keys`, every
+# - given a built command: the keys in docs/recipes.md are those of `heed train --list-keys`, the fields in docs/serve.md and
+#   docs/explore.md those of `heed serve --list-fields` and `heed explore --list-fields`, every
 #   `heed COMMAND --option` is in the help of COMMAND, or in that of heed, and docs/commands.md, where there is one, is
 #   what scripts/commands.sh writes.
 set -euo pipefail
@@ -125,7 +126,7 @@ check_command() {  # PAGE LINE WORDS...
   local place=$1:$2 command=$3 word
   shift 3
   [[ "$command" == [a-z]* ]] || return 0
-  if [ "$command" = bench ] && [[ "${1:-}" == [a-z]* && "${1:-}" != *'|'* ]]; then command="bench $1"; fi
+  if [[ "$command" == bench || "$command" == attribute ]] && [[ "${1:-}" == [a-z]* && "${1:-}" != *'|'* ]]; then command="$command $1"; fi
   if [ -z "${help_of[$command]+set}" ]; then
     # shellcheck disable=SC2086
     help_of[$command]=$("$heed" $command --help 2>/dev/null </dev/null) || help_of[$command]=
@@ -145,13 +146,14 @@ check_command() {  # PAGE LINE WORDS...
 general=
 if [ -n "$heed" ]; then general=$("$heed" --help); fi
 
+# docs/commands.md is compared as a whole; CHANGELOG.md also speaks of names that went away.
 for page in "${pages[@]}"; do
   while read -r kind line rest; do
     case $kind in
       link) check_link "$page" "$line" "$rest" ;;
       path) check_path "$page" "$line" "$rest" ;;
       test) check_test "$page" "$line" "$rest" ;;
-      command) if [ -n "$heed" ] && [ "$page" != docs/commands.md ]; then set -f; check_command "$page" "$line" $rest; set +f; fi ;;
+      command) if [ -n "$heed" ] && [ "$page" != docs/commands.md ] && [ "$page" != CHANGELOG.md ]; then set -f; check_command "$page" "$line" $rest; set +f; fi ;;
     esac
   done < <(findings "$page")
 done
@@ -159,6 +161,15 @@ if [ -n "$heed" ] && [ -f docs/recipes.md ] &&
    ! diff <(sed -n '/<!-- keys -->/,/<!-- \/keys -->/p' docs/recipes.md | sed '1d;$d') <("$heed" train --list-keys) >&2; then
   complain "docs/recipes.md: the keys differ from those of the command (copy the output of: heed train --list-keys)"
 fi
+# A page with the fields of a server's requests, and the command that lists them.
+check_fields() {  # PAGE COMMAND
+  [ -n "$heed" ] && grep -qx "<!-- fields -->" "$1" 2>/dev/null || return 0
+  if ! diff <(sed -n '/<!-- fields -->/,/<!-- \/fields -->/p' "$1" | sed '1d;$d') <("$heed" "$2" --list-fields) >&2; then
+    complain "$1: the fields differ from those of the command (copy the output of: heed $2 --list-fields)"
+  fi
+}
+check_fields docs/serve.md serve
+check_fields docs/explore.md explore
 if [ -n "$heed" ] && [ -f docs/commands.md ]; then scripts/commands.sh "$heed" --check || errors=$((errors + 1)); fi
 if [ $errors -gt 0 ]; then exit 1; fi
 echo "check-docs: ${#pages[@]} pages name only what exists"

@@ -25,7 +25,7 @@ def torch_with(threads):
 
 
 def attention(batch=1, heads=12, head_dim=64, length=1024, causal=False, backward=False):
-    arguments = f"attention --batch {batch} --heads {heads} --head-dim {head_dim} --length {length}".split()
+    arguments = f"attention --batch {batch} --num-heads {heads} --head-dim {head_dim} --length {length}".split()
     arguments += ["--causal"] * causal + ["--backward"] * backward
 
     def in_torch(cache, threads):
@@ -53,7 +53,7 @@ def attention(batch=1, heads=12, head_dim=64, length=1024, causal=False, backwar
 def attention_kind(kind, heads=8, head_dim=64, length=4096, stride=64, backward=True):
     """Causal linear and sparse attention, which PyTorch has no function for: linear by chunks of 128 positions with running
     sums of the keys, sparse as attention with a mask of the pattern."""
-    arguments = f"attention --kind {kind} --heads {heads} --head-dim {head_dim} --length {length} --causal".split()
+    arguments = f"attention --pattern {kind} --num-heads {heads} --head-dim {head_dim} --length {length} --causal".split()
     arguments += ["--stride", str(stride)] * (kind != "linear") + ["--backward"] * backward
 
     def in_torch(cache, threads):

@@ -128,7 +128,7 @@ def main():
                          extra_options={"DefaultTensorType": TensorProto.FLOAT})  # fused operators have no known type
     for name, more in (("bert-base", []), ("marian", ["--output-bits", "8"])):  # as CTranslate2, which rounds all maps
         if not (cache / f"{name}-int8").exists():
-            command = [arguments.heed, "quantize", "--model", cache / name, "--bits", "8", "--group", "128", "--quiet",
+            command = [arguments.heed, "convert", cache / name, "--bits", "8", "--group", "128", "--quiet",
                        *more, "--output", cache / f"{name}-int8"]
             subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     if not (cache / "smollm2-q4_1.gguf").exists():

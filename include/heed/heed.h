@@ -3,14 +3,14 @@
 // includes true.
 #pragma once
 
-#include "heed/api/loaded_model.h"  // load, LoadedModel
-#include "heed/autograd.h"          // NoGradients
-#include "heed/canceled.h"          // Canceled
-#include "heed/error.h"             // Error, InternalError
-#include "heed/nn/tap.h"            // Taps, replace_by_zeros
-#include "heed/ops.h"               // matmul, softmax, scaled_dot_product_attention
-#include "heed/random.h"            // Generator
-#include "heed/tasks/similarity.h"  // similarity, nearest
-#include "heed/tensor.h"            // Tensor, TensorMap
-#include "heed/threads.h"           // set_threads, parallel_for
-#include "heed/version.h"           // HEED_VERSION, version
+#include "heed/autograd.h"           // NoGradients
+#include "heed/canceled.h"           // Canceled
+#include "heed/error.h"              // Error, InternalError
+#include "heed/nn/tap.h"             // Taps, replace_by_zeros
+#include "heed/open/loaded_model.h"  // load, LoadedModel
+#include "heed/ops.h"                // matmul, softmax, scaled_dot_product_attention
+#include "heed/random.h"             // Generator
+#include "heed/tasks/similarity.h"   // similarity, nearest
+#include "heed/tensor.h"             // Tensor, TensorMap
+#include "heed/threads.h"            // set_threads, parallel_for
+#include "heed/version.h"            // HEED_VERSION, version

@@ -20,17 +20,17 @@ struct Operands {
   std::vector<Tensor> k, v;
 };
 
-bool is_sparse(const AttentionSizes& a) {
-  return a.kind == AttentionKind::strided || a.kind == AttentionKind::fixed;
+bool is_sparse(const AttentionShape& a) {
+  return a.kind == AttentionForm::strided || a.kind == AttentionForm::fixed;
 }
 
 /// Returns the number of pairs of a query and a key that it may attend to.
-double visible_pairs(const AttentionSizes& a) {
+double visible_pairs(const AttentionShape& a) {
   double pairs = 0;
   for (std::int64_t t = 0; t < a.length; ++t) {
     const std::int64_t place = t + a.keys - a.length;
     if (is_sparse(a)) {
-      const bool strided = a.kind == AttentionKind::strided;
+      const bool strided = a.kind == AttentionForm::strided;
       const std::int64_t near = strided ? std::min(place + 1, a.stride) : place % a.stride + 1;
       pairs += static_cast<double>(near + place / a.stride * (strided ? 1 : a.summary));
       continue;
@@ -45,7 +45,7 @@ double visible_pairs(const AttentionSizes& a) {
 }
 
 /// The shape, operations and bytes of the work.
-Work attention_costs(const AttentionSizes& a) {
+Work attention_costs(const AttentionShape& a) {
   Work work;
   work.kind = "attention";
   work.shape = {{"kind", std::string(name_of(a.kind))},
@@ -66,7 +66,7 @@ Work attention_costs(const AttentionSizes& a) {
   // Linear attention adds each key and value to a sum, multiplies each query with it, and has five such
   // products backward.
   const double pairs =
-      a.kind == AttentionKind::linear ? static_cast<double>(a.length * (a.head_dim + 1)) : visible_pairs(a);
+      a.kind == AttentionForm::linear ? static_cast<double>(a.length * (a.head_dim + 1)) : visible_pairs(a);
   const double product = 2.0 * static_cast<double>(a.batch * a.heads * a.head_dim) * pairs;
   work.backward_operations = a.backward ? 5 * product : 0;
   work.operations = 2 * product + work.backward_operations;
@@ -103,12 +103,12 @@ struct RecurrentOperands {
 
 }  // namespace
 
-const char* name_of(AttentionKind kind) {
+const char* name_of(AttentionForm kind) {
   constexpr const char* kNames[] = {"full", "window", "strided", "fixed", "linear", "formula"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 
-Work attention_work(AttentionSizes a) {
+Work attention_work(AttentionShape a) {
   if (a.kv_heads == 0) a.kv_heads = a.heads;
   if (a.keys == 0) a.keys = a.length;
   if (is_sparse(a)) {
@@ -116,12 +116,12 @@ Work attention_work(AttentionSizes a) {
     if (a.stride == 0)
       a.stride = std::max<std::int64_t>(1, std::llround(std::sqrt(static_cast<double>(a.keys))));
   }
-  if (a.kind != AttentionKind::full && a.kind != AttentionKind::window && a.kind != AttentionKind::formula)
+  if (a.kind != AttentionForm::full && a.kind != AttentionForm::window && a.kind != AttentionForm::formula)
     a.window = 0;
-  if (a.kind == AttentionKind::window && a.window == 0) a.window = 256;
+  if (a.kind == AttentionForm::window && a.window == 0) a.window = 256;
   Work work = attention_costs(a);
   const std::int64_t copies = a.backward ? 1 : operand_copies(work.operations, work.bytes);
-  const bool has_state = a.kind == AttentionKind::linear && a.causal && a.length < a.keys;
+  const bool has_state = a.kind == AttentionForm::linear && a.causal && a.length < a.keys;
   const Shape key_shape{a.batch, a.kv_heads, has_state ? a.length : a.keys, a.head_dim};
   const auto x = std::make_shared<Operands>();
   x->q = random_tensor({a.batch, a.heads, a.length, a.head_dim}, a.dtype, 0);
@@ -132,7 +132,7 @@ Work attention_work(AttentionSizes a) {
   AttentionOptions options;
   options.causal = a.causal;
   options.window = a.window;
-  const SparsePattern pattern{a.kind == AttentionKind::fixed ? SparseKind::fixed : SparseKind::strided,
+  const SparsePattern pattern{a.kind == AttentionForm::fixed ? SparseKind::fixed : SparseKind::strided,
                               a.stride, a.summary};
   if (a.backward) {
     x->d_o = random_tensor(x->q.shape(), a.dtype, 3);
@@ -148,11 +148,11 @@ Work attention_work(AttentionSizes a) {
   work.run = [x, a, options, pattern, linear](std::int64_t repeat) {
     const auto copy = static_cast<std::size_t>(repeat) % x->k.size();
     const Tensor &k = x->k[copy], &v = x->v[copy];
-    if (a.kind == AttentionKind::linear) {
+    if (a.kind == AttentionForm::linear) {
       x->o = linear_attention(x->q, k, v, linear);
     } else if (is_sparse(a)) {
       x->o = sparse_attention(x->q, k, v, {.pattern = pattern});
-    } else if (a.kind == AttentionKind::formula) {
+    } else if (a.kind == AttentionForm::formula) {
       x->o = attention_by_formula(x->q, k, v, options);
     } else {
       x->o = scaled_dot_product_attention(x->q, k, v, options);

@@ -11,24 +11,24 @@
 
 namespace heed::bench {
 
-enum class AttentionKind { full, window, strided, fixed, linear, formula };
-inline constexpr AttentionKind kAttentionKinds[] = {AttentionKind::full,    AttentionKind::window,
-                                                    AttentionKind::strided, AttentionKind::fixed,
-                                                    AttentionKind::linear,  AttentionKind::formula};
-const char* name_of(AttentionKind kind);
+enum class AttentionForm { full, window, strided, fixed, linear, formula };
+inline constexpr AttentionForm kAttentionForms[] = {AttentionForm::full,    AttentionForm::window,
+                                                    AttentionForm::strided, AttentionForm::fixed,
+                                                    AttentionForm::linear,  AttentionForm::formula};
+const char* name_of(AttentionForm kind);
 
-struct AttentionSizes {
-  AttentionKind kind = AttentionKind::full;
+struct AttentionShape {
+  AttentionForm kind = AttentionForm::full;
   std::int64_t batch = 1, heads = 12, head_dim = 64, length = 1024;
   std::int64_t kv_heads = 0;  // 0: as many as heads, of which it must be a divisor
   std::int64_t keys = 0;      // 0: as many as `length`
-  std::int64_t window = 0;    // 0: all keys; for AttentionKind::window, 256
+  std::int64_t window = 0;    // 0: all keys; for AttentionForm::window, 256
   std::int64_t stride = 0;    // of strided and fixed; 0: the square root of the keys
   std::int64_t summary = 1;   // keys of each earlier block that fixed sees
   bool causal = false, backward = false;
   DType dtype = DType::f32;
 };
-Work attention_work(AttentionSizes sizes);
+Work attention_work(AttentionShape sizes);
 
 /// A product as in a linear layer: x [m, k] times the transpose of a weight [n, k].
 struct GemmSizes {

@@ -11,18 +11,18 @@
 namespace heed::bench {
 namespace {
 
-AttentionSizes sizes_of(const LengthRange& range, AttentionKind kind, std::int64_t length) {
-  AttentionSizes one;
+AttentionShape sizes_of(const LengthRange& range, AttentionForm kind, std::int64_t length) {
+  AttentionShape one;
   one.heads = range.heads;
   one.head_dim = range.head_dim;
   one.length = length;
-  one.window = kind == AttentionKind::window ? range.window : 0;
+  one.window = kind == AttentionForm::window ? range.window : 0;
   one.kind = kind;
   one.causal = one.backward = true;
   return one;
 }
 
-Cost cost_of(const LengthRange& range, const Repeats& repeats, AttentionKind kind, std::int64_t length) {
+Cost cost_of(const LengthRange& range, const Repeats& repeats, AttentionForm kind, std::int64_t length) {
   Cost cost{.length = length};
   {
     const Work work = attention_work(sizes_of(range, kind, length));
@@ -33,7 +33,7 @@ Cost cost_of(const LengthRange& range, const Repeats& repeats, AttentionKind kin
     cost.bytes = static_cast<double>(memory_statistics().peak_bytes - before);
     cost.seconds = median_seconds(work, repeats);
   }
-  AttentionSizes token = sizes_of(range, kind, 1);
+  AttentionShape token = sizes_of(range, kind, 1);
   token.keys = length;
   token.backward = false;
   cost.token_seconds = median_seconds(attention_work(token), {.seconds = 0.1});
@@ -46,9 +46,9 @@ std::vector<KindCosts> measure_lengths(
     const LengthRange& range, const Repeats& repeats,
     const std::function<void(const std::string& kind, std::int64_t length)>& progress) {
   std::vector<KindCosts> kinds;
-  for (const AttentionKind kind : kAttentionKinds) {
+  for (const AttentionForm kind : kAttentionForms) {
     KindCosts& costs = kinds.emplace_back(KindCosts{name_of(kind), {}});
-    const std::int64_t to = kind == AttentionKind::formula ? std::min(range.to, range.formula_to) : range.to;
+    const std::int64_t to = kind == AttentionForm::formula ? std::min(range.to, range.formula_to) : range.to;
     for (std::int64_t n = range.from; n <= to; n *= 2) {
       progress(costs.kind, n);
       costs.costs.push_back(cost_of(range, repeats, kind, n));

@@ -8,6 +8,7 @@
 #include "core/strings.h"
 #include "heed/autograd.h"
 #include "heed/generate/search.h"
+#include "heed/models/kind.h"
 #include "heed/models/registry.h"
 #include "heed/random.h"
 #include "heed/train/adamw.h"
@@ -116,11 +117,10 @@ double stored_bytes(const Tensor& weight) {
 }
 
 ModelCost cost_of_token(const BenchModel& bench, CacheDType cache_dtype = CacheDType::f32) {
-  const bool two_sides = dynamic_cast<const EncoderDecoderModel*>(bench.model.get()) != nullptr;
-  const Model* model = bench.model.get();
-  const auto* encoder = dynamic_cast<const EncoderModel*>(model);
-  const bool makes_logits = two_sides || dynamic_cast<const DecoderModel*>(model) != nullptr ||
-                            (encoder != nullptr && encoder->head() == EncoderHead::masked_lm);
+  const ModelTraits traits = traits_of(bench.model());
+  const bool two_sides = traits.is(ModelKind::encoder_decoder);
+  const bool makes_logits =
+      two_sides || traits.is(ModelKind::decoder) || traits.is_encoder(EncoderHead::masked_lm);
   ModelCost size;
   double bytes = 0, multiplied = 0, output_table = 0, output_bytes = 0;
   bool has_output_layer = false;
@@ -129,7 +129,7 @@ ModelCost cost_of_token(const BenchModel& bench, CacheDType cache_dtype = CacheD
     uses = static_cast<double>(first_of(bench.config, {"num_hidden_layers"}, 1)) /
            static_cast<double>(first_of(bench.config, {"num_hidden_groups"}, 1));
   }
-  for (const Parameter& parameter : bench.model->parameters()) {
+  for (const Parameter& parameter : bench.model().parameters()) {
     const double count = static_cast<double>(parameter.tensor.numel());
     if (parameter.tensor.rank() != 2) continue;
     if (is_lookup(parameter)) {  // the largest is the output layer if there is no separate one
@@ -191,9 +191,9 @@ std::int64_t positions_of(const Encodes& model, const ModelInput& input) {
 
 template <class Kind>
 const Kind& of_kind(const BenchModel& bench, const char* expected) {
-  const auto* model = dynamic_cast<const Kind*>(bench.model.get());
+  const auto* model = as<Kind>(bench.model());
   if (model == nullptr)
-    throw Error(bench.name + ": expected " + expected + ", got " + bench.model->family() +
+    throw Error(bench.name + ": expected " + expected + ", got " + bench.model().family() +
                 " (heed bench --help lists what else is measured)");
   return *model;
 }
@@ -202,11 +202,11 @@ Work model_work(const char* kind, const BenchModel& bench, const ModelSizes& siz
   Work work;
   work.kind = kind;
   std::int64_t parameters = 0;
-  for (const Parameter& parameter : bench.model->parameters()) parameters += parameter.tensor.numel();
-  work.shape = {{"model", bench.name},      {"family", bench.model->family()},
-                {"parameters", parameters}, {"dtype", std::string(name_of(bench.weights.dtype))},
+  for (const Parameter& parameter : bench.model().parameters()) parameters += parameter.tensor.numel();
+  work.shape = {{"model", bench.name},      {"family", bench.model().family()},
+                {"parameters", parameters}, {"dtype", std::string(name_of(bench.options.dtype))},
                 {"batch", sizes.batch},     {"length", sizes.length}};
-  if (bench.weights.int8_activations) {
+  if (bench.options.int8_activations) {
     work.int8 = true;
     work.shape.emplace_back("int8", std::string(kernels::int8_instruction()));
   }
@@ -242,10 +242,10 @@ void count_decoding(Work& work, const ModelSizes& sizes, const ModelCost& cost, 
 
 /// Returns the mean loss of one batch of random tokens. For an encoder-decoder, sources have the same length.
 std::function<Tensor(Context&)> training_loss(const BenchModel& bench, const ModelSizes& sizes) {
-  const Model& model = *bench.model;
+  const Model& model = bench.model();
   const Tensor ids = random_ids(model, sizes.batch, sizes.length, 0),
                labels = random_ids(model, sizes.batch, sizes.length, 1);
-  if (const auto* decoder = dynamic_cast<const DecoderModel*>(&model))
+  if (const auto* decoder = as<DecoderModel>(model))
     return [=](Context& context) { return decoder->loss({.ids = ids}, labels, {}, context); };
   const ModelInput source{random_ids(model, sizes.batch, sizes.length, 2),
                           Tensor::full({sizes.batch, sizes.length}, 1, DType::i64)};
@@ -269,26 +269,34 @@ Config known_shape(const std::string& name) {
   throw Error("shape: expected one of " + joined(kShapes, ", ", &NamedShape::name) + ", got " + name);
 }
 
-std::shared_ptr<const BenchModel> open_model(const std::string& name, const fs::path& directory,
-                                             const WeightOptions& options,
-                                             const std::vector<AdapterSource>& adapters) {
-  return std::make_shared<BenchModel>(
-      BenchModel{name, options, load_model_config(directory), load_model(directory, options, adapters)});
+namespace {
+
+// With its head, which is measured too.
+std::shared_ptr<const BenchModel> opened_model(const std::string& name, const std::string& path,
+                                               LoadOptions options) {
+  options.head = true;
+  LoadedModel opened = load(path, options);
+  return std::make_shared<BenchModel>(BenchModel{name, options, load_model_config(opened.files()), opened});
+}
+
+}  // namespace
+
+std::shared_ptr<const BenchModel> named_model(const std::string& name, LoadOptions options) {
+  return opened_model(name, name, std::move(options));
 }
 
 std::shared_ptr<const BenchModel> random_model(const std::string& name, const Config& config,
-                                               const WeightOptions& options) {
+                                               LoadOptions options) {
   Generator generator(7);
   // The model is saved and loaded as a user's would be: its weights may have 16 bits and be packed for matrix
   // products.
   const TemporaryDirectory directory;
   make_model(config, generator)->save(directory.path(), options.dtype);
-  return std::make_shared<BenchModel>(
-      BenchModel{name, options, config, load_model(directory.path(), options)});
+  return opened_model(name, directory.path(), std::move(options));
 }
 
 Work encode_work(const std::shared_ptr<const BenchModel>& bench, const ModelSizes& given) {
-  const Model& model = *bench->model;
+  const Model& model = bench->model();
   ModelSizes sizes = given;
   ModelInput values;
   if (model.input().kind != InputKind::tokens) {
@@ -314,7 +322,7 @@ Work encode_work(const std::shared_ptr<const BenchModel>& bench, const ModelSize
   work.run = [bench, inputs](std::int64_t) {
     const NoGradients guard;
     Context context;
-    bench->model->forward(inputs, {}, context);
+    bench->model().forward(inputs, {}, context);
   };
   return work;
 }
@@ -378,12 +386,12 @@ Work train_work(const std::shared_ptr<const BenchModel>& bench, const ModelSizes
   work.bytes =
       parameters * 7 * sizeof(float);  // the optimizer reads weight, gradient and moments, and writes three
   const auto loss = training_loss(*bench, sizes);
-  for (const Parameter& parameter : bench->model->parameters()) Tensor(parameter.tensor).set_requires_grad();
-  const auto optimizer = std::make_shared<AdamW>(bench->model->parameters(), AdamWOptions{});
+  for (const Parameter& parameter : bench->model().parameters()) Tensor(parameter.tensor).set_requires_grad();
+  const auto optimizer = std::make_shared<AdamW>(bench->model().parameters(), AdamWOptions{});
   const auto context = std::make_shared<Context>();
   work.run = [bench, loss, optimizer, context](std::int64_t) {
     loss(*context).backward();
-    optimizer->step(1e-4, clip_scale(gradient_norm(bench->model->parameters()), 1));
+    optimizer->step(1e-4, clip_scale(gradient_norm(bench->model().parameters()), 1));
     optimizer->zero_grad();
   };
   return work;

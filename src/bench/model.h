@@ -1,33 +1,31 @@
 // Whole models as work on random tokens. The model is a user's, or has random weights.
 #pragma once
 
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "bench/measure.h"
 #include "heed/io/json.h"
-#include "heed/models/adapter.h"
 #include "heed/models/model.h"
-#include "heed/models/registry.h"
+#include "heed/open/loaded_model.h"
 
 namespace heed::bench {
 
 struct BenchModel {
   std::string name;
-  WeightOptions weights = {};
+  LoadOptions options;
   Config config;
-  std::unique_ptr<Model> model;
+  LoadedModel opened;
+
+  const Model& model() const { return opened.model(); }
 };
 
-/// Loads a model that is reported as `name`.
-std::shared_ptr<const BenchModel> open_model(const std::string& name, const std::filesystem::path& directory,
-                                             const WeightOptions& options,
-                                             const std::vector<AdapterSource>& adapters);
-/// Makes a model with random weights, of the family and sizes of a config.json.
+/// Opens a model by its name.
+std::shared_ptr<const BenchModel> named_model(const std::string& name, LoadOptions options);
+/// Makes a model with random weights, of the family and sizes of a config.json, that is reported as `name`.
 std::shared_ptr<const BenchModel> random_model(const std::string& name, const Config& config,
-                                               const WeightOptions& options);
+                                               LoadOptions options);
 
 /// The names of models whose sizes are known: "gpt2".
 std::vector<std::string> known_shapes();

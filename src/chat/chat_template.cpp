@@ -6,6 +6,7 @@
 
 #include "chat/parser.h"
 #include "chat/renderer.h"
+#include "chat/rendering.h"
 #include "core/json.h"
 #include "heed/error.h"
 
@@ -80,42 +81,41 @@ class Variables {
 
 }  // namespace
 
-struct ChatTemplate::Parsed {
-  std::string name;
-  std::vector<chat::Statement> body;
-};
-
-ChatTemplate::ChatTemplate(std::shared_ptr<const Parsed> parsed) : parsed_(std::move(parsed)) {}
+ChatTemplate::ChatTemplate(std::shared_ptr<const chat::ParsedTemplate> parsed) : parsed_(std::move(parsed)) {}
 
 ChatTemplate ChatTemplate::parse(std::string_view text, std::string name) {
-  auto parsed = std::make_shared<Parsed>();
+  auto parsed = std::make_shared<chat::ParsedTemplate>();
   parsed->name = std::move(name);
   parsed->body = chat::parse_template(text, parsed->name);
   return ChatTemplate(std::move(parsed));
 }
 
 RenderedChat ChatTemplate::render(std::string_view variables, const RenderOptions& options) const {
-  const std::string where = parsed_->name + ": variables", constants_where = parsed_->name + ": constants";
-  const Json given = parse_json(variables, where), constants = parse_json(options.constants, constants_where);
-  if (!given.is_object()) throw Error(where + ": expected an object, got " + json_shown(given));
+  return chat::render(*parsed_, parse_json(variables, parsed_->name + ": variables"),
+                      parse_json(options.constants, parsed_->name + ": constants"), options);
+}
+
+RenderedChat chat::render(const ParsedTemplate& parsed, const Json& variables, const Json& constants,
+                          const RenderOptions& options) {
+  const std::string where = parsed.name + ": variables", constants_where = parsed.name + ": constants";
+  if (!variables.is_object()) throw Error(where + ": expected an object, got " + json_shown(variables));
   if (!constants.is_object())
     throw Error(constants_where + ": expected an object, got " + json_shown(constants));
-  chat::Renderer renderer(parsed_->name, options.limits, options.now.value_or(std::time(nullptr)));
-  MarkedText text;
+  Renderer renderer(parsed.name, options.limits, options.now.value_or(std::time(nullptr)));
   try {
     const Variables from_user(renderer.budget(), true, where);
     const Variables trusted(renderer.budget(), false, constants_where);
     for (const auto& member : constants.items()) renderer.set(member.key(), trusted.value(member.value()));
-    for (const auto& member : given.items()) {
+    for (const auto& member : variables.items()) {
       const bool messages = member.key() == "messages";
       renderer.set(member.key(),
                    messages ? from_user.messages(member.value()) : from_user.value(member.value()));
     }
-  } catch (const chat::Fault& fault) {
+  } catch (const Fault& fault) {
     throw Error(where + ": " + fault.what());
   }
-  text = renderer.run(parsed_->body);
-  return {text.bytes(), text.spans(chat::Mark::data), text.spans(chat::Mark::generated)};
+  const MarkedText text = renderer.run(parsed.body);
+  return {text.bytes(), text.spans(Mark::data), text.spans(Mark::generated)};
 }
 
 }  // namespace heed

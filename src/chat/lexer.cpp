@@ -20,7 +20,7 @@ bool is_digit_of(char c, int base) {
   return digit < base;
 }
 
-std::string_view without_space_after(std::string_view text) {
+std::string_view without_last_spaces(std::string_view text) {
   const std::string_view kept = strip(text);
   return kept.empty() ? text.substr(0, 0)
                       : text.substr(0, static_cast<std::size_t>(kept.data() - text.data()) + kept.size());
@@ -83,7 +83,7 @@ class Lexer {
     std::string_view text = text_.substr(at_, end - at_);
     const char sign = end + 2 < text_.size() ? text_[end + 2] : '\0';
     if (sign == '-') {
-      text = without_space_after(text);
+      text = without_last_spaces(text);
     } else if (sign != '+' && strips_lines) {
       const std::size_t line = text.rfind('\n') + 1;  // 0 if there is none
       if ((line > 0 || line_starts_) && strip(text.substr(line)).empty()) text = text.substr(0, line);

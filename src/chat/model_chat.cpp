@@ -3,35 +3,40 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <utility>
 
-#include "core/json_field.h"
+#include "chat/conversation.h"
+#include "chat/rendering.h"
+#include "core/json.h"
 #include "core/strings.h"
 #include "heed/error.h"
+#include "heed/files/model_files.h"
 #include "heed/text/tokenizer.h"
-#include "text/chat_templates.h"
-#include "text/tokenizer_config.h"
+#include "text/loading/chat_templates.h"
+#include "text/loading/loaders.h"
+#include "text/loading/tokenizer_config.h"
 
 namespace heed {
+namespace chat {
+
+struct ModelTemplate {
+  ChatTemplate parsed;
+  std::string where;
+  bool reads_lists;  // contents that are lists of parts
+  bool reads_calls;  // members tool_calls of messages
+  bool reads_tools;
+  ToolCallFormat calls;
+};
+
+}  // namespace chat
+
 namespace {
+
+using chat::ModelTemplate;
 
 constexpr std::string_view kToolUse = "tool_use";
 // The end of a message that is to be continued, with a space that shows whether the template strips messages.
 constexpr std::string_view kEndMark = "CONTINUE_FINAL_MESSAGE_TAG ";
-
-void check_part(const JsonField& part) {
-  if (const std::string& type = part.at("type").string(); type != "text")
-    throw Error(part.where() + ": " + part.path_of("type") + ": expected \"text\", got " + json_quoted(type) +
-                " (chats are of texts alone)");
-  part.at("text").string();
-}
-
-void check_message(const JsonField& message) {
-  message.at("role").string();
-  const auto content = message.find("content");
-  if (!content || content->value().is_string()) return;
-  if (!content->value().is_array()) content->fail("a text, null or a list of texts");
-  for (std::size_t i = 0; i < content->array_size(); ++i) check_part(content->at(i));
-}
 
 std::string joined_parts(const Json& content) {
   std::string text;
@@ -57,12 +62,6 @@ Json normalized(const Json& message) {
   return result;
 }
 
-void check_objects(const JsonField& conversation, const char* key) {
-  const auto list = conversation.find(key);
-  for (std::size_t i = 0; list && i < list->array_size(); ++i)
-    if (!list->at(i).value().is_object()) list->at(i).fail("an object");
-}
-
 /// Cuts a text, and the spans in it, to its first `size` bytes.
 void cut(RenderedChat& chat, std::size_t size) {
   chat.text.resize(size);
@@ -73,10 +72,12 @@ void cut(RenderedChat& chat, std::size_t size) {
 }
 
 /// Marks the end of the last message's text.
-void mark_end(Json& message, const JsonField& given) {
+void mark_end(Json& messages, const std::string& where) {
+  Json& message = messages.back();
   const auto content = message.find("content");
   if (content == message.end() || content->empty())
-    throw Error(given.where() + ": " + given.path_of("content") + ": expected a text to continue, got none");
+    throw Error(where + ": messages." + std::to_string(messages.size() - 1) +
+                ".content: expected a text to continue, got none");
   Json& text = content->is_array() ? content->back()["text"] : *content;
   text = text.get_ref<const std::string&>() + std::string(kEndMark);
 }
@@ -113,8 +114,10 @@ std::vector<std::pair<std::int64_t, std::int64_t>> tokens_of(const std::vector<T
   return tokens;
 }
 
+ModelFiles files_of(const std::string& model) { return ModelFiles(model, {gguf_tokenizer_maker()}); }
+
 /// The special tokens by the names that templates have for them.
-std::string special_tokens(const std::string& model, const Tokenizer& tokenizer) {
+Json special_tokens(const ModelFiles& model, const Tokenizer& tokenizer) {
   const TokenizerConfig config = TokenizerConfig::load(model);
   const std::pair<SpecialRole, std::optional<std::int64_t>> roles[] = {
       {SpecialRole::bos, tokenizer.bos_id()},  {SpecialRole::eos, tokenizer.eos_id()},
@@ -129,48 +132,19 @@ std::string special_tokens(const std::string& model, const Tokenizer& tokenizer)
       tokens[role_key(role)] = tokenizer.token(*id);
     }
   }
-  return json_text(tokens);
+  return tokens;
 }
-
-}  // namespace
-
-namespace {
-
-/// The object of a conversation that is given as that or as a list of messages.
-Json conversation_of(std::string_view text, const std::string& where) {
-  Json given = parse_json(text, where);
-  if (given.is_array()) given = Json::object({{"messages", std::move(given)}});
-  return given;
-}
-
-}  // namespace
-
-struct ModelChat::Templates {
-  struct One {
-    ChatTemplate parsed;
-    std::string where;
-    bool reads_lists;  // contents that are lists of parts
-    bool reads_calls;  // members tool_calls of messages
-    bool reads_tools;
-    ToolCallFormat calls;
-  };
-  std::map<std::string, One, std::less<>> by_name;
-  const One& with_tools() const {
-    const auto own = by_name.find(kToolUse);
-    return (own != by_name.end() ? own : by_name.find(kDefaultTemplate))->second;
-  }
-  RenderOptions options;
-};
-
-namespace {
 
 /// Whether a template writes the text of a content that is a list of parts, rather than the list.
-bool reads_lists(const ChatTemplate& chat, const RenderOptions& options) {
-  constexpr const char* kProbe =
-      R"({"messages": [{"role": "user", "content": [{"type": "text", "text": "probe"}]}],
-          "tools": null, "documents": null, "add_generation_prompt": false})";
+bool reads_lists(const ChatTemplate& chat, const Json& constants) {
+  const Json part = {{"type", "text"}, {"text", "probe"}};
+  const Json message = {{"role", "user"}, {"content", Json::array({part})}};
+  const Json probe = {{"messages", Json::array({message})},
+                      {"tools", nullptr},
+                      {"documents", nullptr},
+                      {"add_generation_prompt", false}};
   try {
-    const std::string text = chat.render(kProbe, options).text;
+    const std::string text = chat::render(chat.parsed(), probe, constants, {}).text;
     return text.find("probe") != text.npos && text.find("'probe'") == text.npos &&
            text.find("\"probe\"") == text.npos;
   } catch (const Error&) {
@@ -178,38 +152,99 @@ bool reads_lists(const ChatTemplate& chat, const RenderOptions& options) {
   }
 }
 
+/// A message in the form that a template reads.
+Json shown_message(const Json& given, const ModelTemplate& chosen) {
+  Json message = normalized(given);
+  const auto content = message.find("content");
+  if (content != message.end() && content->is_array() && !chosen.reads_lists)
+    *content = joined_parts(*content);
+  // A call of a tool has no text; a template that knows no calls adds the text to others.
+  const auto calls = message.find("tool_calls");
+  if (content == message.end() && calls != message.end() && !calls->empty() && !chosen.reads_calls)
+    message["content"] = "";
+  return message;
+}
+
+Json shown_variables(const chat::Conversation& conversation, const ModelTemplate& chosen) {
+  Json variables = conversation.variables();
+  for (Json& message : variables["messages"]) message = shown_message(message, chosen);
+  return variables;
+}
+
 }  // namespace
+
+struct ModelChat::Templates {
+  std::map<std::string, ModelTemplate, std::less<>> by_name;
+  Json constants;
+
+  const ModelTemplate& with_tools() const {
+    const auto own = by_name.find(kToolUse);
+    return (own != by_name.end() ? own : by_name.find(kDefaultTemplate))->second;
+  }
+  const ModelTemplate& of(const chat::Conversation& conversation) const {
+    return conversation.has_tools() ? with_tools() : by_name.find(kDefaultTemplate)->second;
+  }
+  RenderedChat render(const ModelTemplate& chosen, const Json& variables) const {
+    return chat::render(chosen.parsed.parsed(), variables, constants, {});
+  }
+  EncodedChat encode(const chat::Conversation& conversation, bool starts, bool continues,
+                     const Tokenizer& tokenizer) const;
+};
+
+EncodedChat ModelChat::Templates::encode(const chat::Conversation& conversation, bool starts, bool continues,
+                                         const Tokenizer& tokenizer) const {
+  const std::string& where = conversation.where();
+  if (starts && continues)
+    throw Error(where + ": expected add_generation_prompt or continue_final_message, got both");
+  const ModelTemplate& chosen = of(conversation);
+  Json variables = shown_variables(conversation, chosen);
+  variables["add_generation_prompt"] = starts;
+  if (continues) mark_end(variables["messages"], where);
+  RenderedChat chat = render(chosen, variables);
+  if (continues && !end_at_mark(chat))
+    throw Error(where + ": continue_final_message: expected a template that writes the last message, got " +
+                chosen.where + ", which leaves it out");
+  Encoding encoding = tokenizer.encode_chat(chat.text, chat.data);
+  auto generated = tokens_of(chat.generated, chat.text, encoding);
+  return {std::move(chat.text), std::move(encoding), std::move(generated)};
+}
 
 ModelChat::ModelChat(std::shared_ptr<const Templates> templates, const Tokenizer& tokenizer)
     : templates_(std::move(templates)), tokenizer_(&tokenizer) {}
 
-bool ModelChat::has_template(const std::string& model) {
+bool ModelChat::has_template(const ModelFiles& model) {
   const std::vector<NamedTemplate> files = read_chat_templates(model);
   return std::any_of(files.begin(), files.end(),
                      [](const NamedTemplate& one) { return !strip(one.text).empty(); });
 }
 
+bool ModelChat::has_template(const std::string& model) { return has_template(files_of(model)); }
+
 ModelChat ModelChat::load(const std::string& model, const Tokenizer& tokenizer) {
+  return load(files_of(model), tokenizer);
+}
+
+ModelChat ModelChat::load(const ModelFiles& model, const Tokenizer& tokenizer) {
   const std::vector<NamedTemplate> files = read_chat_templates(model);
   if (files.empty())
-    throw Error(model +
+    throw Error(model.where() +
                 ": expected a model for chats, got one without a chat template (chat_template.jinja, or "
                 "chat_template in tokenizer_config.json)");
   if (find_template(files, kDefaultTemplate) == nullptr)
-    throw Error(model + ": expected a chat template of the name default, got only " +
+    throw Error(model.where() + ": expected a chat template of the name default, got only " +
                 joined(files, ", ", &NamedTemplate::name));
   auto templates = std::make_shared<Templates>();
-  templates->options.constants = special_tokens(model, tokenizer);
+  templates->constants = special_tokens(model, tokenizer);
   for (const NamedTemplate& one : files) {
     if (one.name != kDefaultTemplate && one.name != kToolUse) continue;
     if (strip(one.text).empty()) throw Error(one.where + ": expected a chat template, got an empty one");
     ChatTemplate parsed = ChatTemplate::parse(one.text, one.where);
-    const bool lists = reads_lists(parsed, templates->options);
+    const bool lists = reads_lists(parsed, templates->constants);
     templates->by_name.emplace(
         one.name,
-        Templates::One{std::move(parsed), one.where, lists, one.text.find("tool_calls") != std::string::npos,
-                       one.name == kToolUse || one.text.find("tools") != std::string::npos,
-                       tool_call_format(one.text)});
+        ModelTemplate{std::move(parsed), one.where, lists, one.text.find("tool_calls") != std::string::npos,
+                      one.name == kToolUse || one.text.find("tools") != std::string::npos,
+                      tool_call_format(one.text)});
   }
   return {std::move(templates), tokenizer};
 }
@@ -219,34 +254,50 @@ ToolCallFormat ModelChat::tool_calls() const { return templates_->with_tools().c
 bool ModelChat::reads_tools() const { return templates_->with_tools().reads_tools; }
 
 EncodedChat ModelChat::encode(std::string_view conversation, const std::string& where) const {
-  return encode(conversation, where, false);
+  return encode(chat::Conversation(parse_json(conversation, where), where));
 }
 
 EncodedChat ModelChat::prompt(std::string_view conversation, const std::string& where) const {
-  return encode(conversation, where, true);
+  return prompt(chat::Conversation(parse_json(conversation, where), where));
 }
 
 EncodedChat ModelChat::encode_answers(std::string_view conversation, const std::string& where) const {
-  Json given = conversation_of(conversation, where);
-  if (given.is_object()) {
-    given.erase("add_generation_prompt");
-    given.erase("continue_final_message");
-  }
-  EncodedChat chat = encode(json_text(given), where);
+  return encode_answers(chat::Conversation(parse_json(conversation, where), where));
+}
+
+EncodedChat ModelChat::encode(const chat::Conversation& conversation) const {
+  return templates_->encode(conversation, conversation.add_generation_prompt.value_or(false),
+                            conversation.continue_final_message.value_or(false), *tokenizer_);
+}
+
+EncodedChat ModelChat::prompt(const chat::Conversation& conversation) const {
+  if (conversation.add_generation_prompt || conversation.continue_final_message) return encode(conversation);
+  const bool answered = conversation.ends_with_answer();
+  return templates_->encode(conversation, !answered, answered, *tokenizer_);
+}
+
+EncodedChat ModelChat::encode_answers(const chat::Conversation& conversation) const {
+  EncodedChat chat = templates_->encode(conversation, false, false, *tokenizer_);
   if (!chat.generated.empty()) return chat;
-  const Json messages = given["messages"];
+  const ModelTemplate& chosen = templates_->of(conversation);
+  Json variables = shown_variables(conversation, chosen);
+  const Json messages = std::exchange(variables["messages"], Json::array());
   const std::vector<std::int64_t>& ids = chat.encoding.ids;
-  // The ids of the first `count` messages, perhaps with the beginning of an answer.
-  const auto ids_of = [&](std::size_t count, bool starts) {
-    given["messages"] = Json(messages.begin(), messages.begin() + static_cast<std::ptrdiff_t>(count));
-    given["add_generation_prompt"] = starts;
-    return encode(json_text(given), where).encoding.ids;
+  // The ids of the first messages, perhaps with the beginning of an answer.
+  const auto ids_so_far = [&](bool starts) {
+    variables["add_generation_prompt"] = starts;
+    const RenderedChat so_far = templates_->render(chosen, variables);
+    return tokenizer_->encode_chat(so_far.text, so_far.data).ids;
   };
   for (std::size_t i = 0; i < messages.size(); ++i) {
-    if (messages[i]["role"] != "assistant") continue;
-    const std::string at = where + ": messages." + std::to_string(i);
-    if (i == 0) throw Error(at + ": expected a message to answer, got an answer");
-    const std::vector<std::int64_t> prompt = ids_of(i, true), whole = ids_of(i + 1, false);
+    std::vector<std::int64_t> prompt;
+    const bool is_answer = messages[i]["role"] == "assistant";
+    const std::string at = conversation.where() + ": messages." + std::to_string(i);
+    if (is_answer && i == 0) throw Error(at + ": expected a message to answer, got an answer");
+    if (is_answer) prompt = ids_so_far(true);
+    variables["messages"].push_back(messages[i]);
+    if (!is_answer) continue;
+    const std::vector<std::int64_t> whole = ids_so_far(false);
     if (whole.size() > ids.size() || !std::equal(whole.begin(), whole.end(), ids.begin()))
       throw Error(
           at +
@@ -255,52 +306,9 @@ EncodedChat ModelChat::encode_answers(std::string_view conversation, const std::
     const auto begin = std::mismatch(prompt.begin(), prompt.end(), whole.begin(), whole.end()).second;
     if (begin != whole.end()) chat.generated.emplace_back(begin - whole.begin(), std::ssize(whole));
   }
-  if (chat.generated.empty()) throw Error(where + ": expected an answer of the assistant to learn, got none");
+  if (chat.generated.empty())
+    throw Error(conversation.where() + ": expected an answer of the assistant to learn, got none");
   return chat;
-}
-
-EncodedChat ModelChat::encode(std::string_view conversation, const std::string& where, bool prompt) const {
-  const Json given = conversation_of(conversation, where);
-  const JsonField object(given, where);
-  if (!given.is_object()) object.fail("an object with messages, or a list of messages");
-  const JsonField messages = object.at("messages");
-  if (messages.array_size() == 0) messages.fail("at least one message");
-  for (std::size_t i = 0; i < messages.array_size(); ++i) check_message(messages.at(i));
-  for (const char* key : {"tools", "documents"}) check_objects(object, key);
-  prompt = prompt && !object.find("add_generation_prompt") && !object.find("continue_final_message");
-  const bool answered = messages.at(messages.array_size() - 1).at("role").string() == "assistant";
-  const bool starts = object.boolean("add_generation_prompt", prompt && !answered);
-  const bool continues = object.boolean("continue_final_message", prompt && answered);
-  if (starts && continues)
-    throw Error(where + ": expected add_generation_prompt or continue_final_message, got both");
-
-  const Templates::One& chosen =
-      object.find("tools") ? templates_->with_tools() : templates_->by_name.find(kDefaultTemplate)->second;
-  Json variables = {{"tools", nullptr}, {"documents", nullptr}, {"add_generation_prompt", starts}};
-  for (const auto& member : given.items()) {
-    if (member.key() != "chat_template_kwargs" && member.key() != "continue_final_message")
-      variables[member.key()] = member.value();
-  }
-  if (const auto further = object.find("chat_template_kwargs"))
-    further->each_member([&](const std::string& key, const JsonField& v) { variables[key] = v.value(); });
-  for (Json& message : variables["messages"]) {
-    message = normalized(message);
-    const auto content = message.find("content");
-    if (content != message.end() && content->is_array() && !chosen.reads_lists)
-      *content = joined_parts(*content);
-    // A call of a tool has no text; a template that knows no calls adds the text to others.
-    const auto calls = message.find("tool_calls");
-    if (content == message.end() && calls != message.end() && !calls->empty() && !chosen.reads_calls)
-      message["content"] = "";
-  }
-  if (continues) mark_end(variables["messages"].back(), messages.at(messages.array_size() - 1));
-  RenderedChat chat = chosen.parsed.render(json_text(variables), templates_->options);
-  if (continues && !end_at_mark(chat))
-    throw Error(where + ": continue_final_message: expected a template that writes the last message, got " +
-                chosen.where + ", which leaves it out");
-  Encoding encoding = tokenizer_->encode_chat(chat.text, chat.data);
-  auto generated = tokens_of(chat.generated, chat.text, encoding);
-  return {std::move(chat.text), std::move(encoding), std::move(generated)};
 }
 
 }  // namespace heed

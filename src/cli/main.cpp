@@ -21,6 +21,7 @@
 #include "cli/terminal/processes.h"
 #include "cli/terminal/signals.h"
 #include "cli/terminal/terminal.h"
+#include "heed/analyses/analyzed.h"
 #include "heed/canceled.h"
 #include "heed/threads.h"
 #include "kernels/machine.h"
@@ -42,7 +43,6 @@ namespace heed::cli {
   COMMAND(kUse, caption) \
   COMMAND(kUse, fill) \
   COMMAND(kUse, classify) \
-  COMMAND(kUse, tag) \
   COMMAND(kUse, answer) \
   COMMAND(kUse, embed) \
   COMMAND(kUse, tokenize) \
@@ -50,21 +50,18 @@ namespace heed::cli {
   COMMAND(kLookInside, explore) \
   COMMAND(kLookInside, lens) \
   COMMAND(kLookInside, heads) \
-  COMMAND(kLookInside, circuits) \
-  COMMAND(kLookInside, steer) \
-  COMMAND(kLookInside, patch) \
-  COMMAND(kLookInside, why) \
-  COMMAND(kLookInside, features) \
   COMMAND(kLookInside, attribute) \
+  COMMAND(kLookInside, ablate) \
+  COMMAND(kLookInside, patch) \
+  COMMAND(kLookInside, circuits) \
+  COMMAND(kLookInside, features) \
+  COMMAND(kLookInside, steer) \
   COMMAND(kMeasure, evaluate) \
   COMMAND(kMeasure, doctor) \
   COMMAND(kMeasure, bench) \
   COMMAND(kFiles, models) \
-  COMMAND(kFiles, info) \
   COMMAND(kFiles, pull) \
-  COMMAND(kFiles, average) \
-  COMMAND(kFiles, merge) \
-  COMMAND(kFiles, quantize)
+  COMMAND(kFiles, convert)
 // clang-format on
 
 #define HEED_DECLARE_COMMAND(group, name) void add_##name(CLI::App& app, const Globals& globals);
@@ -153,7 +150,7 @@ void add_help(CLI::App& app) {
 
 // --seed is a common option, but few commands use random numbers.
 void warn_of_unused_seed(const CLI::App& command, const Globals& globals) {
-  constexpr std::string_view kRandomCommands[] = {"train", "attend", "heads", "transcribe"};
+  constexpr std::string_view kRandomCommands[] = {"train", "attend", "heads", "ablate", "transcribe"};
   const bool random =
       command.get_option_no_throw("--do-sample") != nullptr ||
       std::count(std::begin(kRandomCommands), std::end(kRandomCommands), command.get_name()) > 0;
@@ -209,7 +206,7 @@ int run(int argc, char** argv) {
   app.require_subcommand(1);
   app.fallthrough();
   app.footer(
-      "heed help COMMAND, or heed COMMAND --help, lists what a command takes, with examples.\n"
+      "heed help COMMAND lists what a command takes, with examples.\n"
       "\n"
       "Examples:\n"
       "  heed translate \"The cat sat on the mat.\"\n"
@@ -244,6 +241,8 @@ int run(int argc, char** argv) {
     return explain(app, error, words);
   } catch (const UsageError& error) {
     return fail(kWrongUse, error.what());
+  } catch (const OptionError& error) {  // of the library, which has options without dashes
+    return fail(kWrongUse, std::string("--") + error.what());
   } catch (const Canceled&) {
     return status_of_stop();
   } catch (const ReportedError&) {

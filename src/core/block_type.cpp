@@ -1,3 +1,4 @@
+// The layouts of ggml's blocks, found by dtype and by name.
 #include "core/block_type.h"
 
 #include <array>

@@ -1,3 +1,4 @@
+// Names and sizes of dtypes, and float16 to and from float.
 #include "heed/dtype.h"
 
 #include <string>

@@ -1,3 +1,4 @@
+// The message of a failed assertion.
 #include "heed/error.h"
 
 namespace heed::detail {

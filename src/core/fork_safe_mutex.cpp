@@ -1,3 +1,4 @@
+// The handlers of fork(): it waits for the holders of locks, and keeps new ones out.
 #include "core/fork_safe_mutex.h"
 
 #include <pthread.h>

@@ -1,3 +1,4 @@
+// The parser, character by character with the line and column of its errors, and trees as text.
 #include "core/json.h"
 
 #include <algorithm>

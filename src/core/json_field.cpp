@@ -1,3 +1,4 @@
+// Members of a JSON object by type, each error with the path to the member.
 #include "core/json_field.h"
 
 #include <charconv>

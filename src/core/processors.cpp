@@ -1,3 +1,4 @@
+// Processors and quotas as Linux tells them: affinity, control groups, and the topology in /sys.
 #include "core/processors.h"
 
 #include <sched.h>

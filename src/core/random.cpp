@@ -1,3 +1,4 @@
+// Philox 4x32-10 (Salmon et al. 2011), and normal numbers by Box and Muller.
 #include "heed/random.h"
 
 #include <cmath>

@@ -1,3 +1,4 @@
+// Shapes: strides, broadcasting, and their text.
 #include "heed/shape.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Validation and repair of UTF-8, character by character.
 #include "core/utf8.h"
 
 namespace heed {

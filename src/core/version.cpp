@@ -1,3 +1,4 @@
+// The version that the library was built as.
 #include "heed/version.h"
 
 namespace heed {

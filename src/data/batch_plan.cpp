@@ -1,3 +1,4 @@
+// Rows of like lengths make a batch; their order is shuffled anew in every epoch.
 #include "data/batch_plan.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// Lines, rows of tables, and the files of a folder, in the order of their names.
 #include "data/lines.h"
 
 #include <algorithm>

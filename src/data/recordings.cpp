@@ -1,3 +1,4 @@
+// Reads tables and folders of recordings, with the rows that lack a text counted.
 #include "data/corpora.h"
 
 #include <fmt/format.h>

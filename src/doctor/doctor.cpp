@@ -65,7 +65,7 @@ std::string missing(Need need, Examination& e) {
     return "the model has no files";
   if (need == Need::nothing || need == Need::files) return {};
   if (checked.model == nullptr) return "the model cannot be loaded";
-  if (need == Need::text && checked.text.empty()) return "no text (give one with --text FILE)";
+  if (need == Need::text && checked.text.empty()) return "no text (give one with --texts FILE)";
   if (need == Need::text && checked.tokenizer == nullptr) return "no tokenizer to read the text with";
   if ((need == Need::finite || need == Need::text) && !e.is_finite())
     return "nothing to compare: outputs are not finite";

@@ -9,8 +9,9 @@
 #include <limits>
 #include <set>
 
-#include "files/input_file.h"
 #include "heed/error.h"
+#include "heed/models/find_model.h"
+#include "heed/models/kind.h"
 #include "heed/ops/shape.h"
 
 namespace heed::doctor {
@@ -98,8 +99,8 @@ Tensor Pathway::operator()(const Tensor& ids) const {
 }
 
 Examination::Examination(const CheckedModel& checked_model) : checked(checked_model) {
-  if (!checked.directory.empty() && has_entry(checked.directory / "config.json"))
-    config_ = Config::load(checked.directory / "config.json");
+  if (!checked.directory.empty()) files = model_files(checked.directory);
+  if (files && files->has("config.json")) config_ = Config::load(*files, "config.json");
   if (checked.model == nullptr) return;
   fill_stream();
   add_pathways();
@@ -120,9 +121,9 @@ std::int64_t Examination::id_limit() const {
 }
 
 std::int64_t Examination::pad_id() const {
-  if (const auto* encoder = dynamic_cast<const EncoderModel*>(&model())) return encoder->pad_id();
-  if (const auto* both = dynamic_cast<const EncoderDecoderModel*>(&model())) return both->pad_id();
-  if (const auto* dual = dynamic_cast<const DualEncoderModel*>(&model())) return dual->text().pad_id();
+  if (const auto* encoder = as<EncoderModel>(model())) return encoder->pad_id();
+  if (const auto* both = as<EncoderDecoderModel>(model())) return both->pad_id();
+  if (const auto* dual = as<DualEncoderModel>(model())) return dual->text().pad_id();
   const std::vector<std::int64_t> own =
       config_ ? config_->integers("pad_token_id") : std::vector<std::int64_t>();
   return own.empty() || own.front() < 0 ? 0 : own.front();
@@ -191,7 +192,7 @@ Tensor Examination::same_rows(std::int64_t rows, std::int64_t wanted) const {
 }
 
 TensorMap Examination::decoder_inputs(const Tensor& ids) const {
-  const auto* both = dynamic_cast<const EncoderDecoderModel*>(&model());
+  const auto* both = as<EncoderDecoderModel>(model());
   if (both == nullptr) return {{"input_ids", ids}};
   const Tensor source = same_rows(ids.size(0), kSourceTokens);  // so that only the decoder's ids differ
   return {{both->input().name, first_input(both->input(), source, {}).first()}, {"decoder_input_ids", ids}};
@@ -211,14 +212,14 @@ void Examination::add_encoder_pathway(const char* name, const EncoderModel& enco
 
 void Examination::add_pathways() {
   const Model& m = model();
-  if (const auto* decoder = dynamic_cast<const DecoderModel*>(&m)) {
+  if (const auto* decoder = as<DecoderModel>(m)) {
     pathways_.push_back(pathway_of(*decoder));
-  } else if (const auto* encoder = dynamic_cast<const EncoderModel*>(&m)) {
+  } else if (const auto* encoder = as<EncoderModel>(m)) {
     add_encoder_pathway("encoder", *encoder);
-  } else if (const auto* dual = dynamic_cast<const DualEncoderModel*>(&m)) {
+  } else if (const auto* dual = as<DualEncoderModel>(m)) {
     add_encoder_pathway("text_encoder", dual->text());
     add_encoder_pathway("image_encoder", dual->image());
-  } else if (const auto* both = dynamic_cast<const EncoderDecoderModel*>(&m)) {
+  } else if (const auto* both = as<EncoderDecoderModel>(m)) {
     add_both_pathways(*both);
   }
 }
@@ -249,8 +250,8 @@ void Examination::add_both_pathways(const EncoderDecoderModel& both) {
 }
 
 std::unique_ptr<Decoding> Examination::decode(std::int64_t rows) const {
-  if (const auto* decoder = dynamic_cast<const DecoderModel*>(&model())) return decoder->decode(rows);
-  const auto* both = dynamic_cast<const EncoderDecoderModel*>(&model());
+  if (const auto* decoder = as<DecoderModel>(model())) return decoder->decode(rows);
+  const auto* both = as<EncoderDecoderModel>(model());
   if (both == nullptr) return nullptr;
   Context context;
   const Tensor source = same_rows(rows, kSourceTokens);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "heed/doctor.h"
+#include "heed/files/model_files.h"
 #include "heed/io/json.h"
 
 namespace heed::doctor {
@@ -57,6 +58,7 @@ class Examination {
   Examination(const Examination&) = delete;
 
   const CheckedModel& checked;
+  std::optional<ModelFiles> files;  ///< of checked.directory
   /// Only for checks that need a model.
   const Model& model() const { return *checked.model; }
   /// That of the model, or, where it cannot be loaded, what config.json says; 0: none.

@@ -10,11 +10,11 @@
 
 #include "core/strings.h"
 #include "doctor/examination.h"
-#include "files/input_file.h"
 #include "heed/error.h"
 #include "heed/generate/options.h"
 #include "heed/io/safetensors.h"
-#include "text/chat_templates.h"
+#include "heed/models/kind.h"
+#include "text/loading/chat_templates.h"
 
 namespace heed::doctor {
 namespace {
@@ -275,14 +275,14 @@ Finding check_config_values(Examination& e) {
 
 Finding check_generation_settings(Examination& e) {
   const Model* model = e.checked.model;
-  const bool generates = model == nullptr ? has_entry(e.checked.directory / "generation_config.json")
-                                          : dynamic_cast<const DecoderModel*>(model) != nullptr ||
-                                                dynamic_cast<const EncoderDecoderModel*>(model) != nullptr;
+  const bool generates =
+      model == nullptr ? e.files->has("generation_config.json")
+                       : as<DecoderModel>(model) != nullptr || as<EncoderDecoderModel>(model) != nullptr;
   if (!generates) return skip("the model does not generate");
   std::vector<std::string> unused;
   GenerationOptions options;
   try {
-    options = load_generation_options(e.checked.directory, &unused);
+    options = load_generation_options(*e.files, &unused);
     const std::int64_t vocabulary = e.vocab_size();
     check_generation_options(options, vocabulary > 0 ? std::optional(vocabulary) : std::nullopt);
   } catch (const Error& error) {
@@ -319,7 +319,7 @@ Finding check_tied_weights(Examination& e) {
     return p != *output && p->tensor.shape() == (*output)->tensor.shape();
   });
   if (input == tables.end()) return {.measurement = (*output)->name + " has its own shape"};
-  const TensorFiles files = TensorFiles::open(e.checked.directory);
+  const TensorFiles files = TensorFiles::open(*e.files);
   const auto read = [&](const Parameter* p) {
     return files.contains(p->name) ? files.get(p->name) : p->tensor;
   };
@@ -341,7 +341,7 @@ Finding check_tied_weights(Examination& e) {
 }
 
 Finding check_chat_template(Examination& e) {
-  const std::vector<NamedTemplate> templates = read_chat_templates(e.checked.directory);
+  const std::vector<NamedTemplate> templates = read_chat_templates(*e.files);
   if (templates.empty()) return skip("the model has no chat template");
   const NamedTemplate* usual = find_template(templates, kDefaultTemplate);
   const std::string& text = (usual != nullptr ? *usual : templates.front()).text;

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "doctor/examination.h"
+#include "heed/models/kind.h"
 #include "models/non_finite.h"
 
 namespace heed::doctor {
@@ -48,8 +49,7 @@ const std::vector<OutputCount>& Examination::outputs() {
     if (count.non_finite > 0) count.first = first_non_finite_part(pathway, rows);
     outputs_->push_back(count);
   }
-  if (dynamic_cast<const DecoderModel*>(&model()) != nullptr ||
-      dynamic_cast<const EncoderDecoderModel*>(&model()) != nullptr) {
+  if (as<DecoderModel>(model()) != nullptr || as<EncoderDecoderModel>(model()) != nullptr) {
     const Tensor logits = full_logits(ids(1, length(kLogitTokens)));
     if (logits.defined()) outputs_->push_back(count_of("logits", logits));
   }

@@ -10,6 +10,7 @@
 
 #include "core/strings.h"
 #include "doctor/examination.h"
+#include "heed/models/kind.h"
 #include "heed/ops/shape.h"
 
 namespace heed::doctor {
@@ -145,7 +146,7 @@ Finding heads_of_pathway(Examination& e, const Pathway& pathway) {
 
 Finding check_heads(Examination& e) {
   Finding total;
-  const auto* both = dynamic_cast<const EncoderDecoderModel*>(&e.model());
+  const auto* both = as<EncoderDecoderModel>(e.model());
   const bool takes_features = both != nullptr && both->input().kind != InputKind::tokens;
   for (const Pathway& pathway : e.pathways()) {
     if (pathway.is_stack())

@@ -6,6 +6,7 @@
 
 #include "doctor/examination.h"
 #include "heed/error.h"
+#include "heed/models/kind.h"
 #include "heed/ops/shape.h"
 #include "heed/threads.h"
 
@@ -74,7 +75,7 @@ std::string why_not_padded(Examination& e, const Pathway& pathway, bool left) {
     return e.model().input().kind == InputKind::waveform ? "it reads no padding ids" : "rows have one size";
   if (!pathway.masks) return "it takes no mask";
   if (left && !pathway.causal) return "rows begin at the left";
-  const auto* decoder = dynamic_cast<const DecoderModel*>(&e.model());
+  const auto* decoder = as<DecoderModel>(e.model());
   if (decoder != nullptr && !decoder->rows_are_independent())
     return "rotary frequencies follow the longest row";
   return {};

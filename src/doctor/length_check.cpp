@@ -9,6 +9,7 @@
 
 #include "doctor/examination.h"
 #include "heed/error.h"
+#include "heed/models/kind.h"
 #include "heed/ops/loss.h"
 #include "heed/ops/shape.h"
 
@@ -293,9 +294,8 @@ Finding check_translations(Examination& e, const EncoderDecoderModel& model) {
 }  // namespace
 
 Finding check_lengths(Examination& e) {
-  if (const auto* both = dynamic_cast<const EncoderDecoderModel*>(&e.model()))
-    return check_translations(e, *both);
-  const auto* decoder = dynamic_cast<const DecoderModel*>(&e.model());
+  if (const auto* both = as<EncoderDecoderModel>(e.model())) return check_translations(e, *both);
+  const auto* decoder = as<DecoderModel>(e.model());
   if (decoder == nullptr) return skip("the model does not continue text");
   if (!e.full_logits(e.ids(1, 1)).defined()) return skip("the model has no output map");
   const std::vector<std::int64_t> ids = e.tokenizer()->encode(e.checked.text, false).ids;

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "doctor/examination.h"
+#include "heed/models/kind.h"
 #include "heed/ops/shape.h"
 
 namespace heed::doctor {
@@ -15,7 +16,7 @@ constexpr std::int64_t kFewestOrdered = 6;  // tokens that a check of order need
 constexpr double kSameOutput = 1e-5;        // a relative difference that rounding alone explains
 
 bool is_recurrent(const Model& model) {
-  const auto* both = dynamic_cast<const EncoderDecoderModel*>(&model);
+  const auto* both = as<EncoderDecoderModel>(model);
   return both != nullptr && !both->has_self_attention();
 }
 

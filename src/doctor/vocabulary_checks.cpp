@@ -6,7 +6,6 @@
 
 #include "core/strings.h"
 #include "doctor/examination.h"
-#include "files/input_file.h"
 #include "heed/error.h"
 
 namespace heed::doctor {
@@ -114,8 +113,8 @@ Finding check_special_ids(Examination& e) {
   if (!e.config()) return skip("there is no config.json");
   Comparison c;
   compare_file(*e.config(), e, c);
-  if (const auto own = e.checked.directory / "generation_config.json"; has_entry(own))
-    compare_file(Config::load(own), e, c);
+  constexpr const char* kOwn = "generation_config.json";
+  if (e.files && e.files->has(kOwn)) compare_file(Config::load(*e.files, kOwn), e, c);
   if (e.tokenizer() != nullptr) look_at_own(*e.tokenizer(), c);
   const std::string advice =
       "take the tokenizer that the model was trained with, or correct the ids in the file";

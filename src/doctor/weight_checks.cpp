@@ -95,7 +95,7 @@ const std::vector<TensorStatistics>& Examination::weights() {
         all.push_back(statistics_of(name, files.path_of(name).filename(), files.get(name)));
     }
   };
-  add(TensorFiles::open(checked.directory));
+  add(TensorFiles::open(*files));
   for (const std::filesystem::path& adapter : checked.adapters)
     add(TensorFiles::open(adapter / "adapter_model.safetensors"));
   weights_ = std::move(all);  // only whole: a later check meets the same error

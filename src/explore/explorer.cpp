@@ -1,20 +1,17 @@
-// Runs of models, kept for the packs of their maps.
+// Runs of models, kept for the chunks of their maps.
 #include "explore/explorer.h"
 
 #include <algorithm>
 #include <chrono>
 
 #include "core/json.h"
-#include "explore/flow.h"
-#include "explore/head_changes.h"
-#include "explore/head_steps.h"
-#include "explore/labels.h"
-#include "explore/predictions.h"
-#include "explore/traps.h"
-#include "explore/why.h"
+#include "explore/model/head_changes.h"
+#include "explore/views/predictions.h"
+#include "explore/views/views.h"
 #include "heed/autograd.h"
 #include "heed/error.h"
 #include "heed/inspect/ablation.h"
+#include "heed/models/kind.h"
 #include "plot/number_packs.h"
 #include "plot/page_data.h"
 
@@ -30,7 +27,7 @@ constexpr std::size_t kHeldBytes = 256u << 20, kHeldRuns = 2;
 constexpr std::size_t kListedCandidates = 6;
 
 json model_json(const ExploredModel& model, std::size_t index) {
-  const auto* encoder = dynamic_cast<const EncoderModel*>(&model.model());
+  const auto* encoder = as<EncoderModel>(model.model());
   json value{{"index", index},
              {"name", model.name()},
              {"family", model.model().family()},
@@ -89,7 +86,7 @@ std::int64_t check_map_numbers(const ExploredModel& model, const ExploredText& t
 // Where an answer begins in the text, of a model that finds one.
 std::optional<std::int64_t> answer_position(const ExploredModel& model, const ExploredText& text,
                                             const std::vector<std::vector<inspect::RankedToken>>& ranked) {
-  const auto* encoder = dynamic_cast<const EncoderModel*>(&model.model());
+  const auto* encoder = as<EncoderModel>(model.model());
   if (encoder == nullptr || encoder->head() != EncoderHead::span || ranked.empty() || !text.labels.empty())
     return std::nullopt;
   return ranked.front().front().id;
@@ -129,8 +126,8 @@ AttentionPicture picture_of_run(const ExploredModel& model, const ExploredText& 
   return picture;
 }
 
-/// The packs of maps that the page draws first, by their numbers; of maps that are not there, none.
-json shown_packs(const json& description, const std::vector<plot::PagePack>& packs, const ShownMaps& show) {
+/// The chunks of maps that the page draws first, by their numbers; of maps that are not there, none.
+json shown_chunks(const json& description, const std::vector<plot::PagePack>& chunks, const ShownMaps& show) {
   json shown = json::object();
   for (const json& kind : description["kinds"]) {
     if (kind["kind"] != show.kind) continue;
@@ -139,7 +136,7 @@ json shown_packs(const json& description, const std::vector<plot::PagePack>& pac
           (show.head && map["head"] != *show.head))
         continue;
       const auto index = map["pack"].get<std::size_t>();
-      shown[std::to_string(index)] = plot::pack_numbers(packs[index].numbers, packs[index].bits);
+      shown[std::to_string(index)] = plot::pack_numbers(chunks[index].numbers, chunks[index].bits);
     }
   }
   return shown;
@@ -147,13 +144,13 @@ json shown_packs(const json& description, const std::vector<plot::PagePack>& pac
 
 }  // namespace
 
-/// A run whose packs can still be asked for.
+/// A run whose chunks can still be asked for.
 struct Explorer::HeldRun {
   AttentionPicture picture;
-  std::vector<plot::PagePack> packs = {};
+  std::vector<plot::PagePack> chunks = {};
   std::size_t bytes() const {
     std::size_t numbers = 0;
-    for (const plot::PagePack& pack : packs) numbers += pack.numbers.size();
+    for (const plot::PagePack& chunk : chunks) numbers += chunk.numbers.size();
     return numbers * sizeof(float);
   }
 };
@@ -236,9 +233,8 @@ std::int64_t Explorer::hold(std::shared_ptr<const HeldRun> run) {
   return last_run_;
 }
 
-std::string Explorer::run(std::string_view request, const std::atomic<bool>& stop) {
+std::string Explorer::run(const RunRequest& wanted, const std::atomic<bool>& stop) {
   const auto start = std::chrono::steady_clock::now();
-  const RunRequest wanted = parse_run_request(request);
   const ExploredModel& model = model_at(wanted.model);
   ExploredText text = model.text_of(wanted.text, wanted.max_new_tokens, wanted.steering, stop);
   check_labels(model, wanted.labels);
@@ -274,8 +270,8 @@ std::string Explorer::run(std::string_view request, const std::atomic<bool>& sto
   }
   auto held = std::make_shared<HeldRun>(HeldRun{picture_of_run(model, text, record, rows, best)});
   plot::PageData data = plot::page_data(held->picture, numbers <= kFineNumbers ? 16 : 8);
-  held->packs = std::move(data.packs);
-  json shown = wanted.show ? shown_packs(data.description, held->packs, *wanted.show) : json(nullptr);
+  held->chunks = std::move(data.packs);
+  json shown = wanted.show ? shown_chunks(data.description, held->chunks, *wanted.show) : json(nullptr);
   json answer{{"ids", text.ids},
               {"text", wanted.text.ids ? model.decoded(text.ids) : wanted.text.text.value_or("")},
               {"target_ids", nullptr},
@@ -297,12 +293,11 @@ std::string Explorer::run(std::string_view request, const std::atomic<bool>& sto
   return json_text(answer);
 }
 
-std::string Explorer::ids(std::string_view request) const {
-  const RunRequest wanted = parse_run_request(request);
+std::string Explorer::ids(const RunRequest& wanted, const std::atomic<bool>&) {
   return json_text(json{{"ids", model_at(wanted.model).ids_of(wanted.text)}});
 }
 
-std::optional<std::string> Explorer::pack(std::int64_t run, std::int64_t pack) const {
+std::optional<std::string> Explorer::chunk(std::int64_t run, std::int64_t chunk) const {
   std::shared_ptr<const HeldRun> held;
   {
     const std::lock_guard lock(mutex_);
@@ -310,13 +305,12 @@ std::optional<std::string> Explorer::pack(std::int64_t run, std::int64_t pack) c
     if (found == runs_.end()) return std::nullopt;
     held = found->second;
   }
-  if (pack < 0 || pack >= std::ssize(held->packs)) return std::nullopt;
-  const plot::PagePack& one = held->packs[static_cast<std::size_t>(pack)];
+  if (chunk < 0 || chunk >= std::ssize(held->chunks)) return std::nullopt;
+  const plot::PagePack& one = held->chunks[static_cast<std::size_t>(chunk)];
   return plot::pack_numbers(one.numbers, one.bits);
 }
 
-std::string Explorer::ablation(std::string_view request, const std::atomic<bool>& stop) {
-  const AblationRequest wanted = parse_ablation_request(request);
+std::string Explorer::ablation(const AblationRequest& wanted, const std::atomic<bool>& stop) {
   const ExploredModel& model = model_at(wanted.run.model);
   ExploredText text = text_of(wanted.run, stop);
   RecordOptions options;
@@ -364,36 +358,29 @@ std::string Explorer::ablation(std::string_view request, const std::atomic<bool>
   return json_text(json{{"change", std::move(list)}});
 }
 
-std::string Explorer::flow(std::string_view request, const std::atomic<bool>& stop) {
-  const FlowRequest wanted = parse_flow_request(request);
+template <class Request, class View>
+std::string Explorer::view(const Request& wanted, const std::atomic<bool>& stop, View view) {
   const ExploredModel& model = model_at(wanted.run.model);
   const ExploredText text = text_of(wanted.run, stop);
   Taps changes;
   add_changes(changes, model, text, wanted.run, stop);
-  return json_text(flow_json(model, text, wanted, changes, stop));
+  return json_text(view(model, text, wanted, changes, stop));
 }
 
-std::string Explorer::steps(std::string_view request, const std::atomic<bool>& stop) {
-  const StepsRequest wanted = parse_steps_request(request);
-  const ExploredModel& model = model_at(wanted.run.model);
-  const ExploredText text = text_of(wanted.run, stop);
-  Taps changes;
-  add_changes(changes, model, text, wanted.run, stop);
-  return json_text(head_steps_json(model, text, wanted, changes, stop));
+std::string Explorer::flow(const FlowRequest& wanted, const std::atomic<bool>& stop) {
+  return view(wanted, stop, flow_json);
 }
 
-std::string Explorer::why(std::string_view request, const std::atomic<bool>& stop) {
-  const WhyRequest wanted = parse_why_request(request);
-  const ExploredModel& model = model_at(wanted.run.model);
-  const ExploredText text = text_of(wanted.run, stop);
-  Taps changes;
-  add_changes(changes, model, text, wanted.run, stop);
-  return json_text(why_json(model, text, wanted, changes, stop));
+std::string Explorer::steps(const StepsRequest& wanted, const std::atomic<bool>& stop) {
+  return view(wanted, stop, head_steps_json);
 }
 
-std::string Explorer::traps(std::string_view request, const std::atomic<bool>& stop) {
-  const TrapsRequest wanted = parse_traps_request(request);
-  return json_text(traps_json(model_at(wanted.run.model), text_of(wanted.run, stop), wanted, stop));
+std::string Explorer::why(const WhyRequest& wanted, const std::atomic<bool>& stop) {
+  return view(wanted, stop, why_json);
+}
+
+std::string Explorer::mistakes(const MistakesRequest& wanted, const std::atomic<bool>& stop) {
+  return json_text(mistakes_json(model_at(wanted.run.model), text_of(wanted.run, stop), wanted, stop));
 }
 
 }  // namespace heed::explore

@@ -1,4 +1,4 @@
-// The explored models and their last runs: requests as JSON in, answers as JSON out.
+// The explored models and their last runs: requests in, answers as JSON out.
 #pragma once
 
 #include <atomic>
@@ -12,11 +12,11 @@
 #include <string_view>
 #include <vector>
 
-#include "explore/explored_model.h"
+#include "explore/model/explored_model.h"
 
 namespace heed::explore {
 
-/// Threads: models() and pack() at any time, the others one at a time.
+/// Threads: models() and chunk() at any time, the others one at a time.
 class Explorer {
  public:
   explicit Explorer(std::vector<ExploredModel> models);
@@ -29,25 +29,28 @@ class Explorer {
   /// Holds a file that a model reads, and returns its number as `file`.
   std::string add_file(std::size_t model, std::string bytes, const std::atomic<bool>& stop);
   /// Runs a text or a file through a model with changed heads: maps, and what the model predicts.
-  std::string run(std::string_view request, const std::atomic<bool>& stop);
+  std::string run(const RunRequest& wanted, const std::atomic<bool>& stop);
   /// The ids of the tokens of a text.
-  std::string ids(std::string_view request) const;
-  /// The text of a pack of a run; nothing where either does not exist any more.
-  std::optional<std::string> pack(std::int64_t run, std::int64_t pack) const;
+  std::string ids(const RunRequest& wanted, const std::atomic<bool>& stop);
+  /// The text of a chunk of numbers of a run; nothing where either does not exist any more.
+  std::optional<std::string> chunk(std::int64_t run, std::int64_t chunk) const;
   /// What a logit loses without each head.
-  std::string ablation(std::string_view request, const std::atomic<bool>& stop);
+  std::string ablation(const AblationRequest& wanted, const std::atomic<bool>& stop);
   /// What each part adds for one token; the steps of one head; what makes it attend to a key; a run beside
   /// one with mistakes.
-  std::string flow(std::string_view request, const std::atomic<bool>& stop);
-  std::string steps(std::string_view request, const std::atomic<bool>& stop);
-  std::string why(std::string_view request, const std::atomic<bool>& stop);
-  std::string traps(std::string_view request, const std::atomic<bool>& stop);
+  std::string flow(const FlowRequest& wanted, const std::atomic<bool>& stop);
+  std::string steps(const StepsRequest& wanted, const std::atomic<bool>& stop);
+  std::string why(const WhyRequest& wanted, const std::atomic<bool>& stop);
+  std::string mistakes(const MistakesRequest& wanted, const std::atomic<bool>& stop);
 
  private:
   struct HeldRun;
   struct Unchanged;
 
   const ExploredModel& model_at(std::size_t index) const;
+  /// What a view shows of a run: a JSON value of the text with its changes.
+  template <class Request, class View>
+  std::string view(const Request& wanted, const std::atomic<bool>& stop, View view);
   /// The text of a run, with its labels, of a length whose maps can be shown.
   ExploredText text_of(const RunRequest& run, const std::atomic<bool>& stop) const;
   /// The logits of the rows without changes; of the last such run, if it was of the same text.

@@ -26,15 +26,17 @@ void write_file(const std::filesystem::path& path, std::string_view content) {
   file.commit();
 }
 
-std::shared_ptr<MappedFile> MappedFile::open(const std::filesystem::path& path) {
-  const InputFile file(path, InputFile::Accept::regular);
+std::shared_ptr<MappedFile> MappedFile::open(const std::filesystem::path& path,
+                                             const std::filesystem::path& shown) {
+  const InputFile file(path, InputFile::Accept::regular, shown);
   std::shared_ptr<MappedFile> mapped(new MappedFile);
   const auto bytes = static_cast<std::size_t>(file.bytes());
   if (bytes == 0) return mapped;  // mmap rejects empty mappings
   void* data =
       ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, file.descriptor(), 0);
   if (data == MAP_FAILED)
-    files::throw_system_error(path, "cannot map its " + std::to_string(bytes) + " bytes", errno);
+    files::throw_system_error(shown.empty() ? path : shown,
+                              "cannot map its " + std::to_string(bytes) + " bytes", errno);
   mapped->data_ = static_cast<std::byte*>(data);
   mapped->bytes_ = bytes;
   return mapped;

@@ -93,8 +93,8 @@ std::optional<ShardName> shard_name(const std::string& name) {
 // Walks through the header of one file.
 class GgufReader {
  public:
-  explicit GgufReader(const std::filesystem::path& path)
-      : where_(path.string()), file_(MappedFile::open(path)) {}
+  GgufReader(const std::filesystem::path& path, const std::filesystem::path& shown)
+      : where_(shown.string()), file_(MappedFile::open(path, shown)) {}
 
   void read(GgufFile& all, bool first);
 
@@ -285,15 +285,18 @@ void GgufReader::read(GgufFile& all, bool first) {
   all.files_.push_back(file_);
 }
 
-GgufFile GgufFile::open(const std::filesystem::path& path) {
+GgufFile GgufFile::open(const std::filesystem::path& path, const std::filesystem::path& shown) {
   GgufFile all;
-  all.path_ = path;
+  all.path_ = shown.empty() ? path : shown;
   const auto shard = shard_name(path.filename().string());
   const std::int64_t count = shard ? shard->count : 1;
   std::int64_t tensors = 0;
   for (std::int64_t i = 0; i < count; ++i) {
-    const std::filesystem::path file = shard ? path.parent_path() / shard->with(i + 1) : path;
-    GgufReader(file).read(all, i == 0);
+    const auto beside = [&](const std::filesystem::path& one) {
+      return shard ? one.parent_path() / shard->with(i + 1) : one;
+    };
+    const std::filesystem::path file = beside(all.path_);
+    GgufReader(beside(path), file).read(all, i == 0);
     const std::int64_t number = all.integer("split.no").value_or(0),
                        of = all.integer("split.count").value_or(1);
     if (number != i || (of != count && !(of == 0 && count == 1)))
@@ -305,7 +308,7 @@ GgufFile GgufFile::open(const std::filesystem::path& path) {
   }
   if (count > 1 && tensors != static_cast<std::int64_t>(all.tensors_.size()))
     throw Error(fmt::format("{}: split.tensors.count: expected {} tensors in all files, got {}",
-                            path.string(), tensors, all.tensors_.size()));
+                            all.path_.string(), tensors, all.tensors_.size()));
   return all;
 }
 

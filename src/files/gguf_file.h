@@ -34,9 +34,10 @@ class GgufFile {
   /// Maps the file and checks its whole header: magic, version 2 or 3, no repeated key or tensor, values and
   /// names within the file, tensors of types that heed reads, of whole blocks, aligned, within the file and
   /// not overlapping. If the file is one of several, the others are opened from the same directory. Throws
-  /// Error naming the file, and if possible the key or tensor.
-  static GgufFile open(const std::filesystem::path& path);
+  /// Error naming the file, as `shown` where that is given, and if possible the key or tensor.
+  static GgufFile open(const std::filesystem::path& path, const std::filesystem::path& shown = {});
 
+  /// As messages name it.
   const std::filesystem::path& path() const { return path_; }
   std::size_t file_count() const { return files_.size(); }
   /// In the order of the files.

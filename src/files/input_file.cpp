@@ -8,23 +8,23 @@
 #include <cerrno>
 #include <system_error>
 
-#include "files/file_documents.h"
 #include "heed/error.h"
 
 namespace heed {
 namespace {
 
-[[noreturn]] void throw_unreadable(const std::filesystem::path& path, int error) {
+[[noreturn]] void throw_unreadable(const std::filesystem::path& path, int error,
+                                   const std::filesystem::path& shown) {
   if (error == ENOTDIR) {
-    throw Error(shown_name(path) + ": not found (a part of the path is a file, not a directory)");
+    throw Error(shown_name(shown) + ": not found (a part of the path is a file, not a directory)");
   }
   if (error != ENOENT) {
-    throw Error(shown_name(path) + ": cannot be read: " + std::generic_category().message(error));
+    throw Error(shown_name(shown) + ": cannot be read: " + std::generic_category().message(error));
   }
   std::error_code no_link;
   const std::filesystem::path target = std::filesystem::read_symlink(path, no_link);
   throw Error(
-      shown_name(path) + ": not found " +
+      shown_name(shown) + ": not found " +
       (no_link ? "(check the path)" : "(a symbolic link to " + target.string() + ", which does not exist)"));
 }
 
@@ -47,14 +47,16 @@ std::string shown_name(const std::filesystem::path& path) {
   return path == kStandardInput ? "standard input" : path.string();
 }
 
-InputFile::InputFile(const std::filesystem::path& path, Accept accept) : path_(path) {
+InputFile::InputFile(const std::filesystem::path& path, Accept accept, const std::filesystem::path& shown)
+    : shown_(shown.empty() ? path : shown) {
   if (path.empty()) throw Error("\"\" is not a file name (give the path of a file)");
   struct stat status {};
   descriptor_ = open_for_reading(path, accept == Accept::regular ? O_NONBLOCK : 0);
   if (descriptor_ < 0) {
     const int error = errno;
-    if (::stat(path.c_str(), &status) == 0 && S_ISSOCK(status.st_mode)) throw_irregular(path, status.st_mode);
-    throw_unreadable(path, error);
+    if (::stat(path.c_str(), &status) == 0 && S_ISSOCK(status.st_mode))
+      throw_irregular(shown_, status.st_mode);
+    throw_unreadable(path, error, shown_);
   }
   const bool known = ::fstat(descriptor_, &status) == 0;
   const int error = errno;
@@ -64,16 +66,16 @@ InputFile::InputFile(const std::filesystem::path& path, Accept accept) : path_(p
     return;
   }
   ::close(descriptor_);
-  if (!known) throw_unreadable(path, error);
-  if (S_ISDIR(status.st_mode)) throw Error(shown_name(path) + ": expected a file, got a directory");
-  throw_irregular(path, status.st_mode);
+  if (!known) throw_unreadable(path, error, shown_);
+  if (S_ISDIR(status.st_mode)) throw Error(shown_name(shown_) + ": expected a file, got a directory");
+  throw_irregular(shown_, status.st_mode);
 }
 
 InputFile::~InputFile() { ::close(descriptor_); }
 
 std::string InputFile::read(std::size_t limit) const {
   const auto refuse = [&] {
-    throw Error(shown_name(path_) + ": expected a file of at most " + std::to_string(limit) +
+    throw Error(shown_name(shown_) + ": expected a file of at most " + std::to_string(limit) +
                 " bytes, got a longer one");
   };
   if (regular_ && bytes_ > limit) refuse();
@@ -85,7 +87,7 @@ std::string InputFile::read(std::size_t limit) const {
   for (;;) {
     const ssize_t got = ::read(descriptor_, content.data() + used, content.size() - used);
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) throw_unreadable(path_, errno);
+    if (got < 0) throw_unreadable(shown_, errno, shown_);
     if (got == 0) break;
     used += static_cast<std::size_t>(got);
     if (used > limit) refuse();
@@ -96,16 +98,14 @@ std::string InputFile::read(std::size_t limit) const {
 }
 
 std::string read_regular_file(const std::filesystem::path& path, std::size_t limit) {
-  if (const auto kept = kept_document(path)) return *kept;
   return InputFile(path, InputFile::Accept::regular).read(limit);
 }
 
-bool has_entry(const std::filesystem::path& path) {
-  if (kept_document(path) != nullptr) return true;
+bool has_entry(const std::filesystem::path& path, const std::filesystem::path& shown) {
   struct stat status {};
   if (::lstat(path.c_str(), &status) == 0) return true;
   if (errno == ENOENT || errno == ENOTDIR) return false;
-  throw_unreadable(path, errno);
+  throw_unreadable(path, errno, shown.empty() ? path : shown);
 }
 
 }  // namespace heed

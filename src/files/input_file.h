@@ -32,8 +32,9 @@ class InputFile {
     regular,  ///< a regular file; anything else is rejected at once
     streams,  ///< also pipes and devices; opening a pipe waits for its writer
   };
-  /// Throws Error, as one line, if the file is missing, unreadable or of another kind.
-  InputFile(const std::filesystem::path& path, Accept accept);
+  /// Throws Error, as one line, which calls the file `shown` (empty: as the path), if it is missing,
+  /// unreadable or of another kind.
+  InputFile(const std::filesystem::path& path, Accept accept, const std::filesystem::path& shown = {});
   ~InputFile();
   InputFile(const InputFile&) = delete;
   InputFile& operator=(const InputFile&) = delete;
@@ -46,18 +47,17 @@ class InputFile {
   std::string read(std::size_t limit) const;
 
  private:
-  std::filesystem::path path_;
+  std::filesystem::path shown_;
   int descriptor_ = -1;
   bool regular_ = false;
   std::uint64_t bytes_ = 0;
 };
 
-/// Returns the content of a regular file, using InputFile, or of a document that is kept under that path
-/// (files/file_documents.h).
+/// Returns the content of a regular file, using InputFile.
 std::string read_regular_file(const std::filesystem::path& path, std::size_t limit);
 
-/// Returns true if there is an entry of that name, or a kept document. A dangling link counts, so that
-/// reading it reports the link. Throws Error if this cannot be determined.
-bool has_entry(const std::filesystem::path& path);
+/// Returns true if there is an entry of that name. A dangling link counts, so that reading it reports the
+/// link. Throws Error, which calls it `shown` (empty: as the path), if this cannot be determined.
+bool has_entry(const std::filesystem::path& path, const std::filesystem::path& shown = {});
 
 }  // namespace heed

@@ -1,4 +1,5 @@
-#include "generate/attention_recorder.h"
+// Keeps what each step attended to, and collects it along a hypothesis.
+#include "generate/strategies.h"
 
 #include <algorithm>
 

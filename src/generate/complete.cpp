@@ -1,3 +1,4 @@
+// Prompts to tokens, a search, and the texts of what it found.
 #include "heed/generate/complete.h"
 
 #include <fmt/format.h>

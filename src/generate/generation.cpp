@@ -9,7 +9,7 @@
 #include <map>
 #include <new>
 
-#include "generate/batch.h"
+#include "generate/decoding_batch.h"
 #include "generate/prefix_cache.h"
 #include "heed/autograd.h"
 #include "heed/canceled.h"
@@ -17,7 +17,7 @@
 
 namespace heed {
 
-using generate::Batch;
+using generate::DecodingBatch;
 using generate::Search;
 using generate::SearchTask;
 
@@ -35,14 +35,14 @@ class Generation::Requests {
       : model_(model),
         decoder_(&model),
         limits_(checked(limits)),
-        granule_(model.rows_are_independent() ? model.decode(1)->granule() : 0),
-        cache_(limits.cached_bytes, granule_) {}
+        chunk_size_(model.rows_are_independent() ? model.decode(1)->chunk_size() : 0),
+        cache_(limits.cached_bytes, chunk_size_) {}
   Requests(const EncoderDecoderModel& model, const GenerationLimits& limits)
       : model_(model),
         encoder_decoder_(&model),
         limits_(checked(limits)),
-        granule_(model.has_self_attention() ? 1 : 0),  // else recurrent
-        cache_(0, granule_) {}
+        chunk_size_(model.has_self_attention() ? 1 : 0),  // else recurrent
+        cache_(0, chunk_size_) {}
 
   std::uint64_t add(GenerationRequest asked);
   Step step();
@@ -81,7 +81,7 @@ class Generation::Requests {
     bool stopped() const { return asked.hooks.stop != nullptr && asked.hooks.stop->load(); }
   };
   struct Group {
-    std::unique_ptr<Batch> batch;
+    std::unique_ptr<DecodingBatch> batch;
     CacheDType dtype;
     bool alone;
   };
@@ -91,12 +91,12 @@ class Generation::Requests {
   void complete(GenerationRequest& asked) const;
   Request& known(std::uint64_t number) const;
   // The batch that these rows, with this dtype, join without much padding of sources; or null.
-  Group* group_for(const Batch& batch, CacheDType dtype);
+  Group* group_for(const DecodingBatch& batch, CacheDType dtype);
 
   void end_stopped();
   void decode(Group& group, Step& step);
   // Ends all requests of a batch by the current exception: what its rows remember is no longer sound.
-  void close_all(Batch& batch);
+  void close_all(DecodingBatch& batch);
   void read_prompts(Step& step);
   // Whether there is room for the rows of a request, which has begun then.
   bool begin(Request& request);
@@ -110,7 +110,7 @@ class Generation::Requests {
   Context context_of(const Request& request) const;
 
   // Takes what a batch has found: tokens, and searches that are done.
-  void collect(Batch& batch, Step& step);
+  void collect(DecodingBatch& batch, Step& step);
   void keep(const Search& search, const Decoding& decoding);
   void finish(Request& request, Search& search, const generate::AttentionRecorder& recorder);
   // Ends a request, by an error if there is one.
@@ -120,7 +120,7 @@ class Generation::Requests {
   const DecoderModel* decoder_ = nullptr;  // one of the two
   const EncoderDecoderModel* encoder_decoder_ = nullptr;
   GenerationLimits limits_;
-  std::int64_t granule_;  // of the model's decodings; 0: no two requests share a pass
+  std::int64_t chunk_size_;  // of the model's decodings; 0: no two requests share a pass
   generate::PrefixCache cache_;
   std::uint64_t next_ = 1;
   std::map<std::uint64_t, std::unique_ptr<Request>> requests_;
@@ -158,7 +158,7 @@ std::uint64_t Generation::Requests::add(GenerationRequest asked) {
   request->number = next_;
   const GenerationRequest& own = request->asked;
   request->rows = std::max(own.options.num_beams, own.options.num_return_sequences);
-  request->alone = granule_ == 0 || own.hooks.taps != nullptr || !own.hooks.capture.empty();
+  request->alone = chunk_size_ == 0 || own.hooks.taps != nullptr || !own.hooks.capture.empty();
   request->search = generate::make_search({.prompt = own.prompt,
                                            .options = own.options,
                                            .hooks = own.hooks,
@@ -219,7 +219,7 @@ void Generation::Requests::decode(Group& group, Step& step) {
   collect(*group.batch, step);
 }
 
-void Generation::Requests::close_all(Batch& batch) {
+void Generation::Requests::close_all(DecodingBatch& batch) {
   for (const Search* search : batch.searches()) {
     const std::uint64_t number = search->task().request;
     batch.take(number);
@@ -227,7 +227,7 @@ void Generation::Requests::close_all(Batch& batch) {
   }
 }
 
-void Generation::Requests::collect(Batch& batch, Step& step) {
+void Generation::Requests::collect(DecodingBatch& batch, Step& step) {
   for (const auto& search : batch.take_done()) {
     Request& request = known(search->task().request);
     if (search->error) {
@@ -237,14 +237,14 @@ void Generation::Requests::collect(Batch& batch, Step& step) {
     if (!request.alone) keep(*search, batch.decoding());
     finish(request, *search, batch.recorder());
   }
-  for (GeneratedToken& token : batch.take_told()) step.tokens.push_back(std::move(token));
+  for (GeneratedToken& token : batch.take_tokens()) step.tokens.push_back(std::move(token));
   batch.arrange();
 }
 
 void Generation::Requests::keep(const Search& search, const Decoding& decoding) {
   const generate::Sequence& last = search.last_read();
   const CacheDType dtype = search.task().options.cache_dtype;
-  if (decoder_ == nullptr || granule_ != 1 || !cache_.wants(last.ids, dtype)) return;
+  if (decoder_ == nullptr || chunk_size_ != 1 || !cache_.wants(last.ids, dtype)) return;
   try {
     cache_.keep(last.ids, dtype, decoding.copy_row(last.row, std::ssize(last.ids)));
   } catch (const std::bad_alloc&) {  // the request has its tokens all the same
@@ -271,11 +271,11 @@ void Generation::Requests::close(Request& request, std::exception_ptr error) {
   finished_.push_back(request.number);
 }
 
-Generation::Requests::Group* Generation::Requests::group_for(const Batch& batch, CacheDType dtype) {
+Generation::Requests::Group* Generation::Requests::group_for(const DecodingBatch& batch, CacheDType dtype) {
   const auto fits = [&](const Group& group) {
     if (group.alone || group.dtype != dtype || group.batch->empty()) return false;
     std::int64_t rows = 0, longest = 0, tokens = 0;
-    for (const Batch* each : {&batch, static_cast<const Batch*>(group.batch.get())}) {
+    for (const DecodingBatch* each : {&batch, static_cast<const DecodingBatch*>(group.batch.get())}) {
       for (Search* search : each->searches()) {
         const std::int64_t source = known(search->task().request).source_length();
         const std::int64_t count = std::ssize(search->sequences());
@@ -308,11 +308,11 @@ void Generation::Requests::read_prompts(Step& step) {
       read_whole(together, step);
       continue;
     }
-    std::int64_t tokens = left / granule_ * granule_;
+    std::int64_t tokens = left / chunk_size_ * chunk_size_;
     // A source has no pieces.
     if (encoder_decoder_ != nullptr) tokens = left < most ? 0 : first.rest();
     if (tokens == 0 && left < most) return;  // the next step has more
-    tokens = std::max(tokens, granule_);
+    tokens = std::max(tokens, chunk_size_);
     if (tokens >= first.rest()) {
       read_whole({&first}, step);
     } else {
@@ -336,11 +336,11 @@ void Generation::Requests::take_what_others_read(Request& request) {
   auto [from, length] = cache_.find(request.prompt(), request.dtype());
   std::int64_t row = 0;
   for (const Group& group : batches_) {
-    if (granule_ != 1 || group.alone || group.dtype != request.dtype()) continue;
+    if (chunk_size_ != 1 || group.alone || group.dtype != request.dtype()) continue;
     for (Search* search : group.batch->searches()) {
       for (const generate::Sequence* sequence : search->sequences()) {
         const std::span<const std::int64_t> read(sequence->ids.data(), sequence->ids.size() - 1);
-        const std::int64_t common = generate::shared_tokens(read, request.prompt(), granule_);
+        const std::int64_t common = generate::shared_tokens(read, request.prompt(), chunk_size_);
         if (common <= length) continue;
         from = &group.batch->decoding();
         row = sequence->row;
@@ -375,7 +375,7 @@ void Generation::Requests::read_piece(Request& request, std::int64_t tokens) {
     request.decoding->step(Tensor::from(piece, {1, tokens}), context);
     request.read += tokens;
     const auto read = request.prompt().first(static_cast<std::size_t>(request.read));
-    if (granule_ != 1 && cache_.wants(read, request.dtype()))
+    if (chunk_size_ != 1 && cache_.wants(read, request.dtype()))
       cache_.keep({read.begin(), read.end()}, request.dtype(), request.decoding->copy_row(0, request.read));
   } catch (...) {
     close(request, std::current_exception());
@@ -395,8 +395,8 @@ std::vector<Generation::Requests::Request*> Generation::Requests::choose_togethe
     take_what_others_read(next);
     // Once those are read, it need not read what they have in common.
     const auto shares = [&](const Request* other) {
-      return decoder_ != nullptr && granule_ == 1 &&
-             generate::shared_tokens(other->prompt(), next.prompt(), granule_) > next.read;
+      return decoder_ != nullptr && chunk_size_ == 1 &&
+             generate::shared_tokens(other->prompt(), next.prompt(), chunk_size_) > next.read;
     };
     if (std::any_of(together.begin(), together.end(), shares)) break;
     longest = std::max(longest, next.rest());
@@ -436,7 +436,8 @@ void Generation::Requests::read_whole(const std::vector<Request*>& requests, Ste
       for (Request* request : requests) read_whole({request}, step);  // the model refuses one of the sources
       return;
     }
-    auto batch = std::make_unique<Batch>(std::move(decoding), context_of(first), first.asked.hooks.capture);
+    auto batch =
+        std::make_unique<DecodingBatch>(std::move(decoding), context_of(first), first.asked.hooks.capture);
     for (Request* request : requests) {
       batch->add(std::move(request->search), request->read);
       request->read = std::ssize(request->prompt());

@@ -42,7 +42,7 @@ class RowSearch final : public Search {
     return all;
   }
   void choose(const Tensor& logits) override;
-  void advance(AttentionRecorder& recorder, std::vector<GeneratedToken>& told) override;
+  void advance(AttentionRecorder& recorder, std::vector<GeneratedToken>& tokens) override;
   void end(const AttentionRecorder& recorder) override {
     for (const RowSequence& sequence : going_) finish(sequence, FinishReason::stop, recorder);
     going_.clear();
@@ -123,7 +123,7 @@ GeneratedToken RowSearch::token_of(std::size_t i) const {
           best_tokens(row, *task().top)};
 }
 
-void RowSearch::advance(AttentionRecorder& recorder, std::vector<GeneratedToken>& told) {
+void RowSearch::advance(AttentionRecorder& recorder, std::vector<GeneratedToken>& tokens) {
   last_read_ = going_.front();
   std::vector<RowSequence> going;
   for (std::size_t i = 0; i < going_.size(); ++i) {
@@ -132,7 +132,7 @@ void RowSearch::advance(AttentionRecorder& recorder, std::vector<GeneratedToken>
     std::optional<FinishReason> ended;
     if (!token) ended = FinishReason::stop;
     if (token) {
-      if (task().top) told.push_back(token_of(i));
+      if (task().top) tokens.push_back(token_of(i));
       sequence.ids.push_back(*token);
       sequence.score -= static_cast<double>(losses_[i]);
       sequence.log_probability -= static_cast<double>(cold_[i]);

@@ -9,10 +9,10 @@
 #include <limits>
 
 #include "core/strings.h"
-#include "files/input_file.h"
 #include "generate/option_fields.h"
 #include "heed/error.h"
 #include "heed/io/json.h"
+#include "heed/models/find_model.h"
 
 namespace heed {
 namespace generate {
@@ -314,21 +314,28 @@ void check_as_of(const Config& config, const GenerationOptions& options) {
 
 }  // namespace
 
-GenerationOptions load_generation_options(const std::string& directory, std::vector<std::string>* unused) {
-  const std::filesystem::path folder = directory;
-  const auto own = folder / "generation_config.json", of_model = folder / "config.json";
-  const bool has_own = has_entry(own);
+GenerationOptions load_generation_options(const ModelFiles& model, std::vector<std::string>* unused) {
+  constexpr const char *kOwn = "generation_config.json", *kOfModel = "config.json";
+  const bool has_own = model.has(kOwn);
   GenerationOptions o;
-  if (!has_own && !has_entry(of_model)) return o;
-  const Config config = Config::load(has_own ? own : of_model);
+  if (!has_own && !model.has(kOfModel)) return o;
+  const Config config = Config::load(model, has_own ? kOwn : kOfModel);
   std::vector<std::string> not_understood = read_options(config, o);
   if (unused != nullptr && has_own) *unused = std::move(not_understood);
   check_as_of(config, o);
   return o;
 }
 
+GenerationOptions load_generation_options(const std::string& directory, std::vector<std::string>* unused) {
+  return load_generation_options(model_files(directory), unused);
+}
+
 std::string apply_task(const std::string& directory, const std::string& task, GenerationOptions& options) {
-  const Config config = Config::load(std::filesystem::path(directory) / "config.json");
+  return apply_task(model_files(directory), task, options);
+}
+
+std::string apply_task(const ModelFiles& model, const std::string& task, GenerationOptions& options) {
+  const Config config = Config::load(model, "config.json");
   const std::optional<Config> tasks = config.optional_sub("task_specific_params");
   if (!tasks || !tasks->has(task)) {
     const std::string known = tasks ? joined(tasks->names()) : "";

@@ -1,3 +1,4 @@
+// The mean loss of a text, in windows that overlap.
 #include "heed/generate/perplexity.h"
 
 #include <fmt/format.h>

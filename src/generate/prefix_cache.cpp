@@ -1,3 +1,4 @@
+// Keeps decodings of prompts that were read, the latest used ones within a limit of bytes.
 #include "generate/prefix_cache.h"
 
 #include <algorithm>
@@ -13,10 +14,10 @@ std::int64_t common_tokens(std::span<const std::int64_t> a, std::span<const std:
 }  // namespace
 
 std::int64_t shared_tokens(std::span<const std::int64_t> read, std::span<const std::int64_t> prompt,
-                           std::int64_t granule) {
+                           std::int64_t chunk_size) {
   const std::int64_t common = common_tokens(read, prompt.first(prompt.size() - 1));
   // Sums cannot go back: all or nothing, and only where a pass may end.
-  if (granule != 1 && (common < std::ssize(read) || common % granule != 0)) return 0;
+  if (chunk_size != 1 && (common < std::ssize(read) || common % chunk_size != 0)) return 0;
   return common >= kLeastShared ? common : 0;
 }
 
@@ -24,7 +25,7 @@ PrefixCache::Found PrefixCache::find(std::span<const std::int64_t> prompt, Cache
   Found found;
   auto best = entries_.end();
   for (auto entry = entries_.begin(); entry != entries_.end(); ++entry) {
-    const std::int64_t length = entry->dtype == dtype ? shared_tokens(entry->ids, prompt, granule_) : 0;
+    const std::int64_t length = entry->dtype == dtype ? shared_tokens(entry->ids, prompt, chunk_size_) : 0;
     if (length <= found.length) continue;
     best = entry;
     found = {entry->decoding.get(), length};
@@ -35,13 +36,13 @@ PrefixCache::Found PrefixCache::find(std::span<const std::int64_t> prompt, Cache
 
 bool PrefixCache::holds(const Entry& entry, std::span<const std::int64_t> ids, CacheDType dtype) const {
   return entry.dtype == dtype && common_tokens(entry.ids, ids) == std::ssize(ids) &&
-         (granule_ == 1 || entry.ids.size() == ids.size());
+         (chunk_size_ == 1 || entry.ids.size() == ids.size());
 }
 
 bool PrefixCache::wants(std::span<const std::int64_t> ids, CacheDType dtype) {
   if (most_bytes_ == 0 || std::ssize(ids) < kLeastShared) return false;
   const auto held = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) {
-    if (granule_ != 1) return holds(entry, ids, dtype);
+    if (chunk_size_ != 1) return holds(entry, ids, dtype);
     return entry.dtype == dtype && std::ssize(ids) - common_tokens(entry.ids, ids) < kLeastShared;
   });
   if (held == entries_.end()) return true;

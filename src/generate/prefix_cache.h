@@ -15,15 +15,15 @@ namespace heed::generate {
 /// Fewer common tokens than these are not worth a copy.
 constexpr std::int64_t kLeastShared = 16;
 
-/// How many of the tokens that a row has read a prompt may take over, with a decoding of this granule: those
-/// in common, but not all of the prompt, whose last token must be read for the next one. 0 if too few.
+/// How many of the tokens that a row has read a prompt may take over, with a decoding of this chunk_size:
+/// those in common, but not all of the prompt, whose last token must be read for the next one. 0 if too few.
 std::int64_t shared_tokens(std::span<const std::int64_t> read, std::span<const std::int64_t> prompt,
-                           std::int64_t granule);
+                           std::int64_t chunk_size);
 
 class PrefixCache {
  public:
-  explicit PrefixCache(std::size_t most_bytes, std::int64_t granule)
-      : most_bytes_(most_bytes), granule_(granule) {}
+  explicit PrefixCache(std::size_t most_bytes, std::int64_t chunk_size)
+      : most_bytes_(most_bytes), chunk_size_(chunk_size) {}
 
   struct Found {
     const Decoding* decoding = nullptr;  ///< of one row; null if there is none
@@ -49,7 +49,7 @@ class PrefixCache {
   bool holds(const Entry& entry, std::span<const std::int64_t> ids, CacheDType dtype) const;
 
   std::size_t most_bytes_;
-  std::int64_t granule_;
+  std::int64_t chunk_size_;
   std::size_t bytes_ = 0;
   std::list<Entry> entries_;  // the most recently used first
 };

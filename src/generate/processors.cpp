@@ -1,3 +1,4 @@
+// The changes of scores, in the order that the header gives.
 #include "generate/processors.h"
 
 #include <fmt/format.h>

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "generate/batch.h"
+#include "generate/decoding_batch.h"
 #include "heed/autograd.h"
 #include "heed/error.h"
 #include "heed/ops/shape.h"
@@ -150,7 +150,7 @@ std::vector<std::vector<Hypothesis>> search(Decoding& decoding,
   Context watched = context;
   watched.cache_dtype = options.cache_dtype;
   if (hooks.stop != nullptr) watched.stop = hooks.stop;
-  generate::Batch batch(decoding, watched, hooks.capture);
+  generate::DecodingBatch batch(decoding, watched, hooks.capture);
   for (std::size_t row = 0; row < prompts.size(); ++row) {
     batch.add(generate::make_search({.prompt = prompts[row],
                                      .options = options,

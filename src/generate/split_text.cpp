@@ -1,3 +1,4 @@
+// Splits a long text at ends of sentences, else at spaces, else between tokens.
 #include "generate/translation_sources.h"
 
 #include <algorithm>

@@ -1,21 +1,69 @@
 // Searches of one prompt each: with one sequence per row (greedy or sampled), or with beams. A search knows
-// which rows of a decoding its sequences have; generate/batch.h steps the rows of many searches together.
+// which rows of a decoding its sequences have; generate/decoding_batch.h steps the rows of many searches
+// together.
 #pragma once
 
+#include <cstdint>
 #include <exception>
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
-#include "generate/attention_recorder.h"
 #include "generate/processors.h"
 #include "heed/generate/generation.h"
 #include "heed/generate/search.h"
 #include "heed/models/model.h"
+#include "heed/nn/context.h"
+#include "heed/nn/tap.h"
 #include "heed/random.h"
 
 namespace heed::generate {
+
+// AttentionRecorder: records attention at every step of a search, and the row of each step that each
+// hypothesis came from. Rows change their indices (and parents) from step to step, so a hypothesis's
+// attention can only be collected at its end, by following its chain of parents back. (Reading column i of
+// the final order is a common bug.)
+
+/// A hypothesis without tokens.
+constexpr std::int64_t kRoot = -1;
+
+class AttentionRecorder {
+ public:
+  /// Records in addition to the listeners that `context` already has.
+  AttentionRecorder(const std::vector<std::string>& patterns, const Context& context);
+  AttentionRecorder(const AttentionRecorder&) = delete;
+  AttentionRecorder& operator=(const AttentionRecorder&) = delete;
+
+  /// Executes a decoding step and keeps the values of the requested taps. If `lengths` is given, the step has
+  /// the first lengths[i] ids of row i.
+  Tensor step(Decoding& decoding, const Tensor& ids, std::span<const std::int64_t> lengths);
+  /// Records that the last step generated a token for hypothesis `parent` in row `row`. Returns the extended
+  /// hypothesis.
+  std::int64_t extend(std::int64_t parent, std::int64_t row);
+  /// Returns f32 [H, T, S] per tap, for the T tokens of a hypothesis.
+  TensorMap collect(std::int64_t hypothesis) const;
+  /// Throws Error if a pattern matched no tap.
+  void require_all_fired() const { taps_.require_all_fired(); }
+  /// Of the steps.
+  Context& context() { return context_; }
+
+ private:
+  struct Node {
+    std::int64_t parent;
+    std::int64_t step;
+    std::int64_t row;
+  };
+  void keep(const std::string& name, const Tensor& value);
+
+  Taps taps_;
+  Context context_;
+  bool active_;
+  std::vector<std::int64_t> lengths_;  // of the current step; empty if all rows have the length of `ids`
+  std::vector<TensorMap> steps_;       // per step: the last position's attention, f32 [R, H, S]
+  std::vector<Node> nodes_;
+};
 
 /// A prompt and how it is continued.
 struct SearchTask {
@@ -51,7 +99,7 @@ class Search {
   /// Chooses what follows, given the logits [R, V] of all rows. From any thread.
   virtual void choose(const Tensor& logits) = 0;
   /// Adds what was chosen to the sequences, and tells the new tokens where the task wants that.
-  virtual void advance(AttentionRecorder& recorder, std::vector<GeneratedToken>& told) = 0;
+  virtual void advance(AttentionRecorder& recorder, std::vector<GeneratedToken>& tokens) = 0;
   /// Ends the sequences as they are.
   virtual void end(const AttentionRecorder& recorder) = 0;
   /// Of a search that is done; best first.

@@ -1,3 +1,4 @@
+// Texts to sources and parts that fit, one search over all, and texts joined again.
 #include "heed/generate/translate.h"
 
 #include <fmt/format.h>

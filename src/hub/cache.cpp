@@ -1,3 +1,4 @@
+// The folders of the Hugging Face cache: blobs, snapshots, references and locks.
 #include "hub/cache.h"
 
 #include <fcntl.h>
@@ -12,6 +13,7 @@
 #include <thread>
 
 #include "files/descriptor.h"
+#include "heed/canceled.h"
 #include "heed/files/file.h"
 #include "heed/io/hub_cache.h"
 
@@ -64,7 +66,7 @@ FileLock::FileLock(const fs::path& file, const StopSignal& stop, const std::func
     }
     if (!waiting) on_wait();
     waiting = true;
-    if (stop.is_set()) throw Stopped();
+    if (stop.is_set()) throw Canceled();
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
 }

@@ -15,7 +15,7 @@ namespace heed::hub {
 /// An exclusive lock on a file for the lifetime of the object: flock(2), as in Python's filelock.
 class FileLock {
  public:
-  /// Waits for the lock. Calls `on_wait` once if another process holds it. Throws Stopped and Error.
+  /// Waits for the lock. Calls `on_wait` once if another process holds it. Throws Canceled and Error.
   FileLock(const std::filesystem::path& file, const StopSignal& stop, const std::function<void()>& on_wait);
   ~FileLock();
   FileLock(const FileLock&) = delete;

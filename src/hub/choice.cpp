@@ -1,3 +1,4 @@
+// Which files of a repository are downloaded: those that heed reads, or those that patterns name.
 #include "hub/pull.h"
 
 #include <fnmatch.h>

@@ -1,9 +1,12 @@
+// Redirects and retries, and the errors of the hub as messages.
 #include "hub/client.h"
 
 #include <algorithm>
 #include <charconv>
 #include <chrono>
 #include <thread>
+
+#include "heed/canceled.h"
 
 namespace heed::hub {
 namespace {
@@ -41,7 +44,7 @@ bool Retries::wait(double asked) {
   }
   const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
   while (std::chrono::steady_clock::now() < end) {
-    if (conversation_.stop.is_set()) throw Stopped();
+    if (conversation_.stop.is_set()) throw Canceled();
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
   return true;

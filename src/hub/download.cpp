@@ -1,3 +1,4 @@
+// Resumes a file's download, checks size and digest, and puts it into the cache.
 #include "hub/download.h"
 
 #include <fcntl.h>

@@ -18,7 +18,7 @@ using OnBytes = std::function<void(std::int64_t bytes, std::int64_t received)>;
 
 /// Puts a file into the cache. Under the lock of its blob, resumes an earlier attempt, checks size and hash,
 /// renames the blob when it is complete and on disk, then links it into the snapshot. Throws Error (the
-/// downloaded part is kept, unless its hash is wrong) and Stopped.
+/// downloaded part is kept, unless its hash is wrong) and Canceled.
 void download(Client& client, const Repository& repository, const Cache& cache, const RemoteFile& file,
               const OnBytes& on_bytes);
 

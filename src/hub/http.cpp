@@ -1,15 +1,71 @@
+// Requests by libcurl, which is loaded when the first connection is opened.
 #include "hub/http.h"
+
+#include <curl/curl.h>
+#include <dlfcn.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <memory>
 
 #include "core/strings.h"
+#include "heed/canceled.h"
 #include "heed/version.h"
-#include "hub/curl_library.h"
 
 namespace heed::hub {
+
+// libcurl, loaded when the first connection is opened. It depends on thirty libraries; linking them would
+// delay the start of every command by 5 ms.
+struct CurlLibrary {
+  decltype(&::curl_easy_init) easy_init;
+  decltype(&::curl_easy_setopt) easy_setopt;
+  decltype(&::curl_easy_perform) easy_perform;
+  decltype(&::curl_easy_getinfo) easy_getinfo;
+  decltype(&::curl_easy_reset) easy_reset;
+  decltype(&::curl_easy_cleanup) easy_cleanup;
+  decltype(&::curl_easy_strerror) easy_strerror;
+  decltype(&::curl_slist_append) slist_append;
+  decltype(&::curl_slist_free_all) slist_free_all;
+};
+
 namespace {
+
+template <class Function>
+void find(void* library, const char* name, Function& function) {
+  function = reinterpret_cast<Function>(::dlsym(library, name));
+  if (function == nullptr)
+    throw Error(std::string("libcurl: ") + name + ": not found (install libcurl 7.85 or later)");
+}
+
+CurlLibrary load_library() {
+  void* library = nullptr;
+  // Debian has two builds, which differ in their TLS library.
+  for (const char* name : {"libcurl.so.4", "libcurl-gnutls.so.4"}) {
+    if (library == nullptr) library = ::dlopen(name, RTLD_NOW | RTLD_LOCAL);
+  }
+  if (library == nullptr)
+    throw Error("libcurl.so.4: not found (heed pull needs it; on Debian: apt install libcurl4)");
+  CurlLibrary curl{};
+  find(library, "curl_easy_init", curl.easy_init);
+  find(library, "curl_easy_setopt", curl.easy_setopt);
+  find(library, "curl_easy_perform", curl.easy_perform);
+  find(library, "curl_easy_getinfo", curl.easy_getinfo);
+  find(library, "curl_easy_reset", curl.easy_reset);
+  find(library, "curl_easy_cleanup", curl.easy_cleanup);
+  find(library, "curl_easy_strerror", curl.easy_strerror);
+  find(library, "curl_slist_append", curl.slist_append);
+  find(library, "curl_slist_free_all", curl.slist_free_all);
+  decltype(&::curl_global_init) global_init = nullptr;
+  find(library, "curl_global_init", global_init);
+  if (global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) throw Error("libcurl: could not be initialized");
+  return curl;
+}
+
+// Throws Error if it is not installed.
+const CurlLibrary& curl_library() {
+  static const CurlLibrary library = load_library();
+  return library;
+}
 
 constexpr long kLeastBytesPerSecond = 1000;  // else the server counts as silent
 
@@ -154,7 +210,7 @@ Response Http::send(const Request& request) {
   library_.easy_setopt(handle_, CURLOPT_HTTPHEADER, headers.get());
   const CURLcode code = library_.easy_perform(handle_);
   if (transfer.thrown) std::rethrow_exception(transfer.thrown);
-  if (stop_.is_set()) throw Stopped();
+  if (stop_.is_set()) throw Canceled();
   if (code != CURLE_OK) fail(code, request, transfer);
   char* redirect = nullptr;
   library_.easy_getinfo(handle_, CURLINFO_REDIRECT_URL, &redirect);

@@ -18,12 +18,6 @@ namespace heed::hub {
 
 struct CurlLibrary;
 
-/// Thrown when the work is canceled (Ctrl-C). What has been downloaded is kept, so that it can be resumed.
-class Stopped : public Error {
- public:
-  Stopped() : Error("download: stopped (run the same command again to resume)") {}
-};
-
 /// A failed connection. `transient`: another attempt may help. `unreached`: the server never answered.
 class ConnectionError : public Error {
  public:
@@ -73,7 +67,7 @@ class Http {
   Http(const Http&) = delete;
   Http& operator=(const Http&) = delete;
 
-  /// Sends a request. Throws ConnectionError, Stopped, Error if the body exceeds the limit, and what on_body
+  /// Sends a request. Throws ConnectionError, Canceled, Error if the body exceeds the limit, and what on_body
   /// throws.
   Response send(const Request& request);
 

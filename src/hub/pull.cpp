@@ -1,3 +1,4 @@
+// Downloads the files of a model over several connections.
 #include "hub/pull.h"
 
 #include <algorithm>
@@ -6,6 +7,7 @@
 #include <set>
 #include <thread>
 
+#include "heed/canceled.h"
 #include "heed/io/hub_cache.h"
 #include "hub/download.h"
 
@@ -106,7 +108,7 @@ class Pull {
     for (std::size_t i = 0; i < connections; ++i) threads.emplace_back(work);
     for (std::thread& thread : threads) thread.join();
     if (failure) std::rethrow_exception(failure);
-    if (conversation_.stop.is_set()) throw Stopped();
+    if (conversation_.stop.is_set()) throw Canceled();
   }
 
   const Settings& settings_;

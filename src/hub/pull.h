@@ -51,7 +51,7 @@ struct PullOptions {
   std::string model;  // owner/model
   std::string revision = "main";
   Patterns patterns;
-  const std::atomic<bool>* stop = nullptr;  // if set, pull() soon throws Stopped
+  const std::atomic<bool>* stop = nullptr;  // if set, pull() soon throws Canceled
   // Called by one thread at a time.
   std::function<void(const PullProgress&)> on_progress;
   std::function<void(const std::string&)> on_message;
@@ -66,7 +66,7 @@ struct PullResult {
 };
 
 /// Downloads the files of the model that are not in the cache yet. With Settings::offline, finds the model in
-/// the cache or throws. Throws Error for every failure, as one line with what to do, and Stopped. What has
+/// the cache or throws. Throws Error for every failure, as one line with what to do, and Canceled. What has
 /// been downloaded is kept, and the next call resumes.
 PullResult pull(const Settings& settings, const PullOptions& options);
 

@@ -1,3 +1,4 @@
+// What the hub says of a repository: its commit, its files, and their ETags.
 #include "hub/repository.h"
 
 #include <algorithm>

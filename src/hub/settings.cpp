@@ -1,3 +1,4 @@
+// Settings from the environment, under the names of huggingface_hub.
 #include "hub/settings.h"
 
 #include <algorithm>

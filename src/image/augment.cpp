@@ -1,3 +1,4 @@
+// Random crops, flips, colors and mixtures of training images.
 #include "image/augment.h"
 
 #include <algorithm>

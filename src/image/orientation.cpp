@@ -1,3 +1,4 @@
+// The orientation that EXIF gives, and images turned by it.
 #include "image/decoder.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Resizing, cropping, rescaling and normalizing, as transformers' image processors do it.
 #include "heed/image/processor.h"
 
 #include <algorithm>
@@ -6,6 +7,7 @@
 #include <vector>
 
 #include "heed/error.h"
+#include "heed/files/model_files.h"
 #include "heed/threads.h"
 #include "image/processor_config.h"
 #include "image/resample.h"
@@ -341,10 +343,14 @@ const std::string& ImageProcessor::type() const { return settings_->type; }
 ResizeArithmetic ImageProcessor::arithmetic() const { return settings_->arithmetic; }
 ResizeFilter ImageProcessor::filter() const { return settings_->filter; }
 
+ImageProcessor load_image_processor(const ModelFiles& model, std::optional<ResizeArithmetic> arithmetic) {
+  return ImageProcessor(
+      std::make_shared<const image::ProcessorSettings>(image::load_processor_settings(model, arithmetic)));
+}
+
 ImageProcessor load_image_processor(const std::filesystem::path& directory,
                                     std::optional<ResizeArithmetic> arithmetic) {
-  return ImageProcessor(std::make_shared<const image::ProcessorSettings>(
-      image::load_processor_settings(directory, arithmetic)));
+  return load_image_processor(ModelFiles(directory), arithmetic);
 }
 
 ImageProcessor make_image_processor(const Config& config) {

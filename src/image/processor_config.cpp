@@ -1,10 +1,11 @@
+// The defaults of transformers' image processors, and the keys of preprocessor_config.json.
 #include "image/processor_config.h"
 
 #include <cmath>
 #include <string_view>
 #include <vector>
 
-#include "files/input_file.h"
+#include "core/strings.h"
 #include "heed/error.h"
 #include "heed/io/json.h"
 #include "io/processor_config.h"
@@ -93,7 +94,7 @@ const std::vector<ProcessorClass>& processor_classes() {
 }
 
 /// The class that a configuration names, with its suffix.
-std::string class_name(const Config& json, const std::filesystem::path& directory) {
+std::string class_name(const Config& json, const ModelFiles& model) {
   std::optional<std::string> name = json.optional_string("image_processor_type");
   const std::optional<std::string> older = json.optional_string("feature_extractor_type");
   if (!name && older) {
@@ -102,25 +103,17 @@ std::string class_name(const Config& json, const std::filesystem::path& director
     if (name->ends_with(kOlder)) name->replace(name->size() - kOlder.size(), kOlder.size(), "ImageProcessor");
   }
   if (name) return *name;
-  if (has_entry(directory / "config.json")) {
-    const std::string model = Config::load(directory / "config.json").string("model_type", "");
-    for (const ProcessorClass& known : processor_classes()) {
-      for (const std::string_view type : known.model_types) {
-        if (type == model) return std::string(known.name);
-      }
-    }
-  }
+  if (const ProcessorClass* known = find_processor_class(processor_classes(), name, model))
+    return std::string(known->name);
   json.fail("image_processor_type", "the name of a class, such as \"ViTImageProcessor\"");
 }
 
 const ProcessorClass& class_of(const Config& json, std::string_view name) {
-  std::string names;
   for (const ProcessorClass& known : processor_classes()) {
     if (known.name == name) return known;
-    names += (names.empty() ? "" : ", ") + std::string(known.name);
   }
-  throw Error(json.where() + ": image_processor_type: expected one of " + names + ", got " +
-              std::string(name));
+  throw Error(json.where() + ": image_processor_type: expected one of " +
+              joined(processor_classes(), ", ", &ProcessorClass::name) + ", got " + std::string(name));
 }
 
 constexpr std::int64_t kMostEdge = 65535;
@@ -210,12 +203,8 @@ void read_resizing(const Config& json, const ProcessorClass& defaults, Processor
       json.fail("size", "shortest_edge");
   }
   if (settings.kind == ProcessorKind::patches) {
-    settings.patch_size = json.integer("patch_size", settings.patch_size);
-    if (settings.patch_size < 1 || settings.patch_size > 1024)
-      json.fail("patch_size", "an integer from 1 to 1024");
-    settings.most_patches = json.integer("max_num_patches", settings.most_patches);
-    if (settings.most_patches < 1 || settings.most_patches > 65536)
-      json.fail("max_num_patches", "an integer from 1 to 65536");
+    settings.patch_size = integer_within(json, "patch_size", 1, 1024, settings.patch_size);
+    settings.most_patches = integer_within(json, "max_num_patches", 1, 65536, settings.most_patches);
   }
 }
 
@@ -275,11 +264,11 @@ ProcessorSettings read_processor_settings(const Config& json, std::string type,
   return settings;
 }
 
-ProcessorSettings load_processor_settings(const std::filesystem::path& directory,
+ProcessorSettings load_processor_settings(const ModelFiles& model,
                                           std::optional<ResizeArithmetic> arithmetic) {
   const Config json =
-      load_processor_config(directory, "image_processor", "how images are resized and normalized");
-  return read_processor_settings(json, class_name(json, directory), arithmetic);
+      load_processor_config(model, "image_processor", "how images are resized and normalized");
+  return read_processor_settings(json, class_name(json, model), arithmetic);
 }
 
 }  // namespace heed::image

@@ -3,12 +3,15 @@
 
 #include <array>
 #include <cstdint>
-#include <filesystem>
 #include <optional>
 #include <string>
 
 #include "heed/image/image.h"
 #include "heed/io/json.h"
+
+namespace heed {
+class ModelFiles;
+}
 
 namespace heed::image {
 
@@ -58,7 +61,7 @@ struct ProcessorSettings {
 ProcessorSettings read_processor_settings(const Config& json, std::string type,
                                           std::optional<ResizeArithmetic> arithmetic);
 
-ProcessorSettings load_processor_settings(const std::filesystem::path& directory,
+ProcessorSettings load_processor_settings(const ModelFiles& model,
                                           std::optional<ResizeArithmetic> arithmetic);
 
 }  // namespace heed::image

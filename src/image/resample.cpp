@@ -1,3 +1,4 @@
+// The weights of the filters, and resizing in floats.
 #include "image/resample.h"
 
 #include <algorithm>
@@ -62,12 +63,12 @@ double support_of(ResizeFilter filter) {
 }  // namespace
 
 template <class T>
-Taps<T> make_taps(std::int64_t in, std::int64_t out, ResizeFilter filter) {
+FilterWeights<T> make_filter_weights(std::int64_t in, std::int64_t out, ResizeFilter filter) {
   const T scale = static_cast<T>(in) / static_cast<T>(out);
   const T filter_scale = std::max(scale, T{1});
   const T support = static_cast<T>(support_of(filter)) * filter_scale;
   const T inverse = T{1} / filter_scale;
-  Taps<T> taps;
+  FilterWeights<T> taps;
   taps.most = static_cast<std::int64_t>(std::ceil(support)) * 2 + 1;
   taps.weights.resize(static_cast<std::size_t>(out * taps.most));
   for (std::int64_t i = 0; i < out; ++i) {
@@ -88,8 +89,8 @@ Taps<T> make_taps(std::int64_t in, std::int64_t out, ResizeFilter filter) {
   }
   return taps;
 }
-template Taps<double> make_taps<double>(std::int64_t, std::int64_t, ResizeFilter);
-template Taps<float> make_taps<float>(std::int64_t, std::int64_t, ResizeFilter);
+template FilterWeights<double> make_filter_weights<double>(std::int64_t, std::int64_t, ResizeFilter);
+template FilterWeights<float> make_filter_weights<float>(std::int64_t, std::int64_t, ResizeFilter);
 
 void check_output_size(const char* where, std::int64_t height, std::int64_t width) {
   if (height >= 1 && width >= 1 && height <= kMostPixels / width) return;
@@ -99,8 +100,8 @@ void check_output_size(const char* where, std::int64_t height, std::int64_t widt
 
 Tensor resize_floats(const Tensor& image, std::int64_t height, std::int64_t width, ResizeFilter filter) {
   const std::int64_t in_height = image.size(0), in_width = image.size(1);
-  const Taps<float> columns = make_taps<float>(in_width, width, filter);
-  const Taps<float> rows = make_taps<float>(in_height, height, filter);
+  const FilterWeights<float> columns = make_filter_weights<float>(in_width, width, filter);
+  const FilterWeights<float> rows = make_filter_weights<float>(in_height, height, filter);
   const Tensor narrow = Tensor::empty({in_height, width, 3});
   parallel_for(in_height, 8, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t y = begin; y < end; ++y) {

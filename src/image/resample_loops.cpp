@@ -1,3 +1,4 @@
+// The loops over rows and columns in integers, for each instruction set.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "image/resample_loops.cpp"
 #if defined(__x86_64__) || defined(__i386__)  // as for the kernels: AVX-512, AVX2, portable; NEON
@@ -24,7 +25,7 @@ std::uint8_t level_of(std::int32_t sum, int bits) {
   return static_cast<std::uint8_t>(std::clamp(sum >> bits, 0, 255));
 }
 
-HWY_ATTR void resize_row(const std::uint8_t* in, const RowWeights& row, std::int64_t width,
+HWY_ATTR void resize_row(const std::uint8_t* in, const RowFilter& row, std::int64_t width,
                          std::uint8_t* out) {
   const Sums d;
   const Samples bytes;
@@ -96,7 +97,7 @@ HWY_EXPORT(resize_row);
 HWY_EXPORT(add_rows);
 }  // namespace
 
-void resize_row(const std::uint8_t* in, const RowWeights& row, std::int64_t width, std::uint8_t* out) {
+void resize_row(const std::uint8_t* in, const RowFilter& row, std::int64_t width, std::uint8_t* out) {
   HWY_DYNAMIC_DISPATCH(resize_row)(in, row, width, out);
 }
 

@@ -16,7 +16,7 @@ namespace image {
 namespace {
 
 struct FixedTaps {
-  Taps<std::int32_t> taps;
+  FilterWeights<std::int32_t> taps;
   int bits = 0;  // after the point
 };
 
@@ -30,7 +30,7 @@ int torchvision_bits(double greatest_weight) {
 }
 
 FixedTaps fixed_taps(std::int64_t in, std::int64_t out, ResizeFilter filter, ResizeArithmetic arithmetic) {
-  const Taps<double> exact = make_taps<double>(in, out, filter);
+  const FilterWeights<double> exact = make_filter_weights<double>(in, out, filter);
   FixedTaps fixed{{exact.most, exact.first, exact.count, {}}, kPillowBits};
   if (arithmetic == ResizeArithmetic::torchvision)
     fixed.bits = torchvision_bits(*std::max_element(exact.weights.begin(), exact.weights.end()));
@@ -44,7 +44,7 @@ FixedTaps fixed_taps(std::int64_t in, std::int64_t out, ResizeFilter filter, Res
 /// Changes the width of the rows [begin, end) of an image. Returns those rows only.
 Tensor resize_rows(const Tensor& image, std::int64_t begin, std::int64_t end, std::int64_t width,
                    const FixedTaps& fixed) {
-  const Taps<std::int32_t>& taps = fixed.taps;
+  const FilterWeights<std::int32_t>& taps = fixed.taps;
   const std::int64_t stride = 3 * ((taps.most + kPixelsAtOnce - 1) / kPixelsAtOnce * kPixelsAtOnce);
   std::vector<std::int32_t> weights(static_cast<std::size_t>(stride * width));
   for (std::int64_t x = 0; x < width; ++x) {
@@ -56,7 +56,7 @@ Tensor resize_rows(const Tensor& image, std::int64_t begin, std::int64_t end, st
   Tensor result = Tensor::empty({rows, width, 3}, DType::u8);
   const std::uint8_t* in = image.data<std::uint8_t>() + begin * in_size;
   std::uint8_t* out = result.data<std::uint8_t>();
-  const RowWeights row_weights{taps.first.data(), taps.count.data(), weights.data(), stride, fixed.bits};
+  const RowFilter row_weights{taps.first.data(), taps.count.data(), weights.data(), stride, fixed.bits};
   const std::int64_t room = 3 * (kPixelsAtOnce - 1);  // that the loop may read behind a row
   const std::int64_t whole = std::max<std::int64_t>(0, rows - (room + in_size - 1) / in_size);
   parallel_for(whole, std::max<std::int64_t>(1, 65536 / (in_size + 3 * width)),
@@ -79,7 +79,7 @@ Tensor resize_columns(const Tensor& image, std::int64_t begin, std::int64_t heig
   Tensor result = Tensor::empty({height, image.size(1), 3}, DType::u8);
   const std::uint8_t* in = image.data<std::uint8_t>();
   std::uint8_t* out = result.data<std::uint8_t>();
-  const Taps<std::int32_t>& taps = fixed.taps;
+  const FilterWeights<std::int32_t>& taps = fixed.taps;
   parallel_for(height, std::max<std::int64_t>(1, 65536 / (size * taps.most)),
                [&](std::int64_t from, std::int64_t to) {
                  for (std::int64_t y = from; y < to; ++y) {

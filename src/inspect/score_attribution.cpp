@@ -52,15 +52,15 @@ void find_attention(ScoredHead& found) {
 
 void check_below(const char* what, std::int64_t number, std::int64_t count) {
   if (number < 0 || number >= count)
-    throw Error("why: expected a " + std::string(what) + " below " + std::to_string(count) + ", got " +
-                std::to_string(number));
+    throw Error("attribute score: expected a " + std::string(what) + " below " + std::to_string(count) +
+                ", got " + std::to_string(number));
 }
 
 // Throws Error for a head that the model does not have.
 ScoredHead scored_head(const Model& model, const ScoreOptions& options) {
   ScoredHead found{.stack = model.stack_named(options.stack)};
-  const std::string expected = "why: expected a model with " + options.part + " in its " + options.stack +
-                               " that has scores, got " + model.family();
+  const std::string expected = "attribute score: expected a model with " + options.part + " in its " +
+                               options.stack + " that has scores, got " + model.family();
   if (found.stack == nullptr) throw Error(expected);
   check_below("layer", options.layer, std::ssize(found.stack->layers));
   const Layer& layer = found.stack->layers[static_cast<std::size_t>(options.layer)];
@@ -90,7 +90,7 @@ struct ScoreValues {
 // The scores and weights of the query.
 void listen_to_row(Taps& taps, const ScoredHead& head, const ScoreOptions& options, ScoreValues& values) {
   taps.listen(head.stack->name + ".embed", [&](const std::string&, Tensor& value) {
-    inspect::check_position("why: query", options.query, value.size(1));
+    inspect::check_position("attribute score: query", options.query, value.size(1));
   });
   const TapSelection row{.heads = {options.head}, .queries = {options.query, options.query + 1}};
   taps.listen(head.tap("scores"), row,
@@ -145,7 +145,7 @@ Tensor projected(const MultiHeadAttention& attention, bool crosses, Side side, c
 }
 
 // [1, H, C, d] -> f64 [C, H * d]
-Tensor joined(const Tensor& x) {
+Tensor heads_joined(const Tensor& x) {
   return reshape(permute(x, {0, 2, 1, 3}), {x.size(2), x.size(1) * x.size(3)}).to(DType::f64);
 }
 
@@ -165,8 +165,8 @@ Tensor mapped(const MultiHeadAttention& attention, bool crosses, Side side, cons
   const std::int64_t heads = zeros.size(1), d = zeros.size(3);
   map.q.bias = map.k.bias = map.v.bias = {};
   if (map.fused) map.fused->projection.bias = {};
-  Tensor x = joined(projected(map, crosses, side, unsqueeze(rows.to(DType::f32), 0)));
-  x = with_bias(x, joined(zeros));
+  Tensor x = heads_joined(projected(map, crosses, side, unsqueeze(rows.to(DType::f32), 0)));
+  x = with_bias(x, heads_joined(zeros));
   if (attention.fused && attention.fused->clip) {
     const Tensor whole = sum(x, 0, true);
     const double clip = *attention.fused->clip;
@@ -234,7 +234,7 @@ struct ScoredStreams {
 
 ScoredStreams record(const Model& model, const TensorMap& inputs, const ScoredHead& head,
                      const ScoreOptions& options, std::int64_t key, ScoreValues& values) {
-  const inspect::NamedPosition from{"why: query", options.query}, to{"why: key", key};
+  const inspect::NamedPosition from{"attribute score: query", options.query}, to{"attribute score: key", key};
   std::vector<inspect::NamedPosition> positions{from};
   if (!head.crosses) positions.push_back(to);
   StreamRecorder own(*head.stack, positions, head.point, options.added);
@@ -263,8 +263,9 @@ ScoreAttribution attribute_score(const Model& model, const TensorMap& inputs, co
   result.score = values.scores[static_cast<std::size_t>(result.key)];
   result.weight = values.weights[static_cast<std::size_t>(result.key)];
   if (result.score == -std::numeric_limits<double>::infinity())
-    throw Error("why: expected a key that the query at position " + std::to_string(options.query) +
-                " can attend to, got " + std::to_string(result.key) + " (masked)");
+    throw Error("attribute score: expected a key that the query at position " +
+                std::to_string(options.query) + " can attend to, got " + std::to_string(result.key) +
+                " (masked)");
   const std::optional<Norm>& norm = head.sublayer->norm_before;
   const Tensor q = projected_parts(head, Side::query, options.head, query, norm, values.query_rotation);
   const Tensor k = projected_parts(head, Side::key, head.key_head(options.head), key,
@@ -275,8 +276,8 @@ ScoreAttribution attribute_score(const Model& model, const TensorMap& inputs, co
   if (head.has_positions) result.position_bias = result.score - values.product;
   const double sum = total(result.pairs) + result.position_bias;
   if (std::abs(sum - result.score) > kTolerance * std::max(1.0, std::abs(result.score)))
-    throw Error("why: expected a score that is the sum of its parts, got " + std::to_string(result.score) +
-                " and a sum of " + std::to_string(sum));
+    throw Error("attribute score: expected a score that is the sum of its parts, got " +
+                std::to_string(result.score) + " and a sum of " + std::to_string(sum));
   return result;
 }
 

@@ -7,7 +7,9 @@
 #include <optional>
 #include <span>
 
+#include "core/utf8.h"
 #include "heed/text/unicode.h"
+#include "text/pipeline/byte_level.h"
 
 namespace heed::inspect {
 namespace {
@@ -20,31 +22,14 @@ bool is_byte_level(const Tokenizer& tokenizer) {
   return tokenizer.decode(ids, false) == " ";
 }
 
-// The byte of a character of that alphabet: printable ones stand for themselves, the others follow from 256.
-std::optional<unsigned char> byte_of(char32_t character) {
-  const auto printable = [](char32_t c) { return (c > 32 && c < 127) || (c > 160 && c < 256 && c != 173); };
-  if (printable(character)) return static_cast<unsigned char>(character);
-  char32_t next = 256;
-  for (char32_t byte = 0; byte < 256; ++byte) {
-    if (!printable(byte) && next++ == character) return static_cast<unsigned char>(byte);
-  }
-  return std::nullopt;
-}
-
 std::optional<std::string> characters_of(const std::string& token) {
   std::string bytes, hexadecimal;
+  if (first_invalid_utf8(token)) return std::nullopt;
   for (std::size_t i = 0; i < token.size();) {
-    const auto first = static_cast<unsigned char>(token[i]);
-    if (first >= 0xE0 || (first >= 0x80 && i + 1 == token.size())) return std::nullopt;
-    const char32_t character =
-        first < 0x80 ? first
-                     : static_cast<char32_t>((first & 0x1Fu) << 6 |
-                                             (static_cast<unsigned char>(token[i + 1]) & 0x3Fu));
-    i += first < 0x80 ? 1 : 2;
-    const auto byte = byte_of(character);
-    if (!byte) return std::nullopt;
-    bytes += static_cast<char>(*byte);
-    hexadecimal += fmt::format("<{:02X}>", *byte);
+    const int byte = byte_of_character(next_character(token, i));
+    if (byte < 0) return std::nullopt;
+    bytes += static_cast<char>(byte);
+    hexadecimal += fmt::format("<{:02X}>", byte);
   }
   if (replace_invalid_utf8(bytes) != bytes) return hexadecimal;
   if (!bytes.empty() && bytes.front() == ' ' && bytes.size() > 1) bytes = "·" + bytes.substr(1);
@@ -61,8 +46,12 @@ Tensor one_row(const std::vector<std::int64_t>& ids) {
 
 std::vector<std::string> token_names(const Tokenizer* tokenizer, const std::vector<std::int64_t>& ids) {
   std::vector<std::string> tokens;
-  for (const std::int64_t id : ids)
-    tokens.push_back(tokenizer != nullptr ? tokenizer->token(id) : std::to_string(id));
+  for (const std::int64_t id : ids) {
+    const bool named = tokenizer != nullptr && id >= 0 && id < tokenizer->vocab_size();
+    tokens.push_back(named                  ? tokenizer->token(id)
+                     : tokenizer != nullptr ? "<" + std::to_string(id) + ">"
+                                            : std::to_string(id));
+  }
   return tokens;
 }
 

@@ -22,7 +22,8 @@ struct TokenInput {
 /// [1, T]
 Tensor one_row(const std::vector<std::int64_t>& ids);
 
-/// The tokens of ids; numbers where there is no tokenizer.
+/// The tokens of ids: `<73>` for an id that the tokenizer lacks, as models have more rows than tokens;
+/// numbers where there is no tokenizer.
 std::vector<std::string> token_names(const Tokenizer* tokenizer, const std::vector<std::int64_t>& ids);
 
 /// The words of a text with their tokens; those that add no text, such as an end token, belong to none.

@@ -5,6 +5,7 @@
 #include "core/json_field.h"
 #include "files/input_file.h"
 #include "heed/error.h"
+#include "heed/files/model_files.h"
 #include "heed/io/json.h"
 
 namespace heed {
@@ -86,6 +87,10 @@ Config::Config(std::shared_ptr<const Document> document, ConfigNode* node)
 
 Config Config::load(const std::filesystem::path& file) {
   return parse(read_regular_file(file, file_limits::kConfig), file.string());
+}
+
+Config Config::load(const ModelFiles& model, std::string_view name) {
+  return parse(model.text(name, file_limits::kConfig), model.where(name));
 }
 
 Config Config::parse(std::string_view text, std::string where) {

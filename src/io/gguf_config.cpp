@@ -11,7 +11,6 @@
 #include <set>
 
 #include "core/json.h"
-#include "files/file_documents.h"
 #include "files/gguf_file.h"
 #include "heed/error.h"
 #include "io/gguf_architecture.h"
@@ -585,6 +584,19 @@ void add_pooling(const ConfigOfGguf& c, std::map<std::string, std::string>& docu
       "\n";
 }
 
+std::map<std::string, std::string> documents_of(const GgufFile& file) {
+  gguf_architecture(file);  // which is one that heed reads
+  ConfigOfGguf config(file);
+  reader_of(gguf_architecture_name(file))(config);
+  config.report_others();
+  std::map<std::string, std::string> documents = {{"config.json", json_text(config.json, 2) + "\n"}};
+  const std::string architecture = config.json["architectures"][0].get<std::string>();
+  if (!architecture.ends_with("Model") && !architecture.ends_with("Classification"))
+    documents["generation_config.json"] = json_text(generation_of(config), 2) + "\n";
+  add_pooling(config, documents);
+  return documents;
+}
+
 }  // namespace
 
 double gguf_llama3_factor(double theta, std::int64_t i, std::int64_t dim, double factor, double low,
@@ -598,18 +610,8 @@ double gguf_llama3_factor(double theta, std::int64_t i, std::int64_t dim, double
   return 1 / ((1 - smooth) / factor + smooth);
 }
 
-void keep_gguf_config(const std::filesystem::path& path) {
-  const GgufFile file = GgufFile::open(path);
-  gguf_architecture(file);  // which is one that heed reads
-  ConfigOfGguf config(file);
-  reader_of(gguf_architecture_name(file))(config);
-  config.report_others();
-  std::map<std::string, std::string> documents = {{"config.json", json_text(config.json, 2) + "\n"}};
-  const std::string architecture = config.json["architectures"][0].get<std::string>();
-  if (!architecture.ends_with("Model") && !architecture.ends_with("Classification"))
-    documents["generation_config.json"] = json_text(generation_of(config), 2) + "\n";
-  add_pooling(config, documents);
-  keep_documents(path, documents);
+ModelFiles::Maker gguf_config_maker() {
+  return {{"config.json", "generation_config.json", "modules.json", "1_Pooling/config.json"}, documents_of};
 }
 
 }  // namespace heed::io

@@ -35,9 +35,9 @@ std::int64_t product(const std::vector<std::int64_t>& shape, std::size_t from) {
 
 }  // namespace
 
-GgufTensors::GgufTensors(GgufFile file) : file_(std::move(file)) {
-  const GgufArchitecture& architecture = gguf_architecture(file_);
-  for (const GgufTensor& tensor : file_.tensors()) {
+GgufTensors::GgufTensors(std::shared_ptr<const GgufFile> file) : file_(std::move(file)) {
+  const GgufArchitecture& architecture = gguf_architecture(*file_);
+  for (const GgufTensor& tensor : file_->tensors()) {
     GgufPlace place = hugging_face_place(architecture, tensor.name);
     if (place.change != GgufChange::unread) add(tensor, std::move(place.name), place.change);
   }
@@ -46,13 +46,13 @@ GgufTensors::GgufTensors(GgufFile file) : file_(std::move(file)) {
 void GgufTensors::add_entry(std::string name, Entry entry) {
   entry.info.name = name;
   if (!entries_.emplace(name, std::move(entry)).second)
-    throw Error(file_.path().string() + ": " + name + ": expected one tensor that stands for it, got two");
+    throw Error(file_->path().string() + ": " + name + ": expected one tensor that stands for it, got two");
   names_.push_back(std::move(name));
 }
 
 void GgufTensors::add(const GgufTensor& tensor, std::string name, GgufChange change) {
   const auto fail = [&](const std::string& what) {
-    throw Error(fmt::format("{}: {}: {}", file_.path().string(), tensor.name, what));
+    throw Error(fmt::format("{}: {}: {}", file_->path().string(), tensor.name, what));
   };
   // Only a matrix differs in what is transposed; a bias is one row.
   if (change == GgufChange::transposed && tensor.shape.size() < 2) change = GgufChange::none;
@@ -76,9 +76,9 @@ void GgufTensors::add(const GgufTensor& tensor, std::string name, GgufChange cha
     fail(fmt::format("expected plain numbers (F32, F16 or BF16), got {}", tensor.layout.name));
   if (change == GgufChange::no_offset) {
     if (tensor.shape.size() != 2) fail(fmt::format("expected a matrix, got {} axes", tensor.shape.size()));
-    const auto padding = file_.integer("tokenizer.ggml.padding_token_id").value_or(-1);
+    const auto padding = file_->integer("tokenizer.ggml.padding_token_id").value_or(-1);
     if (padding < 0 || padding > 65536)
-      file_.fail("tokenizer.ggml.padding_token_id", "an id from 0 to 65536", std::to_string(padding));
+      file_->fail("tokenizer.ggml.padding_token_id", "an id from 0 to 65536", std::to_string(padding));
     entry.info.shape[0] += padding + 1;
   }
   if (change != GgufChange::experts) return add_entry(std::move(name), std::move(entry));
@@ -93,15 +93,15 @@ void GgufTensors::add(const GgufTensor& tensor, std::string name, GgufChange cha
 }
 
 std::int64_t GgufTensors::heads(GgufChange change) const {
-  const std::string key = gguf_architecture_name(file_) + ".attention.head_count";
+  const std::string key = gguf_architecture_name(*file_) + ".attention.head_count";
   const auto first_of = [&](const std::string& name) {
-    const std::vector<std::int64_t> all = file_.integers(name);
+    const std::vector<std::int64_t> all = file_->integers(name);
     if (!all.empty() && (all.front() < 1 || all.front() > 65536))
-      file_.fail(name, "a number of heads", std::to_string(all.front()));
+      file_->fail(name, "a number of heads", std::to_string(all.front()));
     return all.empty() ? std::int64_t{0} : all.front();
   };
   const std::int64_t queries = first_of(key);
-  if (queries == 0) file_.fail(key, "a number of heads", "none");
+  if (queries == 0) file_->fail(key, "a number of heads", "none");
   const std::int64_t keys = change == GgufChange::key_pairs ? first_of(key + "_kv") : 0;
   return keys > 0 ? keys : queries;
 }
@@ -109,7 +109,7 @@ std::int64_t GgufTensors::heads(GgufChange change) const {
 const GgufTensors::Entry& GgufTensors::entry(std::string_view name) const {
   const auto found = entries_.find(name);
   if (found == entries_.end())
-    throw Error(file_.path().string() + ": tensor \"" + std::string(name) + "\" not found");
+    throw Error(file_->path().string() + ": tensor \"" + std::string(name) + "\" not found");
   return found->second;
 }
 
@@ -128,11 +128,7 @@ Tensor GgufTensors::make(const Entry& entry) const {
   const BlockType type = tensor.layout.type;
   if (entry.change == GgufChange::none || entry.change == GgufChange::plus_one ||
       entry.change == GgufChange::no_offset) {
-    const std::optional<DType> dtype = type == BlockType::f32    ? std::optional(DType::f32)
-                                       : type == BlockType::f16  ? std::optional(DType::f16)
-                                       : type == BlockType::bf16 ? std::optional(DType::bf16)
-                                                                 : std::nullopt;
-    if (dtype) {
+    if (const std::optional<DType> dtype = plain_type(type)) {
       const Shape held{std::span<const std::int64_t>(tensor.shape)};
       Tensor plain = Tensor::from_buffer(
           Buffer::wrap_file(tensor.data, tensor.bytes, tensor.file, MappedFile::forget), held, *dtype);

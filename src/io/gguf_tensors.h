@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,9 +21,9 @@ class GgufTensors {
  public:
   /// Throws Error for an architecture that heed does not read, and for tensors whose shapes do not allow the
   /// change.
-  explicit GgufTensors(GgufFile file);
+  explicit GgufTensors(std::shared_ptr<const GgufFile> file);
 
-  std::size_t file_count() const { return file_.file_count(); }
+  std::size_t file_count() const { return file_->file_count(); }
   const std::vector<std::string>& names() const { return names_; }
   bool contains(std::string_view name) const { return entries_.find(name) != entries_.end(); }
   /// The dtype is that of the blocks: "Q4_K".
@@ -43,7 +44,7 @@ class GgufTensors {
   std::int64_t heads(GgufChange change) const;
   Tensor make(const Entry& entry) const;
 
-  GgufFile file_;
+  std::shared_ptr<const GgufFile> file_;
   std::vector<std::string> names_;
   std::map<std::string, Entry, std::less<>> entries_;
   mutable ForkSafeMutex mutex_;

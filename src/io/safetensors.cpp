@@ -128,14 +128,15 @@ void check_names(const std::string& where, const std::vector<NamedTensor>& tenso
 
 }  // namespace
 
-SafetensorsFile SafetensorsFile::open(const std::filesystem::path& path) {
+SafetensorsFile SafetensorsFile::open(const std::filesystem::path& path, const std::filesystem::path& shown) {
   auto contents = std::make_shared<Contents>();
-  contents->path = path;
-  contents->file = MappedFile::open(path);
-  const std::string_view text = header_text(path, *contents->file);
+  contents->path = shown.empty() ? path : shown;
+  contents->file = MappedFile::open(path, contents->path);
+  const std::string_view text = header_text(contents->path, *contents->file);
   const std::size_t data_start = 8 + text.size();
   contents->data = contents->file->data() + data_start;
-  contents->header = io::read_safetensors_header(path.string(), text, contents->file->bytes() - data_start);
+  contents->header =
+      io::read_safetensors_header(contents->path.string(), text, contents->file->bytes() - data_start);
   const std::vector<TensorInfo>& tensors = contents->header.tensors;
   contents->index.reserve(tensors.size());
   for (std::size_t i = 0; i < tensors.size(); ++i) contents->index.emplace(tensors[i].name, i);

@@ -5,6 +5,7 @@
 #include "core/json_field.h"
 #include "files/input_file.h"
 #include "heed/error.h"
+#include "heed/files/model_files.h"
 #include "heed/io/json.h"
 #include "heed/io/safetensors.h"
 #include "io/gguf_tensors.h"
@@ -28,9 +29,9 @@ bool is_plain_name(const std::string& shard) {
          shard.find('\\') == std::string::npos && shard.find('\0') == std::string::npos;
 }
 
-Index read_index(const std::filesystem::path& path) {
-  const Json json = parse_json(read_regular_file(path, file_limits::kTensorHeader), path.string());
-  const JsonField map = JsonField(json, path.string()).at("weight_map");
+Index read_index(const std::string& text, const std::string& where) {
+  const Json json = parse_json(text, where);
+  const JsonField map = JsonField(json, where).at("weight_map");
   Index index;
   std::set<std::string> seen;
   map.each_member([&](const std::string& tensor, const JsonField& field) {
@@ -54,27 +55,28 @@ constexpr OtherFormat kOtherFormats[] = {
     {".msgpack", "MessagePack (Flax)"},
 };
 
-[[noreturn]] void throw_no_tensors(const std::filesystem::path& directory) {
+[[noreturn]] void throw_no_tensors(const ModelFiles& model) {
   for (const char* pickled : {"pytorch_model.bin", "pytorch_model.bin.index.json"}) {
-    if (has_entry(directory / pickled)) {
-      throw Error((directory / pickled).string() +
+    if (model.has(pickled)) {
+      throw Error(model.where(pickled) +
                   ": expected safetensors, got a pickle, which can run code when it is read (in Python, load "
                   "the model "
                   "and save it with save_pretrained(DIR, safe_serialization=True))");
     }
   }
   std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(directory, error)) {
+  for (const auto& entry : std::filesystem::directory_iterator(model.path(), error)) {
+    const std::string where = model.where(entry.path().filename().string());
     if (entry.path().extension() == ".gguf")
-      throw Error(directory.string() + ": neither " + kSingleFile + " nor " + kIndexFile +
-                  " found, but a GGUF file (give " + entry.path().string() + ")");
+      throw Error(model.where() + ": neither " + kSingleFile + " nor " + kIndexFile +
+                  " found, but a GGUF file (give " + where + ")");
     for (const OtherFormat& format : kOtherFormats) {
-      if (!entry.path().native().ends_with(format.ending)) continue;
-      throw Error(entry.path().string() + ": expected safetensors, got " + format.name +
+      if (!where.ends_with(format.ending)) continue;
+      throw Error(where + ": expected safetensors, got " + format.name +
                   " (heed reads the checkpoint in Hugging Face layout from which that file was made)");
     }
   }
-  throw Error(directory.string() + ": neither " + kSingleFile + " nor " + kIndexFile + " found");
+  throw Error(model.where() + ": neither " + kSingleFile + " nor " + kIndexFile + " found");
 }
 
 }  // namespace
@@ -87,29 +89,33 @@ struct TensorFiles::Quantized {
 };
 
 std::vector<std::string> shards_of_index(const std::filesystem::path& index) {
-  return read_index(index).shards;
+  return read_index(read_regular_file(index, file_limits::kTensorHeader), index.string()).shards;
 }
 
-TensorFiles TensorFiles::open(const std::filesystem::path& path) {
+TensorFiles TensorFiles::open(const std::filesystem::path& path) { return open(ModelFiles(path)); }
+
+TensorFiles TensorFiles::open(const ModelFiles& model) {
   TensorFiles all;
-  const bool directory = has_entry(path) && std::filesystem::is_directory(path);
-  all.path_ = directory ? path / kSingleFile : path;
-  if (!directory && is_gguf(path)) {
-    all.gguf_ = std::make_shared<const io::GgufTensors>(GgufFile::open(path));
+  if (model.is_gguf()) {
+    all.path_ = model.where();
+    all.gguf_ = std::make_shared<const io::GgufTensors>(model.gguf());
     all.names_ = all.gguf_->names();
     for (const std::string& name : all.names_) all.owner_.emplace(name, 0);
     return all;
   }
-  if (!directory || has_entry(all.path_)) {
-    all.add(SafetensorsFile::open(all.path_));
-    if (directory) all.join_quantized(path / "config.json");
+  const std::filesystem::path path = model.path();
+  const bool directory = has_entry(path, model.where()) && std::filesystem::is_directory(path);
+  all.path_ = directory ? model.where(kSingleFile) : model.where();
+  if (!directory || model.has(kSingleFile)) {
+    all.add(SafetensorsFile::open(directory ? path / kSingleFile : path, all.path_));
+    if (directory) all.join_quantized(model);
     return all;
   }
-  all.path_ = path / kIndexFile;
-  if (!has_entry(all.path_)) throw_no_tensors(path);
-  const Index index = read_index(all.path_);
+  all.path_ = model.where(kIndexFile);
+  if (!model.has(kIndexFile)) throw_no_tensors(model);
+  const Index index = read_index(model.text(kIndexFile, file_limits::kTensorHeader), all.path_.string());
   for (const std::string& shard : index.shards) {
-    SafetensorsFile file = SafetensorsFile::open(path / shard);
+    SafetensorsFile file = SafetensorsFile::open(path / shard, model.where(shard));
     for (const TensorInfo& info : file.tensors()) {
       const auto listed = index.owner.find(info.name);
       if (listed == index.owner.end() || listed->second != shard) {
@@ -122,17 +128,17 @@ TensorFiles TensorFiles::open(const std::filesystem::path& path) {
   }
   for (const auto& entry : index.owner) {
     if (!all.contains(entry.first)) {
-      throw Error((path / entry.second).string() + ": tensor \"" + entry.first +
+      throw Error(model.where(entry.second) + ": tensor \"" + entry.first +
                   "\" not found, although the index lists it there");
     }
   }
-  all.join_quantized(path / "config.json");
+  all.join_quantized(model);
   return all;
 }
 
-void TensorFiles::join_quantized(const std::filesystem::path& config) {
-  if (!has_entry(config)) return;
-  const auto quantization = Config::load(config).optional_sub("quantization_config");
+void TensorFiles::join_quantized(const ModelFiles& model) {
+  if (!model.has("config.json")) return;
+  const auto quantization = Config::load(model, "config.json").optional_sub("quantization_config");
   if (!quantization) return;
   std::set<std::string> parts;
   std::vector<std::string> names;

@@ -11,7 +11,7 @@
 #include "files/input_file.h"
 #include "heed/error.h"
 #include "models/config_fields.h"
-#include "text/pattern.h"
+#include "text/patterns/pattern.h"
 
 namespace heed {
 namespace {
@@ -168,7 +168,7 @@ void throw_adapter(const std::filesystem::path& directory) {
   const std::string base = base_of_adapter(directory);
   throw Error(directory.string() + ": expected a model, got a LoRA adapter (give --model " +
               (base.empty() ? "BASE" : base) + " --adapter " + directory.string() +
-              "; heed merge makes a model of both)");
+              "; heed convert makes a model of both)");
 }
 
 std::string base_of_adapter(const std::filesystem::path& directory) {

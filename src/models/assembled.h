@@ -56,11 +56,11 @@ class Assembled : public Interface {
   }
 
  protected:
-  explicit Assembled(ModelFiles files) : files_(std::move(files)) {}
+  explicit Assembled(ModelContents files) : files_(std::move(files)) {}
   const Config& config() const { return files_.config; }
 
  private:
-  ModelFiles files_;
+  ModelContents files_;
 };
 
 }  // namespace heed

@@ -1,3 +1,4 @@
+// Searches for the scales, and folds them into maps and norms.
 #include "models/quantize.h"
 
 #include <algorithm>

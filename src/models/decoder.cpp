@@ -45,7 +45,7 @@ void keep_apart(const Tensor& document_starts, Pass& pass) {
 
 class AssembledDecoder final : public Assembled<DecoderModel> {
  public:
-  AssembledDecoder(ModelFiles files, DecoderParts parts, const DecoderTraits& traits)
+  AssembledDecoder(ModelContents files, DecoderParts parts, const DecoderTraits& traits)
       : Assembled(std::move(files)), parts_(std::move(parts)), traits_(traits) {}
 
   std::optional<std::int64_t> max_positions() const override { return traits_.max_positions; }
@@ -70,7 +70,7 @@ class AssembledDecoder final : public Assembled<DecoderModel> {
               Context& context, const Tensor& document_starts) const override;
   Tensor encode(const ModelInput& input, Context& context) const override {
     Pass pass(context);
-    pass.self = see_only(input.mask);
+    pass.self = masked_keys(input.mask);
     return parts_(input, pass);
   }
   std::unique_ptr<Decoding> decode(std::int64_t rows) const override {
@@ -100,7 +100,7 @@ Tensor AssembledDecoder::loss(const ModelInput& input, const Tensor& labels,
   CrossEntropyOptions capped = options;
   capped.logit_cap = parts_.logit_cap;
   Pass pass(context);
-  pass.self = see_only(input.mask);
+  pass.self = masked_keys(input.mask);
   if (document_starts.defined()) keep_apart(document_starts, pass);
   std::optional<StackState> stored;
   if (context.cache_dtype != CacheDType::f32) stored.emplace(parts_.stack, input.size());
@@ -127,7 +127,7 @@ TensorMap AssembledDecoder::forward(const TensorMap& inputs, const ForwardOption
   Collector collector(context, options);
   collector.listen(parts_.stack, "");
   Pass pass(collector.context);
-  pass.self = see_only(input.mask);
+  pass.self = masked_keys(input.mask);
   if (position_ids.defined()) pass.positions = PositionIds(position_ids);
   const Tensor hidden = parts_(input, pass);
   collector.replace_last(parts_.stack, "", hidden);
@@ -196,7 +196,8 @@ Tensor DecoderParts::logits(const Tensor& hidden, Context& context) const {
   return all;
 }
 
-std::unique_ptr<Model> assemble_decoder(ModelFiles files, DecoderParts parts, const DecoderTraits& traits) {
+std::unique_ptr<Model> assemble_decoder(ModelContents files, DecoderParts parts,
+                                        const DecoderTraits& traits) {
   return std::make_unique<AssembledDecoder>(std::move(files), std::move(parts), traits);
 }
 

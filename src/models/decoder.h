@@ -51,7 +51,7 @@ struct DecoderTraits {
   bool rows_are_independent = true;
 };
 
-std::unique_ptr<Model> assemble_decoder(ModelFiles files, DecoderParts parts, const DecoderTraits& traits);
+std::unique_ptr<Model> assemble_decoder(ModelContents files, DecoderParts parts, const DecoderTraits& traits);
 
 /// Starts decoding. With `memory` [B, S, D] and the mask i64 [B, S] of its positions (or undefined), row b
 /// attends to memory[b]. `parts` must outlive the result.

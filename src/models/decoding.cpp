@@ -16,7 +16,7 @@ class StackDecoding final : public Decoding {
         state_(parts.stack, rows, memory),
         memory_length_(memory.defined() ? memory.size(1) : 0),
         memory_mask_(std::move(memory_mask)) {
-    cross_ = see_only(memory_mask_);
+    cross_ = masked_keys(memory_mask_);
     fed_.resize(parts.recompute_beyond > 0 ? static_cast<std::size_t>(rows) : 0);
   }
 
@@ -25,7 +25,7 @@ class StackDecoding final : public Decoding {
 
   Tensor step(const Tensor& ids, Context& context) override {
     const NoGradients guard;
-    if (crosses(ids, {})) return recompute(ids, {}, context);
+    if (changes_frequencies(ids, {})) return recompute(ids, {}, context);
     const Tensor hidden = feed(ids, {}, context);
     const std::int64_t time = ids.size(1);
     return parts_.logits(reshape(slice(hidden, 1, time - 1, time), {rows(), hidden.size(2)}),
@@ -40,7 +40,7 @@ class StackDecoding final : public Decoding {
                   " rows at least one of the ids " + ids.str() + ", got other lengths");
     }
     const NoGradients guard;
-    if (crosses(ids, lengths)) return recompute(ids, lengths, context);
+    if (changes_frequencies(ids, lengths)) return recompute(ids, lengths, context);
     const Tensor hidden = feed(ids, lengths, context);
     const std::int64_t time = ids.size(1);
     std::vector<std::int64_t> last;
@@ -60,7 +60,7 @@ class StackDecoding final : public Decoding {
     }
     if (!memory_mask_.defined() || state_.sources() == before) return;
     memory_mask_ = gather(memory_mask_, 0, Tensor::from(rows, {this->rows()}));
-    cross_ = see_only(memory_mask_);
+    cross_ = masked_keys(memory_mask_);
   }
 
   void truncate(std::int64_t length) override {
@@ -70,22 +70,22 @@ class StackDecoding final : public Decoding {
 
   void join(const Decoding& other) override {
     const auto* same = dynamic_cast<const StackDecoding*>(&other);
-    if (same == nullptr || &same->parts_ != &parts_ || granule() == 0 || same == this) refuse_rows();
+    if (same == nullptr || &same->parts_ != &parts_ || chunk_size() == 0 || same == this) refuse_rows();
     const std::int64_t longest = std::max(memory_length_, same->memory_length_);
     if (memory_mask_.defined() || same->memory_mask_.defined() || memory_length_ != same->memory_length_) {
       memory_mask_ = concat({mask_within(longest), same->mask_within(longest)}, 0);
-      cross_ = see_only(memory_mask_);
+      cross_ = masked_keys(memory_mask_);
     }
     memory_length_ = longest;
     state_.join(same->state_);
   }
 
   std::unique_ptr<Decoding> copy_row(std::int64_t row, std::int64_t length) const override {
-    if (granule() == 0 || memory_length_ > 0) refuse_rows();
+    if (chunk_size() == 0 || memory_length_ > 0) refuse_rows();
     return std::make_unique<StackDecoding>(parts_, state_.copy_row(row, length));
   }
 
-  std::int64_t granule() const override { return parts_.recompute_beyond > 0 ? 0 : state_.granule(); }
+  std::int64_t chunk_size() const override { return parts_.recompute_beyond > 0 ? 0 : state_.chunk_size(); }
   std::size_t bytes() const override { return state_.bytes(); }
   std::int64_t rows() const override { return state_.rows(); }
   std::int64_t length() const override { return state_.lengths().longest; }
@@ -107,7 +107,7 @@ class StackDecoding final : public Decoding {
   }
 
   // Whether this step takes the longest row past the length from which on frequencies differ.
-  bool crosses(const Tensor& ids, std::span<const std::int64_t> lengths) const {
+  bool changes_frequencies(const Tensor& ids, std::span<const std::int64_t> lengths) const {
     std::int64_t longest = 0;
     for (std::size_t row = 0; row < fed_.size(); ++row) {
       const std::int64_t more = lengths.empty() ? ids.size(1) : lengths[row];

@@ -17,7 +17,7 @@ Tensor unit_rows(const Tensor& x) { return x / sqrt(sum(x * x, 1, true)); }
 
 class AssembledDualEncoder final : public Assembled<DualEncoderModel> {
  public:
-  AssembledDualEncoder(ModelFiles files, DualEncoderParts parts)
+  AssembledDualEncoder(ModelContents files, DualEncoderParts parts)
       : Assembled(std::move(files)), parts_(std::move(parts)) {}
 
   const EncoderModel& text() const override { return *parts_.text.model; }
@@ -83,7 +83,7 @@ TensorMap AssembledDualEncoder::forward(const TensorMap& inputs, const ForwardOp
 
 }  // namespace
 
-std::unique_ptr<Model> assemble_dual_encoder(ModelFiles files, DualEncoderParts parts) {
+std::unique_ptr<Model> assemble_dual_encoder(ModelContents files, DualEncoderParts parts) {
   return std::make_unique<AssembledDualEncoder>(std::move(files), std::move(parts));
 }
 

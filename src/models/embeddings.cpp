@@ -89,7 +89,7 @@ Tensor cubic_weights(std::int64_t in, std::int64_t out) {
 }
 
 Tensor smooth_weights(std::int64_t in, std::int64_t out, ResizeFilter filter) {
-  const image::Taps<float> taps = image::make_taps<float>(in, out, filter);
+  const image::FilterWeights<float> taps = image::make_filter_weights<float>(in, out, filter);
   Tensor weights = Tensor::zeros({out, in});
   for (std::int64_t i = 0; i < out; ++i) {
     const auto at = static_cast<std::size_t>(i);

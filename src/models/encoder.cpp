@@ -21,7 +21,7 @@ AttentionOptions visible(const Tensor& mask) {
   if (!mask.defined()) return {};
   const std::int64_t* seen = mask.data<std::int64_t>();
   const bool all = std::all_of(seen, seen + mask.numel(), [](std::int64_t m) { return m != 0; });
-  return all ? AttentionOptions{} : see_only(mask);
+  return all ? AttentionOptions{} : masked_keys(mask);
 }
 
 Tensor token_of(const Tensor& hidden, std::int64_t position) {
@@ -43,7 +43,7 @@ Tensor mean_of_first_two(const Tensor& hidden) { return mean_of_tokens(slice(hid
 
 class AssembledEncoder final : public Assembled<EncoderModel> {
  public:
-  AssembledEncoder(EncoderConfig config, ModelFiles files, EncoderParts parts)
+  AssembledEncoder(EncoderConfig config, ModelContents files, EncoderParts parts)
       : Assembled(std::move(files)), config_(std::move(config)), parts_(std::move(parts)) {}
 
   std::optional<std::int64_t> max_positions() const override { return config_.max_positions; }
@@ -409,7 +409,7 @@ std::optional<EncoderHeadParts> take_head(const EncoderConfig& c, const EncoderH
   return parts;
 }
 
-std::unique_ptr<EncoderModel> assemble_encoder(const EncoderConfig& config, ModelFiles files,
+std::unique_ptr<EncoderModel> assemble_encoder(const EncoderConfig& config, ModelContents files,
                                                EncoderParts parts) {
   return std::make_unique<AssembledEncoder>(config, std::move(files), std::move(parts));
 }

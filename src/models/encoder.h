@@ -137,7 +137,7 @@ Pool take_pooler(const EncoderConfig& config, WeightBuilder& w, const std::strin
 std::optional<EncoderHeadParts> take_head(const EncoderConfig& config, const EncoderHeads& heads,
                                           WeightBuilder& w);
 
-std::unique_ptr<EncoderModel> assemble_encoder(const EncoderConfig& config, ModelFiles files,
+std::unique_ptr<EncoderModel> assemble_encoder(const EncoderConfig& config, ModelContents files,
                                                EncoderParts parts);
 
 // A model of two encoders whose vectors are compared: CLIP and SigLIP.
@@ -155,6 +155,6 @@ struct DualEncoderParts {
   PairLoss loss = PairLoss::softmax;
 };
 
-std::unique_ptr<Model> assemble_dual_encoder(ModelFiles files, DualEncoderParts parts);
+std::unique_ptr<Model> assemble_dual_encoder(ModelContents files, DualEncoderParts parts);
 
 }  // namespace heed

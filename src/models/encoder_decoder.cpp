@@ -13,7 +13,7 @@ namespace {
 
 class AssembledEncoderDecoder final : public Assembled<EncoderDecoderModel> {
  public:
-  AssembledEncoderDecoder(ModelFiles files, EncoderDecoderParts parts, const EncoderDecoderTraits& traits)
+  AssembledEncoderDecoder(ModelContents files, EncoderDecoderParts parts, const EncoderDecoderTraits& traits)
       : Assembled(std::move(files)), parts_(std::move(parts)), traits_(traits) {}
 
   std::optional<std::int64_t> max_positions() const override { return traits_.max_positions; }
@@ -62,7 +62,7 @@ Tensor AssembledEncoderDecoder::hidden(const Tensor& ids, const AttentionOptions
                                        const MaskedStates& source, Context& context) const {
   Pass pass(context);
   pass.self = self;
-  pass.cross = see_only(source.mask);
+  pass.cross = masked_keys(source.mask);
   pass.memory = parts_.memory(source.states);
   return parts_.decoder({.ids = ids}, pass);
 }
@@ -91,7 +91,7 @@ TensorMap AssembledEncoderDecoder::forward(const TensorMap& inputs, const Forwar
   collector.listen(parts_.encoder, "encoder_");
   collector.listen(parts_.decoder.stack, "decoder_");
   const MaskedStates encoded = parts_.encode(source, collector.context);
-  const Tensor last = hidden(target, see_only(target_mask), encoded, collector.context);
+  const Tensor last = hidden(target, masked_keys(target_mask), encoded, collector.context);
   if (parts_.normed_encoder_states) collector.replace_last(parts_.encoder, "encoder_", encoded.states);
   collector.replace_last(parts_.decoder.stack, "decoder_", last);
   TensorMap& outputs = collector.outputs;
@@ -148,14 +148,14 @@ TargetInputs target_inputs(const TensorMap& inputs, std::int64_t batch, std::int
 MaskedStates EncoderDecoderParts::encode(const ModelInput& input, Context& context) const {
   Pass pass(context);
   const Tensor mask = source.token_mask(input);
-  pass.self = see_only(mask);
+  pass.self = masked_keys(mask);
   pass.name = encoder.name;
   const Tensor x = source(input, pass);
   if (source.frontend) source.frontend->prepare(input.values, pass);
   return {apply_dropout(encoder(x, pass), encoder_dropout, context), mask};
 }
 
-std::unique_ptr<Model> assemble_encoder_decoder(ModelFiles files, EncoderDecoderParts parts,
+std::unique_ptr<Model> assemble_encoder_decoder(ModelContents files, EncoderDecoderParts parts,
                                                 const EncoderDecoderTraits& traits) {
   return std::make_unique<AssembledEncoderDecoder>(std::move(files), std::move(parts), traits);
 }

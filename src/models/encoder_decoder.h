@@ -59,7 +59,7 @@ inline const std::set<std::string> kTargetInputs{"decoder_input_ids", "decoder_a
 TargetInputs target_inputs(const TensorMap& inputs, std::int64_t batch, std::int64_t vocab,
                            const EncoderDecoderTraits& traits);
 
-std::unique_ptr<Model> assemble_encoder_decoder(ModelFiles files, EncoderDecoderParts parts,
+std::unique_ptr<Model> assemble_encoder_decoder(ModelContents files, EncoderDecoderParts parts,
                                                 const EncoderDecoderTraits& traits);
 
 }  // namespace heed

@@ -2,6 +2,7 @@
 #include "heed/models/find_model.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstdlib>
 #include <fstream>
 #include <span>
@@ -12,8 +13,10 @@
 #include "core/strings.h"
 #include "files/gguf_file.h"
 #include "heed/error.h"
+#include "heed/files/file.h"
 #include "heed/io/hub_cache.h"
 #include "io/gguf_config.h"
+#include "text/loading/loaders.h"
 
 namespace heed {
 namespace {
@@ -220,12 +223,10 @@ fs::path find_model(const std::string& name, const std::vector<fs::path>& folder
   std::error_code error;
   if (fs::is_directory(name, error)) {
     refuse_other_formats(name);
+    refuse_unfinished_run(name);
     return name;
   }
-  if (is_gguf(name)) {
-    io::keep_gguf_config(name);
-    return name;
-  }
+  if (is_gguf(name)) return name;
   if (fs::is_regular_file(name, error)) refuse_file(name);
   std::string looked;
   for (const fs::path& folder : folders) {
@@ -239,6 +240,39 @@ fs::path find_model(const std::string& name, const std::vector<fs::path>& folder
   if (const fs::path snapshot = find_snapshot(hub, repository, revision); !snapshot.empty()) return snapshot;
   throw Error("model " + name + ": not found (run: heed pull " + name + "; or give a directory; looked in " +
               looked + hub.string() + ")");
+}
+
+std::vector<std::int64_t> checkpoint_steps(const fs::path& run) {
+  std::vector<std::int64_t> steps;
+  std::error_code none;
+  for (const auto& entry : fs::directory_iterator(run / "checkpoints", none)) {
+    const std::string name = entry.path().filename().string();
+    std::int64_t step = 0;
+    const auto parsed = std::from_chars(name.data(), name.data() + name.size(), step);
+    const bool is_number = parsed.ec == std::errc() && parsed.ptr == name.data() + name.size();
+    if (is_number && is_complete(entry.path())) steps.push_back(step);
+  }
+  std::sort(steps.begin(), steps.end());
+  return steps;
+}
+
+fs::path checkpoint_path(const fs::path& run, std::int64_t step) {
+  return run / "checkpoints" / std::to_string(step);
+}
+
+void refuse_unfinished_run(const fs::path& directory) {
+  std::error_code error;
+  if (!fs::is_directory(directory / "checkpoints", error)) return;
+  if (fs::exists(directory / "model.safetensors", error) || has_adapter(directory)) return;
+  const std::vector<std::int64_t> steps = checkpoint_steps(directory);
+  if (steps.empty()) return;
+  throw Error(directory.string() + ": no final model yet (use " +
+              checkpoint_path(directory, steps.back()).string() +
+              ", or continue with heed train RECIPE --output " + directory.string() + " --resume)");
+}
+
+ModelFiles model_files(const fs::path& directory) {
+  return ModelFiles(directory, {io::gguf_config_maker(), gguf_tokenizer_maker()});
 }
 
 AdapterSource find_adapter(const std::string& name, double weight) {

@@ -10,9 +10,10 @@
 #include "files/gguf_output.h"
 #include "heed/error.h"
 #include "heed/models/quantize.h"
-#include "models/weight_builder.h"
 
 namespace heed {
+
+struct ModelContents;
 
 struct GgufModel {
   std::string architecture;  // general.architecture
@@ -31,7 +32,7 @@ struct GgufModel {
 };
 
 /// Model::save_gguf of a model with these files.
-QuantizeReport save_gguf(const ModelFiles& model, const std::filesystem::path& file, GgufType type,
+QuantizeReport save_gguf(const ModelContents& model, const std::filesystem::path& file, GgufType type,
                          const std::filesystem::path& tokenizer);
 
 }  // namespace heed

@@ -1,3 +1,4 @@
+// Writes a model's tensors, metadata and tokenizer as a GGUF file.
 #include "models/gguf_model.h"
 
 #include <algorithm>
@@ -6,12 +7,14 @@
 
 #include "heed/autograd.h"
 #include "heed/error.h"
+#include "heed/models/find_model.h"
 #include "heed/ops/shape.h"
 #include "io/gguf_architecture.h"
 #include "models/families/llama_common.h"
+#include "models/weight_builder.h"
 #include "ops/quantization.h"
 #include "tensor/quantized_matrix.h"
-#include "text/gguf_tokenizer.h"
+#include "text/loading/gguf_tokenizer.h"
 
 namespace heed {
 namespace {
@@ -119,7 +122,7 @@ std::vector<std::byte> blocks_of(const Weights& weights, const GgufPart& part, B
 }
 
 // Which tokens end a text: of generation, where the model says so.
-std::vector<std::int64_t> ends_of_text(const ModelFiles& model) {
+std::vector<std::int64_t> ends_of_text(const ModelContents& model) {
   const Config generation =
       model.generation.empty() ? model.config : Config::parse(model.generation, "generation_config.json");
   return generation.integers("eos_token_id");
@@ -127,7 +130,7 @@ std::vector<std::int64_t> ends_of_text(const ModelFiles& model) {
 
 }  // namespace
 
-QuantizeReport save_gguf(const ModelFiles& model, const std::filesystem::path& file, GgufType type,
+QuantizeReport save_gguf(const ModelContents& model, const std::filesystem::path& file, GgufType type,
                          const std::filesystem::path& tokenizer) {
   const std::string where = model.config.where();
   if (model.weights.is_adapted())
@@ -145,7 +148,7 @@ QuantizeReport save_gguf(const ModelFiles& model, const std::filesystem::path& f
   values.append(described.values);
   const std::vector<GgufPart> parts = gguf_parts(model.weights, described, where);
   const std::int64_t tokens = model.config.required_integer("vocab_size");
-  put_gguf_tokenizer(tokenizer, tokens, ends_of_text(model), values);
+  put_gguf_tokenizer(model_files(tokenizer), tokens, ends_of_text(model), values);
   QuantizeReport report;
   std::vector<GgufOutputTensor> tensors;
   for (const auto& [name, factors] : described.factors)

@@ -1,3 +1,4 @@
+// Switches products to rounded inputs, and measures what this changes.
 #include "models/quantize.h"
 
 #include <cmath>

@@ -106,7 +106,7 @@ ModelInput values_input(const TensorMap& inputs, const InputSpec& spec, std::set
   return given;
 }
 
-AttentionOptions see_only(const Tensor& mask) {
+AttentionOptions masked_keys(const Tensor& mask) {
   AttentionOptions options;
   if (mask.defined()) options.key_mask = mask.to(DType::boolean);
   return options;

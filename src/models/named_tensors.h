@@ -40,7 +40,7 @@ ModelInput values_input(const TensorMap& inputs, const InputSpec& spec, std::set
 std::set<std::string> value_names(const InputSpec& spec);
 /// Attention options that let the keys be seen where `mask` [B, S] is not 0; all of them where it is
 /// undefined.
-AttentionOptions see_only(const Tensor& mask);
+AttentionOptions masked_keys(const Tensor& mask);
 
 /// Collects the hidden states and attention weights of a forward pass, as far as the options ask for them.
 class Collector {

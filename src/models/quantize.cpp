@@ -1,3 +1,4 @@
+// Rounds the maps of a model by the chosen method, and describes it for config.json.
 #include "models/quantize.h"
 
 #include <algorithm>

@@ -4,15 +4,15 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <type_traits>
 #include <utility>
 
 #include "core/strings.h"
-#include "files/gguf_file.h"
 #include "files/input_file.h"
 #include "heed/io/json.h"
 #include "heed/io/safetensors.h"
+#include "heed/models/kind.h"
 #include "heed/text/tokenizer.h"
-#include "io/gguf_config.h"
 #include "models/adapter_config.h"
 #include "models/adapters.h"
 #include "models/encoder.h"
@@ -49,18 +49,18 @@ std::unique_ptr<Model> build_model(WeightSource source) {
   return family.build(source);
 }
 
-std::unique_ptr<Model> load_by_config(const Config& config, const fs::path& directory,
+std::unique_ptr<Model> load_by_config(const Config& config, const ModelFiles& files,
                                       const WeightOptions& options,
                                       const std::vector<AdapterSource>& adapters) {
   Generator head;  // of which an adapter replaces every row
   std::unique_ptr<Model> model = build_model({.config = config,
-                                              .directory = directory,
+                                              .files = files,
                                               .dtype = options.dtype,
                                               .adapters = adapters,
                                               .generator = adapters.empty() ? nullptr : &head,
                                               .separate_output = options.separate_output});
   if (options.int8_activations && model->use_int8_activations(true) == 0)
-    throw Error(directory.string() +
+    throw Error(files.where() +
                 ": int8 activations: expected a model with weights quantized to integers, got none (heed "
                 "quantize makes one)");
   return model;
@@ -110,31 +110,49 @@ Config config_with_head(const Config& config, const std::vector<AdapterSource>& 
 }
 
 template <class Kind>
-std::unique_ptr<Kind> of_kind(std::unique_ptr<Model> model, const std::string& where, const char* expected) {
-  auto* kind = dynamic_cast<Kind*>(model.get());
+std::unique_ptr<Kind> of_kind(std::unique_ptr<Model> model, const std::string& where) {
+  constexpr const char* expected = std::is_same_v<Kind, DecoderModel>   ? "a model that continues text"
+                                   : std::is_same_v<Kind, EncoderModel> ? "an encoder model"
+                                                                        : "an encoder-decoder model";
+  auto* kind = as<Kind>(*model);
   if (kind == nullptr) throw Error(where + ": expected " + expected + ", got " + model->family());
   (void)model.release();
   return std::unique_ptr<Kind>(kind);
 }
 
+// The config of an encoder without its head.
+Config config_without_head(const Config& config) {
+  const std::vector<std::string> architectures = config.strings("architectures");
+  const bool bare = architectures.empty() || encoder_head_named(architectures.front()) == EncoderHead::none;
+  return config.with(bare ? "{}" : R"({"architectures": ["Model"]})");
+}
+
 }  // namespace
 
-Config load_model_config(const fs::path& directory) {
+Config load_model_config(const ModelFiles& files) {
   std::error_code error;
-  if (is_gguf(directory)) io::keep_gguf_config(directory);
-  if (fs::is_directory(directory, error) && !fs::exists(directory / "config.json", error)) {
-    if (is_adapter(directory)) throw_adapter(directory);
-    throw Error(directory.string() +
+  const fs::path path = files.path();
+  if (fs::is_directory(path, error) && !fs::exists(path / "config.json", error)) {
+    if (is_adapter(path)) throw_adapter(files.where());
+    throw Error(files.where() +
                 ": no model: config.json not found in it (give a model's directory; heed pull OWNER/MODEL "
                 "downloads one)");
   }
-  return Config::load(directory / "config.json");
+  return Config::load(files, "config.json");
+}
+
+Config load_model_config(const fs::path& directory) { return load_model_config(model_files(directory)); }
+
+std::unique_ptr<Model> load_model(const ModelFiles& files, const WeightOptions& options,
+                                  const std::vector<AdapterSource>& adapters) {
+  const Config config = load_model_config(files);
+  return load_by_config(options.head ? config_with_head(config, adapters) : config_without_head(config),
+                        files, options, adapters);
 }
 
 std::unique_ptr<Model> load_model(const fs::path& directory, const WeightOptions& options,
                                   const std::vector<AdapterSource>& adapters) {
-  return load_by_config(config_with_head(load_model_config(directory), adapters), directory, options,
-                        adapters);
+  return load_model(model_files(directory), options, adapters);
 }
 
 std::unique_ptr<Model> load_model(const LocatedModel& located, const WeightOptions& options) {
@@ -143,27 +161,8 @@ std::unique_ptr<Model> load_model(const LocatedModel& located, const WeightOptio
   return model;
 }
 
-std::unique_ptr<Model> load_model_body(const fs::path& directory, const WeightOptions& options,
-                                       const std::vector<AdapterSource>& adapters) {
-  const Config config = load_model_config(directory);
-  const std::vector<std::string> architectures = config.strings("architectures");
-  if (architectures.empty() || encoder_head_named(architectures.front()) == EncoderHead::none)
-    return load_by_config(load_model_config(directory), directory, options, adapters);
-  return load_by_config(config.with(R"({"architectures": ["Model"]})"), directory, options, adapters);
-}
-
 std::unique_ptr<Model> make_model(const Config& config, Generator& generator) {
   return build_model({.config = config, .generator = &generator});
-}
-
-std::unique_ptr<EncoderDecoderModel> load_encoder_decoder(const fs::path& directory, DType dtype) {
-  return of_kind<EncoderDecoderModel>(load_model(directory, dtype), directory.string(),
-                                      "an encoder-decoder model");
-}
-
-std::unique_ptr<EncoderDecoderModel> make_encoder_decoder(const Config& config, Generator& generator) {
-  return of_kind<EncoderDecoderModel>(make_model(config, generator), config.where(),
-                                      "an encoder-decoder model");
 }
 
 std::string class_with_head(const Config& config, const std::string& head) {
@@ -178,26 +177,26 @@ std::string class_with_head(const Config& config, const std::string& head) {
 std::unique_ptr<EncoderModel> load_encoder(const fs::path& directory, const Config& config,
                                            Generator& new_head) {
   return of_kind<EncoderModel>(
-      build_model({.config = config, .directory = directory, .generator = &new_head}), directory.string(),
-      "an encoder model");
+      build_model({.config = config, .files = model_files(directory), .generator = &new_head}),
+      directory.string());
 }
 
-std::unique_ptr<DecoderModel> load_decoder(const fs::path& directory, DType dtype) {
-  return of_kind<DecoderModel>(load_model(directory, dtype), directory.string(),
-                               "a model that continues text");
+template <class Kind>
+std::unique_ptr<Kind> load_as(const fs::path& directory, DType dtype) {
+  return of_kind<Kind>(load_model(directory, dtype), directory.string());
 }
 
-std::unique_ptr<DecoderModel> make_decoder(const Config& config, Generator& generator) {
-  return of_kind<DecoderModel>(make_model(config, generator), config.where(), "a model that continues text");
+template <class Kind>
+std::unique_ptr<Kind> make_as(const Config& config, Generator& generator) {
+  return of_kind<Kind>(make_model(config, generator), config.where());
 }
 
-std::unique_ptr<EncoderModel> make_encoder(const Config& config, Generator& generator) {
-  return of_kind<EncoderModel>(make_model(config, generator), config.where(), "an encoder model");
-}
-
-std::unique_ptr<EncoderModel> load_encoder(const fs::path& directory, DType dtype) {
-  return of_kind<EncoderModel>(load_model(directory, dtype), directory.string(), "an encoder model");
-}
+template std::unique_ptr<DecoderModel> load_as(const fs::path&, DType);
+template std::unique_ptr<EncoderModel> load_as(const fs::path&, DType);
+template std::unique_ptr<EncoderDecoderModel> load_as(const fs::path&, DType);
+template std::unique_ptr<DecoderModel> make_as(const Config&, Generator&);
+template std::unique_ptr<EncoderModel> make_as(const Config&, Generator&);
+template std::unique_ptr<EncoderDecoderModel> make_as(const Config&, Generator&);
 
 std::optional<std::int64_t> trained_length(const Model& model, const Tokenizer& tokenizer) {
   const auto positions = model.trained_positions();

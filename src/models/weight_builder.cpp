@@ -97,14 +97,14 @@ std::string generation_of(const Config& config) {
 WeightBuilder::WeightBuilder(const WeightSource& source) : source_(source) {
   const Config& config = source_->config;
   if (source.generator != nullptr) init_std_ = initializer_range(config, source.initializer_range);
-  if (source.directory.empty()) {
+  if (!source.files) {
     refuse_unknown_keys(config);
     return;
   }
-  if (is_adapter(source.directory)) throw_adapter(source.directory);
-  const std::filesystem::path generation = source.directory / "generation_config.json";
-  if (has_entry(generation)) generation_ = read_regular_file(generation, file_limits::kConfig);
-  files_ = TensorFiles::open(source.directory);
+  if (is_adapter(source.files->path())) throw_adapter(source.files->where());
+  constexpr const char* kGeneration = "generation_config.json";
+  if (source.files->has(kGeneration)) generation_ = source.files->text(kGeneration, file_limits::kConfig);
+  files_ = TensorFiles::open(*source.files);
 }
 
 // The name under which the files hold what the walk calls `name`, or "".
@@ -309,23 +309,23 @@ void WeightBuilder::check_complete() const {
   if (error_) std::rethrow_exception(error_);
 }
 
-ModelFiles WeightBuilder::finish() {
+ModelContents WeightBuilder::finish() {
   HEED_ASSERT(source_.has_value(), "a builder that only lists has no model");
   check_complete();
   for (const std::string& name : names_) weights_.ignored_names_.erase(name);
-  ModelFiles files{source_->config, std::move(generation_), std::move(weights_)};
+  ModelContents files{source_->config, std::move(generation_), std::move(weights_)};
   files.untied = untied_;
   for (const AdapterSource& adapter : source_->adapters) add_adapter(files.weights, adapter);
   for (const std::string& row : files.weights.new_rows()) {
     if (!source_->adapters.empty() && !files.weights.is_replaced(row))
-      throw Error(source_->directory.string() + ": expected " + row +
+      throw Error(source_->files->where() + ": expected " + row +
                   " in the model or its adapter, got neither (" +
                   source_->adapters.front().directory.string() + " was trained on a model that has it)");
   }
   return files;
 }
 
-void ModelFiles::save(const std::filesystem::path& directory, DType dtype, bool generates) const {
+void ModelContents::save(const std::filesystem::path& directory, DType dtype, bool generates) const {
   if (!trained && weights.is_adapted())
     throw Error(config.where() +
                 ": expected a model without adapters to save, got one with (merge them first)");

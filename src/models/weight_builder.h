@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "heed/files/model_files.h"
 #include "heed/io/json.h"
 #include "heed/models/adapter.h"
 #include "heed/nn/linear.h"
@@ -28,7 +29,7 @@ namespace heed {
 /// Where the tensors of a model come from.
 struct WeightSource {
   Config config;
-  std::filesystem::path directory = {};  ///< of the model's files; empty: a new model
+  std::optional<ModelFiles> files = {};  ///< none: a new model
   DType dtype = DType::f32;              ///< of the weights in memory
   std::vector<AdapterSource> adapters = {};
   /// Of a new model; or of a head that the files lack or have in another shape.
@@ -46,7 +47,7 @@ struct OutputMap {
 };
 
 /// What a model's directory contains, written back as it was.
-struct ModelFiles {
+struct ModelContents {
   Config config;
   std::string generation;  // text of generation_config.json; empty where there is none
   Weights weights;
@@ -109,7 +110,7 @@ class WeightBuilder {
   /// Ends the walk. Throws Error that names tensors that the files lack, that the walk did not take, or that
   /// have another shape. So what is computed from sizes of a config alone, such as a table of positions,
   /// comes after it.
-  ModelFiles finish();
+  ModelContents finish();
 
  private:
   bool failed() const { return !missing_.empty() || error_ != nullptr; }

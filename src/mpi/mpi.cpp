@@ -15,8 +15,8 @@
 #include <thread>
 
 #include "heed/error.h"
+#include "mpi/mpi_thread.h"
 #include "mpi/processes.h"
-#include "mpi/worker.h"
 
 namespace heed::mpi {
 namespace {
@@ -259,7 +259,7 @@ class MpiCommunicator final : public Communicator {
   std::atomic<std::int64_t> nanoseconds_{0};
   Messages messages_;
   std::vector<float> received_;
-  Worker worker_;  // last: its thread uses the others
+  MpiThread worker_;  // last: its thread uses the others
 };
 
 }  // namespace

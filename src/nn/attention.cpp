@@ -10,9 +10,8 @@
 #include "heed/ops/shape.h"
 #include "nn/attention_common.h"
 #include "nn/key_value_state.h"
+#include "ops/attention.h"
 #include "ops/attention_operands.h"
-#include "ops/attention_scores.h"
-#include "ops/paged_attention.h"
 
 namespace heed {
 namespace {

@@ -1,3 +1,4 @@
+// Keys and values in pages or side by side: appended, reordered, shared and shortened; and their dtypes.
 #include "nn/key_value_state.h"
 
 #include <algorithm>

@@ -7,7 +7,7 @@
 
 #include "heed/nn/cache_dtype.h"
 #include "heed/nn/part.h"
-#include "ops/paged_attention.h"
+#include "ops/attention.h"
 
 namespace heed {
 
@@ -60,7 +60,7 @@ class KeyValueState final : public PartState {
   void join(const PartState& other, const RowJoin& rows) override;
   std::unique_ptr<PartState> copy_row(std::int64_t row, std::int64_t row_length,
                                       std::int64_t length) const override;
-  std::int64_t granule() const override { return 1; }
+  std::int64_t chunk_size() const override { return 1; }
   /// Of pages that several rows have, for each of them.
   std::size_t bytes() const override;
 
@@ -89,7 +89,7 @@ class MemoryState final : public PartState {
   void truncate(std::int64_t) override {}  // it holds no tokens
   /// Memories shorter than the longest are padded; the mask of the pass must hide that.
   void join(const PartState& other, const RowJoin& rows) override;
-  std::int64_t granule() const override { return 1; }
+  std::int64_t chunk_size() const override { return 1; }
   std::size_t bytes() const override;
 
  private:

@@ -9,7 +9,7 @@
 #include "heed/ops/shape.h"
 #include "nn/attention_common.h"
 #include "nn/key_value_state.h"
-#include "ops/attention_scores.h"
+#include "ops/attention.h"
 
 namespace heed {
 namespace {
@@ -61,7 +61,7 @@ class LinearAttentionState final : public PartState {
     copy->sums_ = slice(sums_, 0, row, row + 1).clone();
     return copy;
   }
-  std::int64_t granule() const override { return kLinearAttentionGranule; }
+  std::int64_t chunk_size() const override { return kLinearAttentionChunk; }
   std::size_t bytes() const override {
     return all_.bytes() + (sums_.defined() ? static_cast<std::size_t>(sums_.numel()) * sizeof(double) : 0);
   }

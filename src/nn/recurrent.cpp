@@ -12,7 +12,7 @@
 #include "heed/ops/elementwise.h"
 #include "heed/ops/matmul.h"
 #include "heed/ops/shape.h"
-#include "ops/attention_scores.h"
+#include "ops/attention.h"
 #include "ops/weight_product.h"
 #include "tensor/impl.h"
 

@@ -330,15 +330,15 @@ StackState StackState::copy_row(std::int64_t row, std::int64_t length) const {
   return copy;
 }
 
-std::int64_t StackState::granule() const {
-  std::int64_t granule = 1;
+std::int64_t StackState::chunk_size() const {
+  std::int64_t chunk_size = 1;
   for (const auto& part : parts_) {
     if (part == nullptr) continue;
-    const std::int64_t own = part->granule();
+    const std::int64_t own = part->chunk_size();
     if (own == 0) return 0;
-    granule = std::lcm(granule, own);
+    chunk_size = std::lcm(chunk_size, own);
   }
-  return granule;
+  return chunk_size;
 }
 
 std::size_t StackState::bytes() const {

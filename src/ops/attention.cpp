@@ -8,8 +8,8 @@
 #include "heed/ops/shape.h"
 #include "heed/threads.h"
 #include "kernels/copy.h"
+#include "ops/attention.h"
 #include "ops/attention_operands.h"
-#include "ops/paged_attention.h"
 
 namespace heed {
 namespace {

@@ -10,8 +10,8 @@
 #include "heed/ops/matmul.h"
 #include "heed/ops/shape.h"
 #include "heed/ops/softmax.h"
+#include "ops/attention.h"
 #include "ops/attention_operands.h"
-#include "ops/attention_scores.h"
 
 namespace heed {
 namespace {

@@ -1,3 +1,4 @@
+// Checks the operands of attention, and turns its options into those of the kernels.
 #include "ops/attention_operands.h"
 
 #include <algorithm>
@@ -10,7 +11,7 @@
 #include "heed/error.h"
 #include "heed/ops/elementwise.h"
 #include "heed/ops/int8_rows.h"
-#include "kernels/int8_rows.h"
+#include "kernels/copy.h"
 
 namespace heed {
 namespace {

@@ -1,3 +1,4 @@
+// Checks of labels and lengths, the loss of each row, and its gradient.
 #include "heed/ops/loss.h"
 
 #include <algorithm>

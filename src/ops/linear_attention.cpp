@@ -11,8 +11,8 @@
 #include "heed/ops/reduce.h"
 #include "heed/ops/shape.h"
 #include "kernels/attention_variants.h"
+#include "ops/attention.h"
 #include "ops/attention_operands.h"
-#include "ops/attention_scores.h"
 
 namespace heed {
 namespace {

@@ -1,3 +1,4 @@
+// A step of AdamW, for f32 and f64.
 #include "ops/optimizer.h"
 
 #include "heed/error.h"

@@ -2,9 +2,11 @@
 #include "heed/ops/reduce.h"
 
 #include "heed/autograd.h"
+#include "heed/error.h"
 #include "heed/ops/elementwise.h"
 #include "heed/ops/shape.h"
 #include "kernels/reduce.h"
+#include "ops/reduce.h"
 
 namespace heed {
 namespace {
@@ -128,6 +130,22 @@ Tensor sum_to(const Tensor& x, const Shape& shape) {
   for (int axis = 0; axis < shape.rank(); ++axis) {
     if (shape[axis] == 1 && y.size(axis) != 1) y = sum(y, axis, true);
   }
+  return y;
+}
+
+Tensor weighted_mean(const Tensor& x, std::span<const double> weights, double divisor) {
+  refuse_gradient("weighted_mean", {x});
+  const std::int64_t rows = x.size(0), width = x.size(1);
+  HEED_ASSERT(rows == std::ssize(weights), "one weight for each row");
+  const Tensor input = x.contiguous(), y = Tensor::empty({width});
+  kernels::weighted_mean(input.data<float>(), weights.data(), divisor, rows, width, y.data<float>());
+  return y;
+}
+
+Tensor normalize_rows(const Tensor& x, double least) {
+  refuse_gradient("normalize_rows", {x});
+  const Tensor input = x.contiguous(), y = Tensor::empty(x.shape());
+  kernels::normalize_rows(input.data<float>(), least, x.size(0), x.size(1), y.data<float>());
   return y;
 }
 

@@ -9,8 +9,8 @@
 #include "heed/autograd.h"
 #include "heed/error.h"
 #include "kernels/attention_variants.h"
+#include "ops/attention.h"
 #include "ops/attention_operands.h"
-#include "ops/attention_scores.h"
 
 namespace heed {
 namespace {

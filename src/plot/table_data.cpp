@@ -10,7 +10,7 @@
 #include <string_view>
 
 #include "core/utf8.h"
-#include "heed/plot/heat_table.h"
+#include "heed/plot/report.h"
 #include "plot/npy_text.h"
 
 namespace heed {
@@ -27,7 +27,7 @@ void append_little(std::string& out, std::uint64_t value, int bytes) {
   for (int i = 0; i < bytes; ++i) out += static_cast<char>(value >> (8 * i) & 0xFF);
 }
 
-std::string npy_of_numbers(const HeatTable& table, std::optional<double> HeatCell::*number) {
+std::string npy_of_numbers(const ReportTable& table, std::optional<double> ReportCell::*number) {
   std::string out = plot::npy_header("<f8", fmt::format("({}, {})", table.rows.size(), table.columns.size()));
   for (const auto& row : table.cells) {
     for (std::size_t i = 0; i < table.columns.size(); ++i) {
@@ -105,7 +105,7 @@ class ZipArchive {
 
 }  // namespace
 
-std::string heat_table_csv(const HeatTable& table) {
+std::string table_csv(const ReportTable& table) {
   const auto number = [](const std::optional<double>& value) {
     return value ? fmt::format("{:.9g}", *value) : std::string();
   };
@@ -113,7 +113,7 @@ std::string heat_table_csv(const HeatTable& table) {
       csv_field(table.rows_title.empty() ? "row" : table.rows_title) + ",column,value,standard_error\n";
   for (std::size_t row = 0; row < table.cells.size(); ++row) {
     for (std::size_t column = 0; column < table.cells[row].size(); ++column) {
-      const HeatCell& cell = table.cells[row][column];
+      const ReportCell& cell = table.cells[row][column];
       if (!cell.value) continue;
       out += fmt::format("{},{},{},{}\n", csv_field(table.rows[row]), csv_field(table.columns[column]),
                          number(cell.value), number(cell.error));
@@ -122,10 +122,29 @@ std::string heat_table_csv(const HeatTable& table) {
   return out;
 }
 
-std::string heat_table_npz(const HeatTable& table) {
+std::string records_csv(const ReportValue& records, const std::vector<std::string>& members) {
+  std::string out = fmt::format("{}\n", fmt::join(members, ","));
+  for (const ReportValue& record : records.list()) {
+    for (std::size_t i = 0; i < members.size(); ++i) {
+      out += i > 0 ? "," : "";
+      const ReportValue* value = record.find(members[i]);
+      if (value == nullptr) continue;
+      if (const auto* truth = std::get_if<bool>(&value->content())) {
+        out += *truth ? "1" : "0";
+      } else {
+        const std::optional<double> number = value->number();
+        out += number ? fmt::format("{:.9g}", *number) : csv_field(value->text());
+      }
+    }
+    out += '\n';
+  }
+  return out;
+}
+
+std::string table_npz(const ReportTable& table) {
   ZipArchive archive;
-  archive.add("value.npy", npy_of_numbers(table, &HeatCell::value));
-  archive.add("standard_error.npy", npy_of_numbers(table, &HeatCell::error));
+  archive.add("value.npy", npy_of_numbers(table, &ReportCell::value));
+  archive.add("standard_error.npy", npy_of_numbers(table, &ReportCell::error));
   archive.add("rows.npy", npy_of_labels(table.rows));
   archive.add("columns.npy", npy_of_labels(table.columns));
   return archive.finish();

@@ -1,5 +1,5 @@
 // BLEU of lines grouped by the number of words of their sources.
-#include "heed/score/by_length.h"
+#include "heed/score/bleu.h"
 
 #include <iterator>
 #include <map>

@@ -1,3 +1,4 @@
+// Word and character error rates by edit distance.
 #include "heed/score/error_rates.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Scores of labels, entities and answers, and correlations of values.
 #include "heed/score/labels.h"
 
 #include <algorithm>

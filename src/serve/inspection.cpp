@@ -7,13 +7,12 @@
 
 #include "core/strings.h"
 #include "heed/autograd.h"
-#include "heed/inspect/record.h"
 #include "heed/io/json.h"
 #include "heed/models/steering.h"
+#include "heed/nn/stack.h"
 #include "heed/ops/elementwise.h"
 #include "io/safetensors_bytes.h"
 #include "models/steering.h"
-#include "serve/attend.h"
 
 namespace heed::serve {
 namespace {
@@ -26,7 +25,7 @@ constexpr std::size_t kMostPatterns = 256;
 constexpr double kMostStrength = 1e4;
 
 [[noreturn]] void refuse_member(const std::string& message) {
-  throw ApiError(Problem::invalid, "request: heed: " + message, "heed");
+  throw ApiError(ErrorCode::invalid, "request: heed: " + message, "heed");
 }
 
 inspect::TapRequest tap_in(const std::string& text) {
@@ -37,23 +36,28 @@ inspect::TapRequest tap_in(const std::string& text) {
   }
 }
 
-// The weights of all layers, or of some, and of all heads, or of some.
-std::vector<inspect::TapRequest> attention_taps(const ServedModel& model, const Fields& attention) {
-  inspect::TapRequest request;
-  request.selection.heads = attention.integers("heads", 0, 1 << 16);
-  std::sort(request.selection.heads.begin(), request.selection.heads.end());
-  for (const std::int64_t head : request.selection.heads)
-    request.brackets += (request.brackets.empty() ? "[heads=" : ",") + std::to_string(head);
-  if (!request.brackets.empty()) request.brackets += "]";
-  std::vector<AttentionKind> kinds = attention_kinds(*model.model);
+// Of the kinds of attention that a request may ask for.
+std::vector<AttentionKind> asked_kinds(const ServedModel& model) {
+  std::vector<AttentionKind> kinds = attention_kinds(model.model());
   if (model.encoder_decoder() != nullptr)  // its encoder alone reads texts
     std::erase_if(kinds, [](const AttentionKind& kind) { return kind.stack != "encoder"; });
+  return kinds;
+}
+
+// The weights of all layers, or of some, and of all heads, or of some.
+std::vector<inspect::TapRequest> attention_taps(const ServedModel& model, const InspectionFields& given) {
+  inspect::TapRequest request;
+  request.selection.heads = given.heads;
+  std::sort(request.selection.heads.begin(), request.selection.heads.end());
+  if (!given.heads.empty())
+    request.brackets =
+        "[heads=" +
+        joined(request.selection.heads, ",", [](std::int64_t head) { return std::to_string(head); }) + "]";
   std::vector<std::string> layers;
-  for (const std::int64_t layer : asked_layers(model, kinds, attention))
-    layers.push_back(std::to_string(layer));
+  for (const std::int64_t layer : given.layers) layers.push_back(std::to_string(layer));
   if (layers.empty()) layers.emplace_back("*");
   std::vector<inspect::TapRequest> requests;
-  for (const AttentionKind& kind : kinds) {
+  for (const AttentionKind& kind : asked_kinds(model)) {
     for (const std::string& layer : layers) {
       request.pattern = kind.stack + ".layers." + layer + "." + kind.part + ".weights";
       requests.push_back(request);
@@ -62,65 +66,103 @@ std::vector<inspect::TapRequest> attention_taps(const ServedModel& model, const 
   return requests;
 }
 
+// The vectors of a name.
+const TensorMap& vectors_named(const ServedModel& model, const std::string& name, const Fields& fields) {
+  const auto found = model.steering.find(name);
+  if (found == model.steering.end())
+    fields.fail("name", model.steering.empty() ? "none, as the server has no vectors for this model (--steer)"
+                                               : "one of " + joined_keys(model.steering));
+  return found->second;
+}
+
 }  // namespace
 
-std::shared_ptr<Inspection> Inspection::read(const Asked& asked, const ServedModel& model) {
-  const auto members = asked.fields.members("heed");
-  if (!members) return nullptr;
-  for (const auto& [name, value] : asked.fields.object("heed")->items()) {
-    if (name != "taps" && name != "attention" && name != "steering" && name != "replace")
-      refuse_member("expected taps, attention, steering and replace, got " + json_shown(name));
+std::int64_t last_layer(const ServedModel& model, const std::vector<AttentionKind>& kinds) {
+  std::size_t count = 0;
+  for (const AttentionKind& kind : kinds) {
+    const Stack* stack = model.model().stack_named(kind.stack);
+    if (stack != nullptr) count = std::max(count, stack->layers.size());
   }
-  const bool file = asked.call->request().accept.find(kSafetensorsType) != std::string::npos;
+  return count > 0 ? static_cast<std::int64_t>(count) - 1 : 1 << 16;
+}
+
+void InspectionFields::walk(Fields& fields) {
+  const server::FieldRule of_heads{.least = 0, .most = 1 << 16};
+  server::FieldRule of_layers{.least = 0};
+  if (model != nullptr) of_layers.most = static_cast<double>(last_layer(*model, asked_kinds(*model)));
+  const auto attention = [&](Fields& members) {
+    members("layers", layers, "From 0; else all", of_layers);
+    members("heads", heads, "From 0; else all", of_heads);
+  };
+  const auto steered = [&](Fields& members) {
+    std::string name;
+    double strength = 1;
+    members(
+        "name", name,
+        "Vectors that the server was given by `--steer NAME=FILE` ([`heed steer`](commands.md#heed-steer))");
+    members("strength", strength, "Times this", {.least = -kMostStrength, .most = kMostStrength});
+    if (model != nullptr) steering.emplace_back(&vectors_named(*model, name, members), strength);
+  };
+  is_given = fields.members(
+      "heed", "Values of the model in the answer, and changed ones, for this request alone",
+      [&](Fields& members) {
+        if (members.reads() != nullptr) {
+          for (const auto& [name, value] : members.reads()->items()) {
+            if (name != "taps" && name != "attention" && name != "steering" && name != "replace")
+              refuse_member("expected taps, attention, steering and replace, got " + json_shown(name));
+          }
+        }
+        members("taps", taps,
+                "Names of values, in which `*` stands for any characters, with a selection in brackets as "
+                "`heed forward --taps` takes it ([names and shapes](attention.md))");
+        has_attention = members.members(
+            "attention", "The weights of all layers and heads, or of these: the same as the tap `….weights`",
+            attention);
+        members.each("steering", "Vectors that are added", kMostPatterns, steered);
+        members.object("replace", replace,
+                       "From taps to a factor that their values are multiplied by, or to `\"zeros\"`");
+      });
+}
+
+std::shared_ptr<Inspection> Inspection::of(const RequestContext& context, const InspectionFields& given) {
+  if (!given.is_given) return nullptr;
+  const bool file = context.call->request().accept.find(kSafetensorsType) != std::string::npos;
   const std::shared_ptr<Inspection> inspection(new Inspection(file));
-  inspection->steer(model, *members);
-  inspection->replace(*members);
-  inspection->show(model, *members);
+  const NoGradients guard;
+  for (const auto& [vectors, strength] : given.steering) {
+    for (const auto& [tap, vector] : *vectors)
+      inspection->taps().listen(tap, replace_by_sum(vector * strength));
+  }
+  if (given.replace != nullptr) inspection->replace(*given.replace);
+  inspection->show(context.model, given);
   return inspection;
 }
 
-void Inspection::steer(const ServedModel& model, const Fields& members) {
-  const Json* list = members.array("steering");
-  if (list == nullptr) return;
-  if (list->size() > kMostPatterns) members.fail("steering", fmt::format("at most {}", kMostPatterns));
-  const NoGradients guard;
-  for (std::size_t i = 0; i < list->size(); ++i) {
-    const Json& one = (*list)[i];
-    if (!one.is_object()) members.fail("steering", "objects with name and strength");
-    const Fields fields(one, members.path_of("steering") + "." + std::to_string(i));
-    const auto found = model.steering.find(fields.string("name").value_or(""));
-    if (found == model.steering.end())
-      fields.fail("name", model.steering.empty()
-                              ? "none, as the server has no vectors for this model (--steer)"
-                              : "one of " + joined_keys(model.steering));
-    const double strength = fields.number("strength", -kMostStrength, kMostStrength).value_or(1);
-    for (const auto& [tap, vector] : found->second) taps().listen(tap, replace_by_sum(vector * strength));
-  }
-}
-
-void Inspection::replace(const Fields& members) {
-  const auto values = members.members("replace");
-  if (!values) return;
-  const Json* given = members.object("replace");
-  if (given->size() > kMostPatterns) members.fail("replace", fmt::format("at most {}", kMostPatterns));
-  for (const auto& [name, value] : given->items()) {
+void Inspection::replace(const Json& given) {
+  const server::RequestObject values(given, "heed.replace");
+  if (given.size() > kMostPatterns)
+    throw ApiError(
+        ErrorCode::invalid,
+        fmt::format("request: heed.replace: expected at most {}, got {}", kMostPatterns, json_shown(given)),
+        "heed.replace");
+  for (const auto& [name, value] : given.items()) {
     const inspect::TapRequest request = tap_in(name);
     if (!request.selection.queries.all() || !request.selection.keys.all())
       refuse_member("replace: expected a selection of heads alone, got " + json_shown(name));
     const bool zeros = value == "zeros";
-    if (!zeros && !value.is_number()) values->fail(name, "a factor or \"zeros\"");
+    if (!zeros && !value.is_number()) values.fail(name, "a factor or \"zeros\"");
     taps().listen(request.pattern, request.selection,
                   zeros ? replace_by_zeros()
-                        : replace_by_scaled(values->number(name, -kMostStrength, kMostStrength).value_or(1)));
+                        : replace_by_scaled(values.number(name, -kMostStrength, kMostStrength).value_or(1)));
     changes_ = true;
   }
 }
 
-void Inspection::show(const ServedModel& model, const Fields& members) {
+void Inspection::show(const ServedModel& model, const InspectionFields& given) {
   std::vector<inspect::TapRequest> requests;
-  for (const std::string& text : members.strings("taps")) requests.push_back(tap_in(text));
-  if (const auto attention = members.members("attention")) {
-    for (inspect::TapRequest& one : attention_taps(model, *attention)) requests.push_back(std::move(one));
+  for (const std::string& text : given.taps) requests.push_back(tap_in(text));
+  if (given.has_attention) {
+    for (inspect::TapRequest& one : attention_taps(model, given)) requests.push_back(std::move(one));
   }
   if (requests.size() > kMostPatterns)
     refuse_member(fmt::format("expected at most {} taps and layers, got {}", kMostPatterns, requests.size()));
@@ -135,7 +177,7 @@ void Inspection::show(const ServedModel& model, const Fields& members) {
 void Inspection::require_numbers(std::int64_t numbers) const {
   const std::int64_t most = file_ ? kMostFileNumbers : kMostJsonNumbers;
   if (numbers <= most) return;
-  throw ApiError(Problem::too_large,
+  throw ApiError(ErrorCode::too_large,
                  fmt::format("request: heed: expected values of at most {} numbers, got {} or more (choose "
                              "layers and heads{})",
                              most, numbers, file_ ? "" : std::string(", or accept ") + kSafetensorsType),
@@ -144,7 +186,7 @@ void Inspection::require_numbers(std::int64_t numbers) const {
 
 void Inspection::require_room(std::int64_t tokens) const {
   if ((shows_ || changes_) && tokens > kMostInspected)
-    throw ApiError(Problem::too_large,
+    throw ApiError(ErrorCode::too_large,
                    fmt::format("request: heed: expected at most {} tokens, prompt and new ones, got {}",
                                kMostInspected, tokens),
                    "heed");
@@ -187,7 +229,7 @@ void Inspection::answer(Call& call, std::string object) const {
   call.answer(server::HttpResponse{200, object + ",\"heed\":" + json.end_object().text() + "}"});
 }
 
-void add_inspected(const Asked& asked, const std::shared_ptr<EncoderJob>& job,
+void add_inspected(const RequestContext& context, const std::shared_ptr<EncoderJob>& job,
                    const std::shared_ptr<Inspection>& inspection) {
   if (job->texts.size() != 1)
     refuse_member(fmt::format("expected one text with it, got {}", job->texts.size()));
@@ -196,12 +238,12 @@ void add_inspected(const Asked& asked, const std::shared_ptr<EncoderJob>& job,
   pass->call = job->call;
   pass->model = job->model;
   pass->tokens = job->tokens;
-  pass->failure = Problem::invalid;  // of heads, for example, that the model does not have
+  pass->failure = ErrorCode::invalid;  // of heads, for example, that the model does not have
   pass->pass = [job, inspection] {
     job->done(run_batch(*job->model, job->work, job->recipe, job->texts, &inspection->taps()));
     return false;
   };
-  asked.scheduler.add(std::move(pass));
+  context.scheduler.add(std::move(pass));
 }
 
 void offer_steering(std::vector<ServedModel>& models, const std::string& name,
@@ -211,7 +253,7 @@ void offer_steering(std::vector<ServedModel>& models, const std::string& name,
   for (ServedModel& model : models) {
     if (model.decoder() == nullptr && !model.recipes.contains("")) continue;
     try {
-      model.steering[name] = steering_by_taps(*model.model, {file, 1.0, {}});
+      model.steering[name] = steering_by_taps(model.model(), {file, 1.0, {}});
       fits = true;
     } catch (const Error& error) {
       model.steering.erase(name);

@@ -6,16 +6,34 @@
 #include <string>
 #include <vector>
 
+#include "heed/inspect/record.h"
 #include "inspect/generated_taps.h"
 #include "serve/services.h"
 
 namespace heed::serve {
 
+/// The last layer of the stacks that kinds of attention are in.
+std::int64_t last_layer(const ServedModel& model, const std::vector<AttentionKind>& kinds);
+
+/// The member `heed` of a request.
+struct InspectionFields {
+  InspectionFields() = default;
+  explicit InspectionFields(const ServedModel& served) : model(&served) {}
+  void walk(Fields& fields);
+
+  const ServedModel* model = nullptr;  ///< null for a description
+  bool is_given = false, has_attention = false;
+  std::vector<std::string> taps;
+  std::vector<std::int64_t> layers, heads;                    ///< of the attention
+  std::vector<std::pair<const TensorMap*, double>> steering;  ///< vectors by taps, and their strengths
+  const Json* replace = nullptr;
+};
+
 /// Steering vectors and replaced values of one computation, and the values that its answer shows.
 class Inspection {
  public:
   /// Null for a request without a member `heed`. Throws ApiError for one that is wrong.
-  static std::shared_ptr<Inspection> read(const Asked& asked, const ServedModel& model);
+  static std::shared_ptr<Inspection> of(const RequestContext& context, const InspectionFields& given);
 
   /// Whether the answer has values: of one text alone, and not as events.
   bool shows_values() const { return shows_; }
@@ -32,9 +50,8 @@ class Inspection {
 
  private:
   explicit Inspection(bool file) : file_(file) {}
-  void steer(const ServedModel& model, const Fields& members);
-  void replace(const Fields& members);
-  void show(const ServedModel& model, const Fields& members);
+  void replace(const Json& given);
+  void show(const ServedModel& model, const InspectionFields& given);
   void require_numbers(std::int64_t numbers) const;
 
   const bool file_;  // safetensors
@@ -43,7 +60,7 @@ class Inspection {
 };
 
 /// Computes the one text of a job by itself, with the taps of an inspection. Throws ApiError for several.
-void add_inspected(const Asked& asked, const std::shared_ptr<EncoderJob>& job,
+void add_inspected(const RequestContext& context, const std::shared_ptr<EncoderJob>& job,
                    const std::shared_ptr<Inspection>& inspection);
 
 /// Lets requests steer by the vectors of a file, as NAME, in those models whose layers and width fit. Throws

@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <limits>
 
-#include "files/input_file.h"
-#include "heed/api/loaded_model.h"
+#include "chat/conversation.h"
+#include "heed/open/capabilities.h"
 #include "heed/text/token_bytes.h"
-#include "serve/api_error.h"
+#include "server/api_error.h"
 
 namespace heed::serve {
 namespace {
@@ -36,58 +36,45 @@ std::map<std::string, Recipes> all_recipes(const EmbeddingRecipe& recipe) {
 
 }  // namespace
 
-const EncoderModel* ServedModel::encoder() const {
-  const auto* encoder = dynamic_cast<const EncoderModel*>(model.get());
-  return encoder != nullptr && encoder->input().kind == InputKind::tokens ? encoder : nullptr;
-}
-
 std::int64_t ServedModel::context() const {
-  return std::min(model->max_positions().value_or(std::numeric_limits<std::int64_t>::max()),
-                  trained_length(*model, *tokenizer).value_or(std::numeric_limits<std::int64_t>::max()));
+  return std::min(model().max_positions().value_or(std::numeric_limits<std::int64_t>::max()),
+                  trained_length(model(), tokenizer()).value_or(std::numeric_limits<std::int64_t>::max()));
 }
 
-ServedModel load_served(const std::string& name, const LocatedModel& located, const WeightOptions& weights) {
-  ServedModel served;
-  served.name = name;
-  const bool body = has_entry(located.directory / "modules.json");
-  LocatedModel transformer = located;
-  transformer.directory = transformer_directory(located.directory);
-  served.directory = transformer.directory.string();
-  served.model = body ? load_model_body(transformer.directory, weights, located.adapters)
-                      : load_model(transformer, weights);
-  const std::vector<Task> tasks = tasks_of(*served.model);
-  const auto has = [&](Task task) { return std::find(tasks.begin(), tasks.end(), task) != tasks.end(); };
-  if (!has(Task::embed) && !has(Task::transcribe))
-    throw Error(name + ": expected a model of texts or of speech, got " + kind_of(*served.model));
-  served.tokenizer = load_tokenizer(transformer.directory);
-  if (has(Task::transcribe)) {
-    served.transcriber.emplace(*served.model, *served.tokenizer, served.directory);
+ServedModel serve_model(const std::string& name, LoadedModel opened) {
+  ServedModel served{.name = name, .opened = std::move(opened)};
+  if (!can(served.model(), Task::embed) && !can(served.model(), Task::transcribe))
+    throw Error(name + ": expected a model of texts or of speech, got " + kind_of(served.model()));
+  const Tokenizer& tokenizer = served.tokenizer();
+  if (can(served.model(), Task::transcribe)) {
+    served.opened.transcriber();
     return served;
   }
-  served.recipes = all_recipes(load_embedding_recipe(located.directory, *served.model));
+  served.recipes = all_recipes(served.opened.recipe());
   if (served.decoder() == nullptr && served.encoder_decoder() == nullptr) return served;
-  served.generation = load_generation_options(served.directory);
-  if (served.tokenizer->languages() != nullptr) served.translating = load_tokenizer(transformer.directory);
+  served.opened.generation();
+  if (tokenizer.languages() != nullptr) served.translating = load_tokenizer(served.opened.directory());
   if (served.decoder() == nullptr) return served;
-  if (ModelChat::has_template(served.directory))
-    served.chat = ModelChat::load(served.directory, *served.tokenizer);
-  served.token_bytes = token_bytes(*served.tokenizer);
+  served.has_chat = served.opened.has_chat_template();
+  if (served.has_chat) served.opened.chat_templates();
+  served.token_bytes = token_bytes(tokenizer);
   served.vocabulary.emplace(served.token_bytes);
-  const auto ids = static_cast<std::size_t>(served.model->vocab_size());  // may be more than the tokenizer's
+  const auto ids = static_cast<std::size_t>(served.model().vocab_size());  // may be more than the tokenizer's
   served.token_bytes.resize(std::max(served.token_bytes.size(), ids));
   return served;
 }
 
-std::vector<std::int64_t> chat_prompt(const ServedModel& model, const Json& conversation) {
-  if (!model.chat)
+std::vector<std::int64_t> chat_prompt(const ServedModel& model, Json conversation) {
+  if (!model.has_chat)
     throw ApiError(
-        Problem::not_supported,
+        ErrorCode::not_supported,
         model.name + ": expected a model with a chat template, got one without (use /v1/completions)",
         "model");
   try {
-    return model.chat->prompt(json_text(conversation), "request").encoding.ids;
+    const chat::Conversation value(std::move(conversation), "request");
+    return model.opened.chat_templates().prompt(value).encoding.ids;
   } catch (const Error& error) {
-    throw ApiError(Problem::invalid, error.what(), "messages");
+    throw ApiError(ErrorCode::invalid, error.what(), "messages");
   }
 }
 

@@ -1,4 +1,4 @@
-// A model as the server offers it: with its name, its tokenizer, and how it makes vectors and text.
+// A model as the server offers it: opened, with its name, and what the server itself makes of its parts.
 #pragma once
 
 #include <cstdint>
@@ -10,15 +10,20 @@
 
 #include "core/json.h"
 #include "heed/chat/model_chat.h"
-#include "heed/generate/options.h"
 #include "heed/grammar/token_constraint.h"
-#include "heed/models/model.h"
-#include "heed/models/registry.h"
+#include "heed/models/kind.h"
+#include "heed/open/loaded_model.h"
 #include "heed/tasks/embed.h"
-#include "heed/tasks/transcribe.h"
 #include "heed/text/tokenizer.h"
+#include "server/call.h"
 
 namespace heed::serve {
+
+using server::ApiError;
+using server::Call;
+using server::Clock;
+using server::ErrorCode;
+using server::seconds_since;
 
 /// A way to make vectors, as it is and with vectors of length 1.
 struct Recipes {
@@ -27,35 +32,33 @@ struct Recipes {
 
 struct ServedModel {
   std::string name;
-  std::string directory;  ///< of its files
-  std::unique_ptr<const Model> model;
-  std::unique_ptr<const Tokenizer> tokenizer;
-  GenerationOptions generation;
-  std::optional<Transcriber> transcriber;     ///< of a model of speech, which has no recipes
-  std::map<std::string, Recipes> recipes;     ///< by the name of the prompt; "": the model's default
-  std::optional<ModelChat> chat;              ///< of a model for chats
-  std::vector<std::string> token_bytes;       ///< of a decoder, as token_bytes()
-  std::optional<TokenVocabulary> vocabulary;  ///< the same, for answers of a given form
-  std::map<std::string, TensorMap> steering;  ///< vectors that requests name, by taps
-  std::shared_ptr<Tokenizer> translating;     ///< of a model of several languages: the computing thread's own
+  LoadedModel opened;
+  bool has_chat = false;  ///< a chat template
+  std::map<std::string, Recipes> recipes =
+      {};  ///< by the name of the prompt; "": the default; none: it reads no texts
+  std::vector<std::string> token_bytes = {};       ///< of a decoder, as token_bytes()
+  std::optional<TokenVocabulary> vocabulary = {};  ///< the same, for answers of a given form
+  std::map<std::string, TensorMap> steering = {};  ///< vectors that requests name, by taps
+  std::shared_ptr<Tokenizer> translating =
+      {};  ///< of a model of several languages: the computing thread's own
 
-  const DecoderModel* decoder() const { return dynamic_cast<const DecoderModel*>(model.get()); }
-  const EncoderDecoderModel* encoder_decoder() const {
-    return dynamic_cast<const EncoderDecoderModel*>(model.get());
-  }
-  /// Of a model of texts, else null.
-  const EncoderModel* encoder() const;
+  const Model& model() const { return opened.model(); }
+  const Tokenizer& tokenizer() const { return opened.tokenizer(); }
+  /// Null for other models.
+  const DecoderModel* decoder() const { return as<DecoderModel>(model()); }
+  const EncoderDecoderModel* encoder_decoder() const { return as<EncoderDecoderModel>(model()); }
+  const EncoderModel* encoder() const { return as<EncoderModel>(model()); }
   /// Tokens of a text at most: of the positions and those that training had.
   std::int64_t context() const;
 };
 
-/// Loads a model of texts (a decoder, an encoder with or without a head, or an encoder-decoder, whose encoder
-/// makes vectors), or one that transcribes speech. Throws Error for another.
-ServedModel load_served(const std::string& name, const LocatedModel& located,
-                        const WeightOptions& weights = {});
+/// Offers a model of texts (a decoder, an encoder with or without a head, or an encoder-decoder, whose
+/// encoder makes vectors), or one that transcribes speech: reads the parts that requests need. Throws Error
+/// for another.
+ServedModel serve_model(const std::string& name, LoadedModel opened);
 
-/// The ids of a conversation, a JSON object as ModelChat::prompt() takes it. Throws ApiError where the
+/// The ids of a conversation, an object as chat::Conversation takes it. Throws ApiError where the
 /// template refuses, and for a model without one.
-std::vector<std::int64_t> chat_prompt(const ServedModel& model, const Json& conversation);
+std::vector<std::int64_t> chat_prompt(const ServedModel& model, Json conversation);
 
 }  // namespace heed::serve

@@ -1,10 +1,11 @@
-// Tokens and the headers that browsers send.
+// Keys, tokens and the headers that browsers send.
 #include "server/access.h"
 
 #include <algorithm>
 #include <random>
 
 #include "core/strings.h"
+#include "server/api_error.h"
 
 namespace heed::server {
 namespace {
@@ -19,6 +20,19 @@ std::string_view name_of_host(std::string_view host) {
                          port = host.substr(brackets ? end + 1 : end);
   const bool number = port.size() > 1 && port.find_first_not_of("0123456789", 1) == port.npos;
   return port.empty() || (port.front() == ':' && number) ? name : std::string_view();
+}
+
+bool names_this_server(const HttpRequest& request, const std::string& host) {
+  const std::string_view name = name_of_host(request.host);
+  return !name.empty() && (name == request.local_address || name == "localhost" || name == host);
+}
+
+std::string_view key_of(const HttpRequest& request) {
+  constexpr std::string_view kBearer = "bearer ";
+  std::string_view given = request.authorization;
+  if (ascii_lower(given.substr(0, kBearer.size())) != kBearer) return {};
+  given.remove_prefix(kBearer.size());
+  return given;
 }
 
 }  // namespace
@@ -39,11 +53,6 @@ bool same_secret(std::string_view given, std::string_view secret) {
   return difference == 0;
 }
 
-bool names_this_server(const HttpRequest& request, const std::string& host) {
-  const std::string_view name = name_of_host(request.host);
-  return !name.empty() && (name == request.local_address || name == "localhost" || name == host);
-}
-
 std::string_view path_of(std::string_view target) { return target.substr(0, target.find('?')); }
 
 std::string_view parameter_of(std::string_view target, std::string_view name) {
@@ -62,7 +71,7 @@ std::string percent_decoded(std::string_view text) {
   std::string decoded;
   for (std::size_t i = 0; i < text.size(); ++i) {
     const auto digit = [&](std::size_t at) {
-      return at < text.size() ? kHexDigits.find(static_cast<char>(text[at] | 0x20)) : std::string_view::npos;
+      return at < text.size() ? kHexDigits.find(ascii_lower(text[at])) : std::string_view::npos;
     };
     const std::size_t high = digit(i + 1), low = digit(i + 2);
     const bool escaped = text[i] == '%' && high < 16 && low < 16;
@@ -80,19 +89,32 @@ bool are_header_names(std::string_view list) {
   });
 }
 
-std::optional<HttpResponse> refusal(const HttpRequest& request, const std::string& host,
-                                    const std::string& token) {
-  if (!names_this_server(request, host))
-    return error_response(403, "Host: expected " + request.local_address + ", the address of this server");
-  if (request.origin && *request.origin != "http://" + request.host)
-    return error_response(403, "Origin: expected a page of this server");
-  const bool page = path_of(request.target) == "/";
-  const std::string_view given =
-      page ? parameter_of(request.target, "token") : std::string_view(request.token);
-  if (!same_secret(given, token))
-    return error_response(403, page ? "token: missing or wrong (open the address that the server gave)"
-                                    : "X-Heed-Token: missing or wrong");
-  return std::nullopt;
+bool is_own_page(const HttpRequest& request, const AccessOptions& access) {
+  if (*request.origin == "http://" + request.host) return true;
+  return access.token.empty() && *request.origin == "https://" + request.host;  // behind a proxy
+}
+
+bool is_listed_page(const HttpRequest& request, const AccessOptions& access) {
+  return std::any_of(access.origins.begin(), access.origins.end(),
+                     [&](const std::string& one) { return one == "*" || one == *request.origin; });
+}
+
+void require_access(const HttpRequest& request, const AccessOptions& access, bool needs_key) {
+  if (!access.host.empty() && !names_this_server(request, access.host))
+    throw ApiError(ErrorCode::forbidden,
+                   "Host: expected " + request.local_address + ", the address of this server");
+  if (request.origin && !is_own_page(request, access) && !is_listed_page(request, access))
+    throw ApiError(ErrorCode::forbidden, access.token.empty()
+                                             ? "Origin: expected a page of this server (see --cors-origin)"
+                                             : "Origin: expected a page of this server");
+  if (!needs_key) return;
+  if (!access.token.empty() && !same_secret(request.token, access.token))
+    throw ApiError(ErrorCode::forbidden, "X-Heed-Token: missing or wrong");
+  if (access.keys.empty()) return;
+  bool known = false;  // all are compared, so that the time does not tell which
+  for (const std::string& key : access.keys) known = same_secret(key_of(request), key) || known;
+  if (!known)
+    throw ApiError(ErrorCode::unauthorized, "Authorization: expected Bearer and the key of this server");
 }
 
 }  // namespace heed::server

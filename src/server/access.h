@@ -1,11 +1,12 @@
-// Who may ask: requests with the token, from a page of this server.
+// Who may ask: requests with a key or token, from a page of this server.
 #pragma once
 
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
-#include "server/http_server.h"
+#include "server/messages.h"
 
 namespace heed::server {
 
@@ -25,14 +26,26 @@ bool are_header_names(std::string_view list);
 /// Compares in a time that does not tell where they differ.
 bool same_secret(std::string_view given, std::string_view secret);
 
-/// Whether the header Host names this end of the connection, localhost or `host`, the name or address that
-/// the server listens on: another name may lead here by DNS rebinding.
-bool names_this_server(const HttpRequest& request, const std::string& host);
+struct AccessOptions {
+  std::vector<std::string> keys =
+      {};  ///< requests need one of them (Authorization: Bearer), if there are any
+  /// All requests need it, of unknown paths too, in the header X-Heed-Token, which pages of other origins
+  /// cannot send without being allowed to; empty: none.
+  std::string token = {};
+  std::vector<std::string> origins = {};  ///< of pages of other servers that may ask; `*`: any
+  /// The name or address that the server listens on; empty: any name of this server may be asked for, for
+  /// servers that other machines can reach.
+  std::string host = {};
+};
 
-/// Why a request is refused (403), or nothing. The header Host must name this server. An Origin must be that
-/// of the host. The token is in the query for `/`, and in the header X-Heed-Token for anything else: pages of
-/// other origins cannot send that one without being allowed to.
-std::optional<HttpResponse> refusal(const HttpRequest& request, const std::string& host,
-                                    const std::string& token);
+/// Whether an Origin is that of a page of this server.
+bool is_own_page(const HttpRequest& request, const AccessOptions& access);
+/// Whether a page of another origin may ask.
+bool is_listed_page(const HttpRequest& request, const AccessOptions& access);
+
+/// Throws ApiError (401, 403) for who may not ask: the header Host must name this end of the connection,
+/// localhost or the host (another name may lead here by DNS rebinding), an Origin must be that of this server
+/// or be listed, and a key or token be right, if `needs_key`.
+void require_access(const HttpRequest& request, const AccessOptions& access, bool needs_key);
 
 }  // namespace heed::server

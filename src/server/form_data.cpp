@@ -14,10 +14,7 @@ constexpr std::string_view kFormType = "multipart/form-data", kLineEnd = "\r\n";
 
 [[noreturn]] void refuse_form(const std::string& expected) { throw Error("request: expected " + expected); }
 
-bool same_word(std::string_view given, std::string_view lower) {
-  return std::equal(given.begin(), given.end(), lower.begin(), lower.end(),
-                    [](char a, char b) { return ascii_lower(a) == b; });
-}
+bool same_word(std::string_view given, std::string_view lower) { return ascii_lower(given) == lower; }
 
 // The value of a parameter: `value; name=word; other="quoted \" text"`.
 std::optional<std::string> parameter_in(std::string_view header, std::string_view name) {

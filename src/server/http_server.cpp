@@ -629,14 +629,6 @@ void HttpServer::State::run(const std::atomic<bool>& stop) {
 HttpServer::HttpServer(const ServerOptions& options, Handle handle)
     : state_(std::make_unique<State>(options, std::move(handle))) {}
 
-HttpServer::HttpServer(const ServerOptions& options, AtOnce at_once, Compute compute)
-    : computing_(std::make_unique<ComputingThread>(options.limits.waiting, std::move(compute))),
-      state_(std::make_unique<State>(options, [computing = computing_.get(), at_once = std::move(at_once)](
-                                                  HttpRequest request, std::shared_ptr<Reply> reply) {
-        if (auto response = at_once(request)) return reply->answer(std::move(*response));
-        computing->enqueue(std::move(request), std::move(reply));
-      })) {}
-
 HttpServer::~HttpServer() = default;
 std::uint16_t HttpServer::port() const { return state_->endpoint().port(); }
 bool HttpServer::is_loopback() const { return state_->endpoint().address().is_loopback(); }

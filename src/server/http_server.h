@@ -11,7 +11,6 @@
 #include <optional>
 #include <string>
 
-#include "server/computing_thread.h"
 #include "server/messages.h"
 
 namespace heed::server {
@@ -21,7 +20,6 @@ struct ServerLimits {
   std::size_t body_bytes = 1024 * 1024;             ///< beyond: 413
   std::size_t large_body_bytes = 32 * 1024 * 1024;  ///< of requests that ServerOptions::has_large_body names
   std::size_t connections = 32;  ///< beyond: the longest idle one is closed, or 429 if all are busy
-  std::size_t waiting = 8;       ///< requests that wait for the computing thread; beyond: 429
   std::chrono::milliseconds read = std::chrono::seconds(15);   ///< of a request, from its first byte: 408
   std::chrono::milliseconds write = std::chrono::seconds(30);  ///< of an answer
   std::chrono::milliseconds first = std::chrono::seconds(5);   ///< of a connection before it is let in
@@ -46,17 +44,12 @@ struct ServerOptions {
 
 class HttpServer {
  public:
-  /// Called on the network's thread: answers at once, or returns nothing for a request that computes. A
+  /// Called on the network's thread, which it must not hold up: answers now or later. A
   /// connection is let in by its first answer other than 403.
-  using AtOnce = std::function<std::optional<HttpResponse>(const HttpRequest&)>;
-  /// Called on a ComputingThread.
-  using Compute = ComputingThread::Compute;
-  /// Called on the network's thread, which it must not hold up: answers now or later.
   using Handle = std::function<void(HttpRequest, std::shared_ptr<Reply>)>;
 
   /// Listens. Throws Error for a host that does not exist and a port in use.
   HttpServer(const ServerOptions& options, Handle handle);
-  HttpServer(const ServerOptions& options, AtOnce at_once, Compute compute);
   ~HttpServer();
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
@@ -69,7 +62,6 @@ class HttpServer {
 
  private:
   class State;
-  std::unique_ptr<ComputingThread> computing_;  // of the second constructor
   std::unique_ptr<State> state_;
 };
 

@@ -1,3 +1,4 @@
+// Reads a recording from a file, from a pipe that is kept, or from memory.
 #include "sound/decoder.h"
 
 #include <unistd.h>

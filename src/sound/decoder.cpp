@@ -1,3 +1,4 @@
+// Decodes by libsndfile, and checks what it gives.
 #include "sound/decoder.h"
 
 #include <fmt/format.h>

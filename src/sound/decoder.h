@@ -56,31 +56,6 @@ class ByteSource {
 /// libsndfile would decode as far as it goes. (Of FLAC, the decoder counts the samples.)
 void check_format(ByteSource& source);
 
-// Mono samples at another rate, by libsoxr.
-
-class Resampler {
- public:
-  /// `decoder` must outlive this.
-  Resampler(Decoder& decoder, std::int64_t rate);
-
-  /// Writes the next samples and returns their number, fewer only at the end. N samples of the decoder become
-  /// ceil(N · ratio) in all. Errors as the decoder's.
-  std::size_t read(std::span<float> samples);
-
- private:
-  struct Delete {
-    void operator()(soxr* resampler) const { soxr_delete(resampler); }
-  };
-  std::size_t supply(soxr_in_t* data, std::size_t most);
-
-  Decoder& decoder_;
-  std::int64_t rate_;
-  std::unique_ptr<soxr, Delete> soxr_;
-  std::vector<float> input_;
-  std::exception_ptr failure_;  // exceptions must not pass through libsoxr
-  std::int64_t position_ = 0;
-};
-
 // A sound file as mono samples at its own rate.
 class Decoder {
  public:
@@ -123,6 +98,30 @@ class Decoder {
   SoundInfo info_;
   bool has_exact_length_ = false;
   std::vector<float> frames_;  // interleaved
+  std::int64_t position_ = 0;
+};
+
+/// Mono samples at another rate, by libsoxr.
+class Resampler {
+ public:
+  /// `decoder` must outlive this.
+  Resampler(Decoder& decoder, std::int64_t rate);
+
+  /// Writes the next samples and returns their number, fewer only at the end. N samples of the decoder become
+  /// ceil(N · ratio) in all. Errors as the decoder's.
+  std::size_t read(std::span<float> samples);
+
+ private:
+  struct Delete {
+    void operator()(soxr* resampler) const { soxr_delete(resampler); }
+  };
+  std::size_t supply(soxr_in_t* data, std::size_t most);
+
+  Decoder& decoder_;
+  std::int64_t rate_;
+  std::unique_ptr<soxr, Delete> soxr_;
+  std::vector<float> input_;
+  std::exception_ptr failure_;  // exceptions must not pass through libsoxr
   std::int64_t position_ = 0;
 };
 

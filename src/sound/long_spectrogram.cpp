@@ -14,7 +14,7 @@ LongSpectrogram::LongSpectrogram(SoundProcessor processor, SoundReader reader, c
       reader_(std::move(reader)),
       hop_(processor_.settings_->hop),
       bins_(processor_.bins()) {
-  const sound::ProcessorSettings& settings = *processor_.settings_;
+  const sound::ExtractorSettings& settings = *processor_.settings_;
   if (settings.kind != sound::ProcessorKind::whisper)
     throw Error(settings.where + ": feature_extractor_type: expected WhisperFeatureExtractor, got " +
                 settings.type);
@@ -56,7 +56,7 @@ double LongSpectrogram::frames_per_second() const {
 }
 
 std::vector<float> LongSpectrogram::logarithms(std::int64_t first, std::int64_t count) {
-  const sound::ProcessorSettings& settings = *processor_.settings_;
+  const sound::ExtractorSettings& settings = *processor_.settings_;
   // The transform reflects what it is given at both ends; frames there, the margin, are left out.
   const std::int64_t margin = settings.frame / 2 / hop_ + 1;
   const std::int64_t begin = std::max<std::int64_t>(0, first - margin);

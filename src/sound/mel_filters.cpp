@@ -1,3 +1,4 @@
+// The filters of Slaney and of Kaldi.
 #include "sound/spectrogram.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Features as transformers' extractors compute them, for whole recordings and for windows.
 #include "heed/sound/processor.h"
 
 #include <algorithm>
@@ -5,12 +6,13 @@
 #include <vector>
 
 #include "heed/error.h"
+#include "heed/files/model_files.h"
 #include "sound/processor_config.h"
 
 namespace heed {
 
+using sound::ExtractorSettings;
 using sound::ProcessorKind;
-using sound::ProcessorSettings;
 
 namespace {
 
@@ -78,7 +80,7 @@ std::span<float> row_of(const Tensor& batch, std::size_t row) {
   return {batch.data<float>() + row * size, size};
 }
 
-Tensor whisper_features(const ProcessorSettings& settings, const std::vector<Samples>& sounds,
+Tensor whisper_features(const ExtractorSettings& settings, const std::vector<Samples>& sounds,
                         const SoundCall& call) {
   const std::int64_t length = call.whole ? longest(sounds) : settings.window;
   if (length <= settings.frame / 2 || length < settings.hop) {
@@ -105,7 +107,7 @@ Tensor whisper_features(const ProcessorSettings& settings, const std::vector<Sam
   return features;
 }
 
-Tensor kaldi_features(const ProcessorSettings& settings, const std::vector<Samples>& sounds) {
+Tensor kaldi_features(const ExtractorSettings& settings, const std::vector<Samples>& sounds) {
   Tensor features = Tensor::zeros(
       {static_cast<std::int64_t>(sounds.size()), settings.most_frames, settings.spectrogram->bands()},
       DType::f32);
@@ -126,7 +128,7 @@ Tensor kaldi_features(const ProcessorSettings& settings, const std::vector<Sampl
   return features;
 }
 
-Tensor waveforms(const ProcessorSettings& settings, const std::vector<Samples>& sounds, bool masked) {
+Tensor waveforms(const ExtractorSettings& settings, const std::vector<Samples>& sounds, bool masked) {
   Tensor batch = Tensor::empty({static_cast<std::int64_t>(sounds.size()), longest(sounds)}, DType::f32);
   for (std::size_t i = 0; i < sounds.size(); ++i) {
     const std::span<float> row = row_of(batch, i);
@@ -142,7 +144,7 @@ Tensor waveforms(const ProcessorSettings& settings, const std::vector<Samples>& 
 }  // namespace
 
 SoundInputs SoundProcessor::operator()(std::span<const Tensor> sounds, const SoundCall& call) const {
-  const ProcessorSettings& settings = *settings_;
+  const ExtractorSettings& settings = *settings_;
   if ((call.whole || call.normalize) && settings.kind != ProcessorKind::whisper) {
     throw Error(
         "SoundProcessor: expected a call without `whole` and `normalize`, which only "
@@ -178,8 +180,12 @@ std::optional<std::int64_t> SoundProcessor::window() const {
   return settings_->window > 0 ? std::optional(settings_->window) : std::nullopt;
 }
 
+SoundProcessor load_sound_processor(const ModelFiles& model) {
+  return SoundProcessor(sound::load_processor_settings(model));
+}
+
 SoundProcessor load_sound_processor(const std::filesystem::path& directory) {
-  return SoundProcessor(sound::load_processor_settings(directory));
+  return load_sound_processor(ModelFiles(directory));
 }
 
 SoundWindows::SoundWindows(SoundProcessor processor, SoundReader reader, std::optional<double> seconds)
@@ -189,7 +195,7 @@ SoundWindows::SoundWindows(SoundProcessor processor, SoundReader reader, std::op
     throw Error("SoundWindows: expected a reader of " + std::to_string(rate) + " samples a second, got " +
                 std::to_string(reader_.rate()));
   }
-  const ProcessorSettings& settings = *processor_.settings_;
+  const ExtractorSettings& settings = *processor_.settings_;
   double samples = seconds ? *seconds * static_cast<double>(rate) : static_cast<double>(settings.window);
   constexpr double kMostSeconds = 3600;
   const double most =
@@ -204,7 +210,7 @@ SoundWindows::SoundWindows(SoundProcessor processor, SoundReader reader, std::op
 }
 
 std::optional<SoundWindow> SoundWindows::next() {
-  const ProcessorSettings& settings = *processor_.settings_;
+  const ExtractorSettings& settings = *processor_.settings_;
   const std::size_t count = reader_.read(samples_);
   const bool is_rest = position_ > 0 && settings.kind == ProcessorKind::kaldi &&
                        count < static_cast<std::size_t>(settings.frame);

@@ -1,10 +1,11 @@
+// The defaults of transformers' feature extractors, and the keys of preprocessor_config.json.
 #include "sound/processor_config.h"
 
 #include <array>
 #include <string_view>
 #include <vector>
 
-#include "files/input_file.h"
+#include "core/strings.h"
 #include "heed/error.h"
 #include "heed/io/json.h"
 #include "io/processor_config.h"
@@ -31,31 +32,6 @@ const std::vector<ProcessorClass>& processor_classes() {
   return classes;
 }
 
-const ProcessorClass& find_class(const Config& json, const std::filesystem::path& directory) {
-  const std::optional<std::string> name = json.optional_string("feature_extractor_type");
-  std::string model, names;
-  if (!name && has_entry(directory / "config.json")) {
-    model = Config::load(directory / "config.json").string("model_type", "");
-  }
-  for (const ProcessorClass& known : processor_classes()) {
-    if (name == known.name) return known;
-    for (const std::string_view type : known.model_types) {
-      if (type == model) return known;
-    }
-    names += (names.empty() ? "" : ", ") + std::string(known.name);
-  }
-  json.fail("feature_extractor_type", "one of " + names);
-}
-
-std::int64_t integer_within(const Config& json, std::string_view name, std::int64_t least, std::int64_t most,
-                            std::int64_t default_value) {
-  const std::int64_t value = json.integer(name, default_value);
-  if (value < least || value > most) {
-    json.fail(name, "an integer from " + std::to_string(least) + " to " + std::to_string(most));
-  }
-  return value;
-}
-
 /// A key that has one possible value only.
 void check_integer(const Config& json, std::string_view name, std::int64_t value, std::string_view why) {
   if (json.integer(name, value) != value) {
@@ -70,7 +46,7 @@ double finite_float(const Config& json, std::string_view name, double default_va
   return value;
 }
 
-void read_whisper(const Config& json, ProcessorSettings& settings) {
+void read_whisper(const Config& json, ExtractorSettings& settings) {
   constexpr std::int64_t kMostBands = 1024, kMostFft = 8192, kMostSeconds = 600;
   const std::int64_t bands = integer_within(json, "feature_size", 1, kMostBands, 80);
   const std::int64_t fft_size = integer_within(json, "n_fft", 2, kMostFft, 400);
@@ -90,7 +66,7 @@ void read_whisper(const Config& json, ProcessorSettings& settings) {
       MelFilters::slaney(bands, fft_size, settings.rate));
 }
 
-void read_kaldi(const Config& json, ProcessorSettings& settings) {
+void read_kaldi(const Config& json, ExtractorSettings& settings) {
   constexpr std::int64_t kMostBands = 1024, kMostFrames = 100'000, kFft = 512;
   check_integer(json, "sampling_rate", 16'000, "frames of 25 ms are 400 samples");
   check_integer(json, "feature_size", 1, "the number of channels");
@@ -116,26 +92,28 @@ void read_kaldi(const Config& json, ProcessorSettings& settings) {
                                MelFilters::kaldi(bands, kFft, settings.rate));
 }
 
-void read_waveform(const Config& json, ProcessorSettings& settings) {
+void read_waveform(const Config& json, ExtractorSettings& settings) {
   check_integer(json, "feature_size", 1, "the number of channels");
   settings.do_normalize = json.boolean("do_normalize", true);
 }
 
 }  // namespace
 
-std::shared_ptr<const ProcessorSettings> load_processor_settings(const std::filesystem::path& directory) {
-  const Config json =
-      load_processor_config(directory, "feature_extractor", "how sound becomes a model's input");
-  const ProcessorClass& known = find_class(json, directory);
-  auto settings = std::make_shared<ProcessorSettings>();
-  settings->type = known.name;
+std::shared_ptr<const ExtractorSettings> load_processor_settings(const ModelFiles& model) {
+  const Config json = load_processor_config(model, "feature_extractor", "how sound becomes a model's input");
+  const ProcessorClass* known =
+      find_processor_class(processor_classes(), json.optional_string("feature_extractor_type"), model);
+  if (known == nullptr)
+    json.fail("feature_extractor_type", "one of " + joined(processor_classes(), ", ", &ProcessorClass::name));
+  auto settings = std::make_shared<ExtractorSettings>();
+  settings->type = known->name;
   settings->where = json.where();
-  settings->kind = known.kind;
+  settings->kind = known->kind;
   settings->rate = integer_within(json, "sampling_rate", 1000, 192'000, 16'000);
   settings->padding_value = static_cast<float>(finite_float(json, "padding_value", 0));
   if (json.string("padding_side", "right") != "right") json.fail("padding_side", "\"right\"");
   settings->attention_mask = json.boolean("return_attention_mask", false);
-  switch (known.kind) {
+  switch (known->kind) {
     case ProcessorKind::whisper: read_whisper(json, *settings); break;
     case ProcessorKind::kaldi: read_kaldi(json, *settings); break;
     case ProcessorKind::waveform: read_waveform(json, *settings); break;

@@ -2,12 +2,15 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
 
 #include "sound/spectrogram.h"
+
+namespace heed {
+class ModelFiles;
+}
 
 namespace heed::sound {
 
@@ -17,7 +20,7 @@ enum class ProcessorKind : std::uint8_t {
   waveform,  ///< Wav2Vec2FeatureExtractor: the samples
 };
 
-struct ProcessorSettings {
+struct ExtractorSettings {
   std::string type;   // transformers' name of the class
   std::string where;  // the file, for messages
   ProcessorKind kind = ProcessorKind::waveform;
@@ -32,6 +35,6 @@ struct ProcessorSettings {
   std::optional<Spectrogram> spectrogram = {};  // whisper, kaldi
 };
 
-std::shared_ptr<const ProcessorSettings> load_processor_settings(const std::filesystem::path& directory);
+std::shared_ptr<const ExtractorSettings> load_processor_settings(const ModelFiles& model);
 
 }  // namespace heed::sound

@@ -1,3 +1,4 @@
+// Pulls the samples of a decoder through libsoxr.
 #include "sound/decoder.h"
 
 #include <algorithm>

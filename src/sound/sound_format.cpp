@@ -1,3 +1,4 @@
+// Looks at the headers of WAV, FLAC, Ogg and MP3 files.
 #include "sound/decoder.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Windows, power spectra by FFT, mel bands and logarithms.
 #include "sound/spectrogram.h"
 
 #include <algorithm>

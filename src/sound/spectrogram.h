@@ -23,26 +23,7 @@ struct SpectrogramSettings {
   bool bands_first = true;  ///< the result is [bands, frames], otherwise [frames, bands]
 };
 
-/// Computed in f64 throughout: quiet bands 80 dB below loud ones are right to seven digits too.
-class Spectrogram {
- public:
-  Spectrogram(const SpectrogramSettings& settings, MelFilters filters);
-
-  /// Writes the logarithms of `frames` frames from the first on. Centered frames need more than frame / 2
-  /// samples; the others lie within `samples`.
-  void operator()(std::span<const float> samples, std::int64_t frames, std::span<float> out) const;
-  std::int64_t bands() const { return static_cast<std::int64_t>(filters_.count()); }
-
- private:
-  void cut(std::span<const float> samples, std::int64_t frame, std::span<double> out) const;
-
-  SpectrogramSettings settings_;
-  MelFilters filters_;
-  std::vector<double> window_;
-};
-
-// Triangular filters that sum a power spectrum into bands of equal width on the mel scale.
-
+/// Triangular filters that sum a power spectrum into bands of equal width on the mel scale.
 class MelFilters {
  public:
   /// Filters from 0 to 8000 Hz on Slaney's mel scale (linear below 1000 Hz, logarithmic above), triangles in
@@ -65,6 +46,24 @@ class MelFilters {
   // weights_[offsets_[i]] to weights_[offsets_[i + 1]].
   std::vector<std::size_t> begins_, offsets_;
   std::vector<double> weights_;
+};
+
+/// Computed in f64 throughout: quiet bands 80 dB below loud ones are right to seven digits too.
+class Spectrogram {
+ public:
+  Spectrogram(const SpectrogramSettings& settings, MelFilters filters);
+
+  /// Writes the logarithms of `frames` frames from the first on. Centered frames need more than frame / 2
+  /// samples; the others lie within `samples`.
+  void operator()(std::span<const float> samples, std::int64_t frames, std::span<float> out) const;
+  std::int64_t bands() const { return static_cast<std::int64_t>(filters_.count()); }
+
+ private:
+  void cut(std::span<const float> samples, std::int64_t frame, std::span<double> out) const;
+
+  SpectrogramSettings settings_;
+  MelFilters filters_;
+  std::vector<double> window_;
 };
 
 }  // namespace heed::sound

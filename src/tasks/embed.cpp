@@ -8,13 +8,14 @@
 
 #include "heed/autograd.h"
 #include "heed/error.h"
+#include "heed/models/kind.h"
 #include "heed/ops/activation.h"
 #include "heed/ops/elementwise.h"
 #include "heed/ops/reduce.h"
 #include "heed/ops/shape.h"
 #include "heed/text/tokenizer.h"
 #include "heed/text/unicode.h"
-#include "ops/pooling.h"
+#include "ops/reduce.h"
 #include "tasks/embed_tapped.h"
 #include "tasks/file_input.h"
 #include "tasks/scores.h"
@@ -53,14 +54,14 @@ Tensor after_steps(Tensor x, const std::vector<EmbeddingStep>& steps) {
 
 // The encoder of a model, or its tower for texts; null for other models.
 const EncoderModel* text_encoder(const Model& model) {
-  const auto* dual = dynamic_cast<const DualEncoderModel*>(&model);
-  return dual != nullptr ? &dual->text() : dynamic_cast<const EncoderModel*>(&model);
+  const auto* dual = as<DualEncoderModel>(model);
+  return dual != nullptr ? &dual->text() : as<EncoderModel>(model);
 }
 
 // The same for images.
 const EncoderModel& image_encoder(const Model& model) {
-  const auto* dual = dynamic_cast<const DualEncoderModel*>(&model);
-  const auto* encoder = dual != nullptr ? &dual->image() : dynamic_cast<const EncoderModel*>(&model);
+  const auto* dual = as<DualEncoderModel>(model);
+  const auto* encoder = dual != nullptr ? &dual->image() : as<EncoderModel>(model);
   if (encoder == nullptr) throw Error("embed: expected a model of images, got " + model.family());
   return *encoder;
 }
@@ -68,16 +69,15 @@ const EncoderModel& image_encoder(const Model& model) {
 // Returns the last hidden state [B, T, D] of any kind of model.
 Tensor last_hidden(const Model& model, const ModelInput& batch, Context& context) {
   if (const auto* encoder = text_encoder(model)) return encoder->encode(batch, context);
-  if (const auto* decoder = dynamic_cast<const DecoderModel*>(&model))
-    return decoder->encode({.ids = batch.ids}, context);
-  const auto* both = dynamic_cast<const EncoderDecoderModel*>(&model);
+  if (const auto* decoder = as<DecoderModel>(model)) return decoder->encode({.ids = batch.ids}, context);
+  const auto* both = as<EncoderDecoderModel>(model);
   if (both == nullptr) throw Error("embed: expected a model of texts, got " + model.family());
   return both->encode({batch.ids, batch.mask}, context);
 }
 
 std::int64_t pad_id(const Model& model) {
   if (const auto* encoder = text_encoder(model)) return encoder->pad_id();
-  if (const auto* both = dynamic_cast<const EncoderDecoderModel*>(&model)) return both->pad_id();
+  if (const auto* both = as<EncoderDecoderModel>(model)) return both->pad_id();
   return 0;
 }
 
@@ -107,7 +107,7 @@ void for_each_hidden(const Model& model, const Tokenizer& tokenizer, std::span<c
                      const TaskOptions& options, Taps* taps, const HiddenHandler& handle) {
   Context context{.taps = taps, .stop = options.stop};
   const auto* encoder = text_encoder(model);
-  const auto* decoder = dynamic_cast<const DecoderModel*>(&model);
+  const auto* decoder = as<DecoderModel>(model);
   const bool type_ids = encoder != nullptr && encoder->type_vocab_size() > 1;
   const bool alone = decoder != nullptr && !decoder->rows_are_independent();
   std::vector<std::int64_t> lengths;

@@ -6,13 +6,16 @@
 #include "heed/error.h"
 #include "heed/io/json.h"
 #include "heed/io/safetensors.h"
-#include "heed/models/model.h"
+#include "heed/models/find_model.h"
+#include "heed/models/kind.h"
 #include "heed/tasks/embed.h"
 
 namespace heed {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr const char* kModules = "modules.json";
 
 // Returns a module's kind: the last part of its class name, as in sentence_transformers.models.Pooling.
 std::string kind_of(const std::string& type) { return type.substr(type.rfind('.') + 1); }
@@ -71,8 +74,8 @@ Tensor f32_tensor(const TensorFiles& files, const std::string& name, const Shape
   return tensor.to(DType::f32);
 }
 
-void add_dense(EmbeddingRecipe& recipe, const fs::path& folder) {
-  const Config json = Config::load(folder / "config.json");
+void add_dense(EmbeddingRecipe& recipe, const ModelFiles& folder) {
+  const Config json = Config::load(folder, "config.json");
   const std::int64_t in = json.required_positive_integer("in_features"),
                      out = json.required_positive_integer("out_features");
   const TensorFiles files = TensorFiles::open(folder);
@@ -83,8 +86,8 @@ void add_dense(EmbeddingRecipe& recipe, const fs::path& folder) {
   recipe.steps.push_back(step);
 }
 
-void add_norm_step(EmbeddingRecipe& recipe, const fs::path& folder) {
-  const Config json = Config::load(folder / "config.json");
+void add_norm_step(EmbeddingRecipe& recipe, const ModelFiles& folder) {
+  const Config json = Config::load(folder, "config.json");
   const std::int64_t width = json.required_positive_integer("dimension");
   const TensorFiles files = TensorFiles::open(folder);
   EmbeddingStep step;
@@ -95,18 +98,18 @@ void add_norm_step(EmbeddingRecipe& recipe, const fs::path& folder) {
 
 // Returns the folder of a module. Throws Error if it is outside the model's folder, which is all that the
 // user chose to read.
-fs::path folder_of(const Config& module, const fs::path& directory) {
+ModelFiles folder_of(const Config& module, const ModelFiles& model) {
   const fs::path path = module.string("path", "");
   const bool outside = path.is_absolute() || std::find(path.begin(), path.end(), "..") != path.end();
   if (outside) module.fail("path", "a folder in the model's directory");
-  return path.empty() ? directory : directory / path;
+  return path.empty() ? model : model.folder(path);
 }
 
-void add_module(EmbeddingRecipe& recipe, const Config& module, const fs::path& directory) {
+void add_module(EmbeddingRecipe& recipe, const Config& module, const ModelFiles& model) {
   const std::string kind = kind_of(module.required_string("type"));
-  const fs::path folder = folder_of(module, directory);
+  const ModelFiles folder = folder_of(module, model);
   if (kind == "Transformer") return;
-  if (kind == "Pooling") return add_pooling(recipe, Config::load(folder / "config.json"));
+  if (kind == "Pooling") return add_pooling(recipe, Config::load(folder, "config.json"));
   if (kind == "Dense") return add_dense(recipe, folder);
   if (kind == "LayerNorm") return add_norm_step(recipe, folder);
   if (kind == "Dropout") return;  // used in training only
@@ -117,12 +120,12 @@ void add_module(EmbeddingRecipe& recipe, const Config& module, const fs::path& d
   recipe.steps.push_back(step);
 }
 
-void read_transformer_settings(EmbeddingRecipe& recipe, const fs::path& folder) {
+void read_transformer_settings(EmbeddingRecipe& recipe, const ModelFiles& folder) {
   for (const char* name : {"sentence_bert_config.json", "sentence_roberta_config.json",
                            "sentence_distilbert_config.json", "sentence_camembert_config.json",
                            "sentence_albert_config.json", "sentence_xlm-roberta_config.json"}) {
-    if (!has_entry(folder / name)) continue;
-    const Config json = Config::load(folder / name);
+    if (!folder.has(name)) continue;
+    const Config json = Config::load(folder, name);
     recipe.max_length = json.optional_integer("max_seq_length");
     if (recipe.max_length && *recipe.max_length < 1) json.fail("max_seq_length", "at least 1");
     recipe.lower_case = json.boolean("do_lower_case", false);
@@ -130,9 +133,10 @@ void read_transformer_settings(EmbeddingRecipe& recipe, const fs::path& folder) 
   }
 }
 
-void read_prompts(EmbeddingRecipe& recipe, const fs::path& file) {
-  if (!has_entry(file)) return;
-  const Config json = Config::load(file);
+void read_prompts(EmbeddingRecipe& recipe, const ModelFiles& model) {
+  constexpr const char* kFile = "config_sentence_transformers.json";
+  if (!model.has(kFile)) return;
+  const Config json = Config::load(model, kFile);
   if (const auto prompts = json.optional_sub("prompts")) {
     for (const std::string& name : prompts->names()) recipe.prompts[name] = prompts->string(name, "");
   }
@@ -145,11 +149,10 @@ void read_prompts(EmbeddingRecipe& recipe, const fs::path& file) {
 
 // Calls `use` for each module, in the file's order.
 template <class Use>
-void for_each_module(const fs::path& directory, Use use) {
-  const fs::path file = directory / "modules.json";
-  const Config whole =
-      Config::parse("{\"modules\":" + read_regular_file(file, file_limits::kConfig) + "}", file.string());
-  if (whole.names().size() != 1) throw Error(file.string() + ": expected one list of modules, got more");
+void for_each_module(const ModelFiles& model, Use use) {
+  const Config whole = Config::parse("{\"modules\":" + model.text(kModules, file_limits::kConfig) + "}",
+                                     model.where(kModules));
+  if (whole.names().size() != 1) throw Error(whole.where() + ": expected one list of modules, got more");
   const Config list = whole.sub("modules");
   for (const std::string& index : list.names()) use(list.sub(index));
 }
@@ -166,33 +169,40 @@ Pooling pooling_named(std::string_view name) {
   throw Error("pooling: expected cls, max, mean, mean_sqrt, weighted_mean or last, got " + std::string(name));
 }
 
-fs::path transformer_directory(const fs::path& directory) {
-  fs::path found = directory;
-  if (!has_entry(directory / "modules.json")) return found;
-  for_each_module(directory, [&](const Config& module) {
-    if (kind_of(module.required_string("type")) == "Transformer") found = folder_of(module, directory);
+ModelFiles transformer_files(const ModelFiles& model) {
+  ModelFiles found = model;
+  if (!model.has(kModules)) return found;
+  for_each_module(model, [&](const Config& module) {
+    if (kind_of(module.required_string("type")) == "Transformer") found = folder_of(module, model);
   });
   return found;
 }
 
+fs::path transformer_directory(const fs::path& directory) {
+  return transformer_files(model_files(directory)).where();
+}
+
 EmbeddingRecipe load_embedding_recipe(const fs::path& directory, const Model& model) {
+  return load_embedding_recipe(model_files(directory), model);
+}
+
+EmbeddingRecipe load_embedding_recipe(const ModelFiles& files, const Model& model) {
   EmbeddingRecipe recipe;
-  if (!has_entry(directory / "modules.json")) {
-    const auto* encoder = dynamic_cast<const EncoderModel*>(&model);
-    const bool own = dynamic_cast<const DualEncoderModel*>(&model) != nullptr ||
-                     (encoder != nullptr && encoder->vector_size() > 0);
-    if (own) return recipe;
-    const bool decoder = dynamic_cast<const DecoderModel*>(&model) != nullptr;
-    const bool images = model.input().is_image();
-    recipe.poolings = {decoder ? Pooling::last : images ? Pooling::cls : Pooling::mean};
+  if (!files.has(kModules)) {
+    const ModelTraits traits = traits_of(model);
+    const auto* encoder = as<EncoderModel>(model);
+    if (traits.is(ModelKind::dual_encoder) || (encoder != nullptr && encoder->vector_size() > 0))
+      return recipe;
+    recipe.poolings = {traits.is(ModelKind::decoder) ? Pooling::last
+                       : traits.reads_images()       ? Pooling::cls
+                                                     : Pooling::mean};
     return recipe;
   }
   recipe.from_files = true;
-  for_each_module(directory, [&](const Config& module) { add_module(recipe, module, directory); });
-  if (recipe.poolings.empty())
-    throw Error((directory / "modules.json").string() + ": no Pooling module found");
-  read_transformer_settings(recipe, transformer_directory(directory));
-  read_prompts(recipe, directory / "config_sentence_transformers.json");
+  for_each_module(files, [&](const Config& module) { add_module(recipe, module, files); });
+  if (recipe.poolings.empty()) throw Error(files.where(kModules) + ": no Pooling module found");
+  read_transformer_settings(recipe, transformer_files(files));
+  read_prompts(recipe, files);
   return recipe;
 }
 

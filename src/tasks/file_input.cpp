@@ -38,14 +38,14 @@ FileInput input_of_sound(const InputSpec& input, const SoundProcessor& processor
 
 }  // namespace
 
-FileProcessor load_file_processor(const InputSpec& input, const std::filesystem::path& directory) {
+FileProcessor load_file_processor(const InputSpec& input, const ModelFiles& files) {
   FileProcessor processor;
   switch (input.kind) {
     case InputKind::tokens: break;
     case InputKind::pixels:
-    case InputKind::patches: processor.image = load_image_processor(directory); break;
+    case InputKind::patches: processor.image = load_image_processor(files); break;
     case InputKind::spectrogram:
-    case InputKind::waveform: processor.sound = load_sound_processor(directory); break;
+    case InputKind::waveform: processor.sound = load_sound_processor(files); break;
   }
   return processor;
 }

@@ -3,13 +3,13 @@
 #pragma once
 
 #include <cstddef>
-#include <filesystem>
 #include <functional>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 
+#include "heed/files/model_files.h"
 #include "heed/image/image.h"
 #include "heed/image/processor.h"
 #include "heed/models/input.h"
@@ -25,8 +25,8 @@ struct FileProcessor {
   std::optional<SoundProcessor> sound = std::nullopt;
 };
 
-/// That of a model's directory. Throws Error naming the file that is missing or wrong.
-FileProcessor load_file_processor(const InputSpec& input, const std::filesystem::path& directory);
+/// That of a model's files. Throws Error naming the file that is missing or wrong.
+FileProcessor load_file_processor(const InputSpec& input, const ModelFiles& files);
 
 struct FileInput {
   TensorMap tensors;  ///< one row

@@ -10,7 +10,7 @@
 #include "heed/ops/matmul.h"
 #include "heed/ops/reduce.h"
 #include "heed/ops/shape.h"
-#include "ops/pooling.h"
+#include "ops/reduce.h"
 #include "tasks/scores.h"
 
 namespace heed {

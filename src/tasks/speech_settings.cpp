@@ -8,9 +8,9 @@
 #include <string_view>
 
 #include "core/strings.h"
-#include "files/input_file.h"
 #include "heed/error.h"
 #include "heed/io/json.h"
+#include "heed/models/find_model.h"
 #include "heed/models/model.h"
 #include "heed/tasks/transcribe.h"
 #include "tasks/speech.h"
@@ -116,17 +116,22 @@ void read_heads(const Config& json, const Config& model, SpeechSettings& setting
 
 SpeechSettings load_speech_settings(const std::string& directory, const EncoderDecoderModel& model,
                                     std::vector<std::string>* unused) {
+  return load_speech_settings(model_files(directory), model, unused);
+}
+
+SpeechSettings load_speech_settings(const ModelFiles& files, const EncoderDecoderModel& model,
+                                    std::vector<std::string>* unused) {
+  constexpr const char* kFile = "generation_config.json";
   if (model.input().kind != InputKind::spectrogram)
-    throw Error(directory + ": expected a model that takes spectrograms, such as whisper, got " +
+    throw Error(files.where() + ": expected a model that takes spectrograms, such as whisper, got " +
                 model.family() + ", which takes " + model.input().name);
-  const std::filesystem::path folder = directory, file = folder / "generation_config.json";
-  if (!has_entry(file))
-    throw Error(file.string() + ": not found (it has the tokens of languages, tasks and timestamps)");
-  const Config json = Config::load(file), of_model = Config::load(folder / "config.json");
+  if (!files.has(kFile))
+    throw Error(files.where(kFile) + ": not found (it has the tokens of languages, tasks and timestamps)");
+  const Config json = Config::load(files, kFile), of_model = Config::load(files, "config.json");
   const std::int64_t vocab_size = model.vocab_size();
   std::vector<std::string> unknown;
   SpeechSettings settings;
-  settings.generation = load_generation_options(directory, &unknown);
+  settings.generation = load_generation_options(files, &unknown);
   if (settings.generation.eos_token_id.empty()) settings.generation.eos_token_id = {model.eos_id()};
   if (settings.generation.eos_token_id.size() != 1) json.fail("eos_token_id", "one token");
   settings.start = settings.generation.decoder_start_token_id.value_or(model.decoder_start_id());

@@ -1,5 +1,7 @@
 // A model of speech of any kind with its settings.
 #include "heed/error.h"
+#include "heed/models/find_model.h"
+#include "heed/models/kind.h"
 #include "heed/models/model.h"
 #include "heed/sound/processor.h"
 #include "heed/tasks/transcribe.h"
@@ -18,18 +20,22 @@ struct Transcriber::State {
 };
 
 Transcriber::Transcriber(const Model& model, const Tokenizer& tokenizer, const std::string& directory,
+                         std::vector<std::string>* unused)
+    : Transcriber(model, tokenizer, model_files(directory), unused) {}
+
+Transcriber::Transcriber(const Model& model, const Tokenizer& tokenizer, const ModelFiles& files,
                          std::vector<std::string>* unused) {
-  State state{tokenizer, load_sound_processor(directory)};
-  state.ctc = dynamic_cast<const EncoderModel*>(&model);
-  state.decoder = dynamic_cast<const EncoderDecoderModel*>(&model);
+  State state{tokenizer, load_sound_processor(files)};
+  state.ctc = as<EncoderModel>(model);
+  state.decoder = as<EncoderDecoderModel>(model);
   if (state.decoder != nullptr && model.input().kind == InputKind::waveform)
-    state.generation = load_generation_options(directory, unused);
+    state.generation = load_generation_options(files, unused);
   else if (state.decoder != nullptr)
-    state.whisper = load_speech_settings(directory, *state.decoder, unused);
+    state.whisper = load_speech_settings(files, *state.decoder, unused);
   else if (state.ctc == nullptr || state.ctc->head() != EncoderHead::ctc)
-    throw Error(directory + ": expected a model of speech, got a " + model.family() + " model");
+    throw Error(files.where() + ": expected a model of speech, got a " + model.family() + " model");
   if (model.input().kind == InputKind::waveform && state.processor.type() != "Wav2Vec2FeatureExtractor")
-    throw Error(directory + ": expected Wav2Vec2FeatureExtractor for a model of samples, got " +
+    throw Error(files.where() + ": expected Wav2Vec2FeatureExtractor for a model of samples, got " +
                 state.processor.type() + " (preprocessor_config.json is another model's)");
   state_ = std::make_shared<const State>(std::move(state));
 }

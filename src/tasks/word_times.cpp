@@ -1,3 +1,4 @@
+// Times of words from attention, by dynamic time warping, as OpenAI's whisper finds them.
 #include "tasks/speech.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Rows of codes and of ggml's blocks as numbers.
 #include "tensor/quantized_matrix.h"
 
 #include <cstring>
@@ -27,15 +28,6 @@ struct QuantizedSource : Buffer::Source {
     kernels::copy_strided(dense.data(), numbers, copy, sizeof(float));
   }
 };
-
-std::optional<DType> plain_type(BlockType type) {
-  switch (type) {
-    case BlockType::f32: return DType::f32;
-    case BlockType::f16: return DType::f16;
-    case BlockType::bf16: return DType::bf16;
-    default: return std::nullopt;
-  }
-}
 
 std::int64_t row_bytes(const BlockMatrix& m) {
   const BlockLayout& layout = layout_of(m.type);
@@ -99,6 +91,15 @@ std::shared_ptr<const QuantizedMatrix> quantized_of(const Tensor& tensor) {
   const auto source =
       std::dynamic_pointer_cast<const QuantizedSource>(TensorImpl::of(tensor).buffer->source());
   return source != nullptr ? source->matrix : nullptr;
+}
+
+std::optional<DType> plain_type(BlockType type) {
+  switch (type) {
+    case BlockType::f32: return DType::f32;
+    case BlockType::f16: return DType::f16;
+    case BlockType::bf16: return DType::bf16;
+    default: return std::nullopt;
+  }
 }
 
 Tensor tensor_of_blocks(BlockMatrix matrix, const Shape& shape) {

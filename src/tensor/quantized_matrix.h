@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "core/block_type.h"
@@ -45,6 +46,9 @@ Tensor tensor_of(std::shared_ptr<const QuantizedMatrix> matrix, const Shape& sha
 std::shared_ptr<const QuantizedMatrix> quantized_of(const Tensor& tensor);
 
 // Matrices in blocks of ggml's types (core/block_type.h), as GGUF files hold them.
+
+/// The dtype of single numbers; nothing for blocks.
+std::optional<DType> plain_type(BlockType type);
 
 /// Rows of whole blocks, one behind the other.
 struct BlockMatrix {

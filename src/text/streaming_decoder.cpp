@@ -5,7 +5,7 @@
 
 #include "core/utf8.h"
 #include "heed/text/tokenizer.h"
-#include "text/decoders.h"
+#include "text/pipeline/decoders.h"
 
 namespace heed {
 namespace {

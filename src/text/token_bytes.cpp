@@ -4,7 +4,7 @@
 
 #include "core/utf8.h"
 #include "heed/error.h"
-#include "text/byte_level.h"
+#include "text/pipeline/byte_level.h"
 
 namespace heed {
 namespace {

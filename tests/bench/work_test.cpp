@@ -13,24 +13,24 @@ namespace {
 
 // 2 dot products of 2 * 8 operations per pair of a query and a key that it attends to, for each of 2 heads.
 TEST(AttentionWork, CountsThePairsThatAreSeen) {
-  const AttentionSizes sizes{.heads = 2, .head_dim = 8, .length = 40};
+  const AttentionShape sizes{.heads = 2, .head_dim = 8, .length = 40};
   const auto with = [&](const auto& change) {
-    AttentionSizes changed = sizes;
+    AttentionShape changed = sizes;
     change(changed);
     return attention_work(changed).operations / (2 * 2 * 2 * 8);
   };
-  EXPECT_EQ(with([](AttentionSizes& s) { s.causal = true, s.window = 10; }), 10 * 11 / 2 + 30 * 10);
-  EXPECT_EQ(with([](AttentionSizes& s) { s.causal = true, s.keys = 50; }), 40 * 41 / 2 + 40 * 10);
-  EXPECT_EQ(with([](AttentionSizes& s) { s.kind = AttentionKind::strided, s.stride = 10; }),
+  EXPECT_EQ(with([](AttentionShape& s) { s.causal = true, s.window = 10; }), 10 * 11 / 2 + 30 * 10);
+  EXPECT_EQ(with([](AttentionShape& s) { s.causal = true, s.keys = 50; }), 40 * 41 / 2 + 40 * 10);
+  EXPECT_EQ(with([](AttentionShape& s) { s.kind = AttentionForm::strided, s.stride = 10; }),
             10 * 11 / 2 + 30 * 10 + (1 + 2 + 3) * 10);
-  EXPECT_EQ(with([](AttentionSizes& s) { s.kind = AttentionKind::fixed, s.stride = 10, s.summary = 2; }),
+  EXPECT_EQ(with([](AttentionShape& s) { s.kind = AttentionForm::fixed, s.stride = 10, s.summary = 2; }),
             4 * 10 * 11 / 2 + (1 + 2 + 3) * 10 * 2);
-  EXPECT_EQ(with([](AttentionSizes& s) { s.kind = AttentionKind::linear; }), 40 * (8 + 1));
-  EXPECT_EQ(with([](AttentionSizes& s) { s.backward = true; }), 3.5 * 40 * 40);  // 5 more products
+  EXPECT_EQ(with([](AttentionShape& s) { s.kind = AttentionForm::linear; }), 40 * (8 + 1));
+  EXPECT_EQ(with([](AttentionShape& s) { s.backward = true; }), 3.5 * 40 * 40);  // 5 more products
 }
 
 TEST(AttentionWork, RunsForwardAndBackward) {
-  for (const AttentionKind kind : kAttentionKinds) {
+  for (const AttentionForm kind : kAttentionForms) {
     const Work work = attention_work(
         {.kind = kind, .heads = 2, .head_dim = 8, .length = 24, .causal = true, .backward = true});
     const Measurement measured = measure(work, {.count = 3});

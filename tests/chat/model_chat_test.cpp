@@ -208,6 +208,30 @@ TEST(ModelChat, RefusesConversationsWithoutSomethingToLearn) {
                "x:1: messages.1: expected a chat template that writes an answer alike whatever follows");
 }
 
+// A member of chat_template_kwargs never replaces what was checked.
+TEST(ModelChat, ChecksWhatFurtherVariablesAreMergedInto) {
+  const ModelFolder folder;
+  folder.write_config(std::string("{{ x }}") + kPlain + "{% for t in tools or [] %}{{ t.a }}{% endfor %}");
+  const auto given = [](const std::string& further, const std::string& more = "") {
+    return R"({"messages": [{"role": "user", "content": "a"}], "chat_template_kwargs": )" + further + more +
+           "}";
+  };
+  EXPECT_EQ(folder.encode(given("null")).text, "user:a;");
+  EXPECT_EQ(folder.encode(given(R"({"x": "y"})")).text, "yuser:a;");
+  EXPECT_EQ(folder.encode(given(R"({"x": "y"})", R"(, "x": "z")")).text, "yuser:a;");
+  for (const char* key : {"messages", "tools", "documents", "add_generation_prompt", "continue_final_message",
+                          "chat_template_kwargs"}) {
+    for (const char* value : {"5", "[]", "null", R"([{"role": "user", "content": [{"type": "text"}]}])"}) {
+      EXPECT_ERROR(folder.encode(given("{\"" + std::string(key) + "\": " + value + "}")),
+                   "chat: chat_template_kwargs." + std::string(key) +
+                       ": expected a variable of the template's own, got what the conversation itself says");
+    }
+  }
+  EXPECT_ERROR(folder.encode(given("[]")),
+               "chat: chat_template_kwargs: expected an object, got an array of 0");
+  EXPECT_ERROR(folder.encode(given("{}", R"(, "tools": [5])")), "chat: tools.0: expected an object, got 5");
+}
+
 TEST(ModelChat, NamesTheFileThatIsWrong) {
   const ModelFolder folder;
   const auto encode = [&] { return folder.encode(R"([{"role": "user", "content": "x"}])"); };

@@ -39,11 +39,11 @@ std::string outcome(const std::string& text, const std::string& variables = "{}"
 
 TEST(ChatSmallStack, ParsesNestedExpressionsAndStatements) {
   const std::vector<std::pair<std::string, std::string>> expressions = {
-      {"(", ")"},        {"[", "]"},      {"{1: ", "}"},         {"not ", ""},
-      {"- ", ""},        {"f(", ")"},     {"f(x=", ")"},         {"1 if ", ""},
-      {"'a' ~ (", ")"},  {"1 + (", ")"},  {"1 < (", ")"},        {"x[", "]"},
-      {"x[1:", "]"},     {"1 | f(", ")"}, {"1 is eq(", ")"},     {"1 if 1 else ", ""},
-      {"f(*", ")"},      {"f(**", ")"},   {"[not -(1 | f(", "))]"}};
+      {"(", ")"},       {"[", "]"},      {"{1: ", "}"},           {"not ", ""},
+      {"- ", ""},       {"f(", ")"},     {"f(x=", ")"},           {"1 if ", ""},
+      {"'a' ~ (", ")"}, {"1 + (", ")"},  {"1 < (", ")"},          {"x[", "]"},
+      {"x[1:", "]"},    {"1 | f(", ")"}, {"1 is eq(", ")"},       {"1 if 1 else ", ""},
+      {"f(*", ")"},     {"f(**", ")"},   {"[not -(1 | f(", "))]"}};
   for (const auto& [open, close] : expressions) {
     SCOPED_TRACE(open);
     for (const int depth : {20, 50, 63}) {
@@ -72,43 +72,43 @@ TEST(ChatSmallStack, ParsesNestedExpressionsAndStatements) {
 }
 
 TEST(ChatSmallStack, RunsMacrosAndLoopsThatCallThemselves) {
-  const std::vector<std::string> bodies = {
-      "{{ m() }}",
-      "{{ [m()] }}",
-      "{{ {'a': m()} }}",
-      "{{ m() ~ 'a' }}",
-      "{{ m() == 1 }}",
-      "{{ (m(),)[0] }}",
-      "{{ 'a'[m():] }}",
-      "{{ m() | upper }}",
-      "{{ 'a' | replace('a', m()) }}",
-      "{{ [1] | map('default', m()) | list }}",
-      "{{ 1 if m() }}",
-      "{{ m(m()) }}",
-      "{{ -m() }}",
-      "{{ m() + 'a' }}",
-      "{{ 1 is eq(m()) }}",
-      "{{ not m() }}",
-      "{{ m() and 1 }}",
-      "{{ '%s' % m() }}",
-      "{{ '{}'.format(m()) }}",
-      "{{ dict(a=m()) }}",
-      "{{ [[[[[[[[m()]]]]]]]] }}",
-      "{{ (((1 + (2 ~ [m(), 1][0])))) }}",
-      "{% if m() %}{% endif %}",
-      "{% for x in m() %}{% endfor %}",
-      "{% for x in [1] %}{{ m() }}{% endfor %}",
-      "{% for x in [1] if m() %}{% endfor %}",
-      "{% set x = m() %}",
-      "{% set x %}{{ m() }}{% endset %}",
-      "{% with x = m() %}{% endwith %}",
-      "{% with %}{{ m() }}{% endwith %}",
-      "{% filter upper %}{{ m() }}{% endfilter %}",
-      "{% generation %}{{ m() }}{% endgeneration %}",
-      "{% call m() %}{% endcall %}{{ caller is defined }}",
-      "{% macro n() %}{{ m() }}{% endmacro %}{{ n() }}",
-      "{% for x in [1] recursive %}{{ loop([1]) }}{% endfor %}",
-      "{% for a in [1] %}{% if 1 %}{% with %}{% set x %}{{ [m()] }}{% endset %}{% endwith %}{% endif %}{% endfor %}"};
+  const std::vector<std::string> bodies = {"{{ m() }}",
+                                           "{{ [m()] }}",
+                                           "{{ {'a': m()} }}",
+                                           "{{ m() ~ 'a' }}",
+                                           "{{ m() == 1 }}",
+                                           "{{ (m(),)[0] }}",
+                                           "{{ 'a'[m():] }}",
+                                           "{{ m() | upper }}",
+                                           "{{ 'a' | replace('a', m()) }}",
+                                           "{{ [1] | map('default', m()) | list }}",
+                                           "{{ 1 if m() }}",
+                                           "{{ m(m()) }}",
+                                           "{{ -m() }}",
+                                           "{{ m() + 'a' }}",
+                                           "{{ 1 is eq(m()) }}",
+                                           "{{ not m() }}",
+                                           "{{ m() and 1 }}",
+                                           "{{ '%s' % m() }}",
+                                           "{{ '{}'.format(m()) }}",
+                                           "{{ dict(a=m()) }}",
+                                           "{{ [[[[[[[[m()]]]]]]]] }}",
+                                           "{{ (((1 + (2 ~ [m(), 1][0])))) }}",
+                                           "{% if m() %}{% endif %}",
+                                           "{% for x in m() %}{% endfor %}",
+                                           "{% for x in [1] %}{{ m() }}{% endfor %}",
+                                           "{% for x in [1] if m() %}{% endfor %}",
+                                           "{% set x = m() %}",
+                                           "{% set x %}{{ m() }}{% endset %}",
+                                           "{% with x = m() %}{% endwith %}",
+                                           "{% with %}{{ m() }}{% endwith %}",
+                                           "{% filter upper %}{{ m() }}{% endfilter %}",
+                                           "{% generation %}{{ m() }}{% endgeneration %}",
+                                           "{% call m() %}{% endcall %}{{ caller is defined }}",
+                                           "{% macro n() %}{{ m() }}{% endmacro %}{{ n() }}",
+                                           "{% for x in [1] recursive %}{{ loop([1]) }}{% endfor %}",
+                                           "{% for a in [1] %}{% if 1 %}{% with %}{% set x %}{{ [m()] }}{% "
+                                           "endset %}{% endwith %}{% endif %}{% endfor %}"};
   for (const std::string& body : bodies) {
     SCOPED_TRACE(body);
     EXPECT_THAT(outcome("{% macro m() %}" + body + "{% endmacro %}{{ m() }}"),
@@ -121,13 +121,14 @@ TEST(ChatSmallStack, RunsMacrosAndLoopsThatCallThemselves) {
 
 TEST(ChatSmallStack, PrintsComparesAndFreesDeepValues) {
   const std::string make =
-      "{% set n = namespace(l=1, t=1, d=1) %}{% for i in range(97) %}{% set n.l = [n.l] %}{% set n.t = (n.t,) "
+      "{% set n = namespace(l=1, t=1, d=1) %}{% for i in range(97) %}{% set n.l = [n.l] %}{% set n.t = "
+      "(n.t,) "
       "%}{% set n.d = {'a': n.d} %}{% endfor %}";
   for (const char* use :
        {"{{ n.l }}{{ n.t }}{{ n.d }}", "{{ n.l | tojson }}{{ n.d | tojson(indent=2) }}",
-        "{{ n.l == n.l }}{{ n.d == n.d }}{{ n.t in [n.t] }}", "{{ n.l < n.l }}", "{{ [n.l, n.l] | sort | length }}",
-        "{{ {n.t: 1}[n.t] }}", "{{ [n.t] | unique | list | length }}", "{{ n.l | string | length }}",
-        "{{ '%s' % (n.l,) }}", "{{ n.d.items() | list | length }}"}) {
+        "{{ n.l == n.l }}{{ n.d == n.d }}{{ n.t in [n.t] }}", "{{ n.l < n.l }}",
+        "{{ [n.l, n.l] | sort | length }}", "{{ {n.t: 1}[n.t] }}", "{{ [n.t] | unique | list | length }}",
+        "{{ n.l | string | length }}", "{{ '%s' % (n.l,) }}", "{{ n.d.items() | list | length }}"}) {
     SCOPED_TRACE(use);
     EXPECT_THAT(outcome(make + use), testing::Not(testing::HasSubstr("t: ")));
   }
@@ -148,8 +149,9 @@ TEST(ChatSmallStack, FreesChains) {
        {"{% set n.v = joiner(n.v) %}", "{% set n.v = cycler(n.v) %}", "{% set n.v = cycler(n.v).next %}"})
     EXPECT_THAT(chain("1", step), testing::HasSubstr("objects that hold one another at most 200 deep"));
   EXPECT_EQ(chain("1", "{% set n.v = namespace(v=n.v) %}"), "done");
-  EXPECT_EQ(chain("1", "{% for j in [1] %}{% if loop.changed(n.v) %}{% set n.v = loop %}{% endif %}{% endfor %}"),
-            "done");
+  EXPECT_EQ(
+      chain("1", "{% for j in [1] %}{% if loop.changed(n.v) %}{% set n.v = loop %}{% endif %}{% endfor %}"),
+      "done");
   EXPECT_EQ(outcome("{% set n = namespace() %}{% for x in [1] %}{% with %}{% macro f() %}{% endmacro %}"
                     "{% set n.f = f %}{% endwith %}{% set g = n.f %}{% endfor %}done"),
             "done");
@@ -159,9 +161,11 @@ TEST(ChatSmallStack, ReadsCalls) {
   on_small_stack([] {
     for (const int depth : {50, 60, 5000}) {
       const std::string value = nested("[", "1", "]", depth);
-      for (const ToolCallFormat format : {ToolCallFormat::hermes, ToolCallFormat::llama, ToolCallFormat::pythonic}) {
+      for (const ToolCallFormat format :
+           {ToolCallFormat::hermes, ToolCallFormat::llama, ToolCallFormat::pythonic}) {
         parse_tool_calls("[f(a=" + value + ")]", format);
-        parse_tool_calls("<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": " + value + "}}</tool_call>", format);
+        parse_tool_calls("<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": " + value + "}}</tool_call>",
+                         format);
       }
     }
   });

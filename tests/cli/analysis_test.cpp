@@ -139,11 +139,12 @@ TEST(Analysis, TellsThatOutputsAreNotFinite) {
   for (std::size_t at = 8 + header; at + sizeof nan <= bytes.size(); at += sizeof nan)
     std::memcpy(&bytes[at], &nan, sizeof nan);
   spill(folder / "model.safetensors", bytes);
-  for (const Words& words : std::vector<Words>{{"lens", "a b c", "--target", "c b a"},
-                                               {"heads", "a b c", "--target", "c b a"},
-                                               {"why", "a b c", "--target", "c b a", "--head", "1.0"},
-                                               {"attend", "a b c", "--target", "c b a"},
-                                               {"forward", "--text", "a b c", "--target", "c b a"}}) {
+  for (const Words& words :
+       std::vector<Words>{{"lens", "a b c", "--target", "c b a"},
+                          {"heads", "a b c", "--target", "c b a"},
+                          {"attribute", "score", "a b c", "--target", "c b a", "--head", "1.0"},
+                          {"attend", "a b c", "--target", "c b a"},
+                          {"forward", "--text", "a b c", "--target", "c b a"}}) {
     const auto warning = [&](const std::string& model, bool quiet) {
       Words all = words;
       all.insert(all.end(), {"--model", model});
@@ -215,7 +216,6 @@ TEST(Lens, RefusesWhatDoesNotFit) {
        "--width: expected with --output FILE.svg, FILE.pdf or FILE.png"},
       {with_tiny({"lens", "a"}, {"--target", "a", "--output", "x.svg", "--width", "9cm"}),
        "--width: expected a width of 1 to 20000 pixels, such as 85mm or 640, got 9cm"},
-      {with_tiny({"lens", "a"}, {"--target", "a", "--position", "1"}), "--position: missing --token"},
       {with_tiny({"heads", "a"}, {"--kind", "mine"}), "--kind: expected cross, encoder or decoder, got mine"},
       {{"heads", "hi", "--model", HEED_FIXTURES "/../../models/shakespeare", "--kind", "encoder"},
        "--kind: expected decoder, the only kind of this model, got encoder"},
@@ -237,10 +237,9 @@ TEST(Lens, RefusesWhatDoesNotFit) {
 }
 
 TEST(Heads, MeasuresEveryHead) {
-  const Json heads = json_lines(output_of(with_tiny({"heads", "a b c d"}, {"--ablate", "--json"}))).front();
+  const Json heads = json_lines(output_of(with_tiny({"heads", "a b c d"}, {"--json"}))).front();
   ASSERT_FALSE(heads.empty());
   for (const Json& head : heads) {
-    EXPECT_TRUE(std::isfinite(head["importance"].get<double>()));
     for (const char* share : {"previous", "duplicate", "induction", "first", "separator"}) {
       EXPECT_GE(head[share].get<double>(), 0) << share;
       EXPECT_LE(head[share].get<double>(), 1 + 1e-6) << share;
@@ -249,35 +248,14 @@ TEST(Heads, MeasuresEveryHead) {
   EXPECT_THAT(output_of(with_tiny({"heads", "a b c d"}, {"--kind", "encoder"})), HasSubstr("entropy"));
 }
 
-TEST(Heads, HaveTheMetricWithAndWithoutTheRemovedInJson) {
-  const Words words = with_tiny({"heads", "a b c d"}, {"--remove", "0.1"});
-  Words json = words;
-  json.emplace_back("--json");
-  const Json heads = json_lines(output_of(json)).front();
-  const Words table = lines(output_of(words));
-  for (const Json& head : heads) {
-    EXPECT_EQ(head["metric"], "loss");
-    const double whole = head["whole"], removed = head["removed"];
-    EXPECT_NEAR(head["removed_change"].get<double>(), removed - whole, 1e-6);
-    char text[80];
-    std::snprintf(text, sizeof text, "loss %.3f, without 0.1 %.3f; ", whole, removed);
-    EXPECT_THAT(table.back(), testing::StartsWith(text));
-  }
-  json[json.size() - 2] = "0.0";
-  EXPECT_EQ(json_lines(output_of(json)).front()[0]["whole"], heads[0]["whole"]);
-  EXPECT_FALSE(
-      json_lines(output_of(with_tiny({"heads", "a b c d"}, {"--json"}))).front()[0].contains("whole"));
-}
-
 TEST(Heads, OfCrossAttentionHaveWhatItsKeysAllow) {
   const Words words = with_tiny({"heads", "a b c d"}, {"--kind", "cross"});
   Words json = words;
-  json.insert(json.end(), {"--json", "--ablate"});
+  json.emplace_back("--json");
   const Json heads = json_lines(output_of(json)).front();
   for (const Json& head : heads) {
     EXPECT_GT(head["entropy"].get<double>(), 0);
     EXPECT_GT(head["size"].get<double>(), 0);
-    EXPECT_TRUE(std::isfinite(head["importance"].get<double>()));
     for (const char* self : {"previous", "duplicate", "induction", "distance"})
       EXPECT_FALSE(head.contains(self)) << self;
   }
@@ -287,13 +265,6 @@ TEST(Heads, OfCrossAttentionHaveWhatItsKeysAllow) {
   const bool notes =
       table.out.find("dead") != std::string::npos || table.out.find("like ") != std::string::npos;
   EXPECT_EQ(table.out.find("note") != std::string::npos, notes) << "no column without a note";
-}
-
-TEST(Heads, AblationNeedsPredictions) {
-  expect_error(
-      1,
-      {"heads", "the cat sat", "--ablate", "--model", std::string(HEED_FIXTURES) + "/encoders/roberta-mlm"},
-      "--position: missing (the text has no mask token <mask>)");
 }
 
 TEST(Patch, FindsWhereTextsDiffer) {
@@ -362,22 +333,22 @@ TEST_F(ImageAnalysis, LensReadsTheLabelsOfEachLayer) {
 }
 
 TEST_F(ImageAnalysis, HeadsHaveMeasuresOfPatches) {
-  const Result result = run({"heads", photo, other, "--model", vit, "--ablate", "--json"});
+  const Result result = run({"heads", photo, other, "--model", vit, "--json"});
   ASSERT_EQ(result.status, 0) << result.err;
   const Json heads = Json::parse(result.out);
   ASSERT_EQ(heads.size(), 8u);
-  for (const char* key : {"first", "entropy", "distance", "size", "importance"})
-    EXPECT_TRUE(heads[5].contains(key)) << key;
+  for (const char* key : {"first", "entropy", "distance", "size"}) EXPECT_TRUE(heads[5].contains(key)) << key;
   for (const char* key : {"previous", "duplicate", "induction", "separator"})
     EXPECT_FALSE(heads[5].contains(key)) << key;
   EXPECT_GT(heads[5].at("distance"), 0);
   EXPECT_THAT(run({"heads", photo, "--model", vit}).out, HasSubstr("distance in patches"));
   EXPECT_EQ(Json::parse(run({"heads", photo, "--model", fixture("clip"), "--json"}).out).size(), 8u);
   const std::string sound = fixture("sound/speech.wav");
-  EXPECT_EQ(
-      Json::parse(run({"heads", sound, "--model", fixture("audio-spectrogram"), "--ablate", "--json"}).out)
-          .size(),
-      8u);
+  EXPECT_EQ(Json::parse(run({"ablate", sound, "--model", fixture("audio-spectrogram"), "--json"}).out)
+                .at("metrics")[0]
+                .at("heads")
+                .size(),
+            8u);
   EXPECT_EQ(Json::parse(run({"heads", sound, "--model", fixture("wav2vec2-ctc"), "--json"}).out).size(), 8u);
 }
 
@@ -405,16 +376,14 @@ TEST_F(ImageAnalysis, RefusesWhatDoesNotApply) {
     EXPECT_THAT(result.err, HasSubstr(message));
     EXPECT_EQ(lines(result.err).size(), 1u) << result.err;
   };
-  refused(2, {"lens", photo, "--model", vit, "--token", "a"},
-          "--token: expected a model that reads text, got a vit image model");
+  refused(2, {"lens", photo, "--model", vit, "--target", "a"},
+          "--target: expected a model that reads text, got a vit image model");
   refused(2, {"heads", "--repeat", "4", "--model", vit}, "--repeat: expected a model that reads text");
   refused(2, {"heads", photo, "--separator", "a", "--model", vit},
           "--separator: expected a model that reads");
   refused(1, {"lens", photo, "--model", fixture("clip")},
           "lens: expected a classifier, got a clip image model");
   refused(1, {"patch", photo, other, "--model", fixture("siglip")}, "patch: expected a classifier");
-  refused(1, {"heads", fixture("sound/speech.wav"), "--ablate", "--model", fixture("wav2vec2-ctc")},
-          "--ablate: expected a classifier");
   refused(1, {"patch", photo, photo, "--model", vit}, "for both images (choose them: --token, --other)");
   refused(2, {"patch", photo, other, "--model", vit, "--token", "dog"},
           "--token: expected a label of the model or its number, got dog");

@@ -1,4 +1,4 @@
-// heed attribute: its table and JSON, and what it refuses.
+// heed attribute logit and input: tables and JSON, and what it refuses.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -12,7 +12,8 @@ namespace {
 using testing::HasSubstr;
 
 Words attribute(const Words& more) {
-  Words words{"attribute", "One two.", "--model", std::string(HEED_FIXTURES) + "/encoders/bert-classify"};
+  Words words{"attribute", "input", "One two.", "--model",
+              std::string(HEED_FIXTURES) + "/encoders/bert-classify"};
   words.insert(words.end(), more.begin(), more.end());
   return words;
 }
@@ -43,6 +44,36 @@ TEST(AttributeCommand, RefusesWhatDoesNotFit) {
   refused({"--metric", "kl"}, "--metric: expected loss, logit, logit-diff or probability, got kl");
   refused({"--all-labels", "--id", "0"}, "--all-labels: expected without --token");
   refused({"--position", "1"}, "--position: expected a model of tokens");
+}
+
+TEST(AttributeCommand, SplitsALogit) {
+  Words words{"attribute", "logit", "a b c", "--target", "c b a", "--model", tiny_model(), "--token", "a"};
+  const auto json = [](Words of) {
+    of.emplace_back("--json");
+    return Json::parse(output_of(of));
+  };
+  const Json whole = json(words);
+  double sum = 0;
+  for (const Json& part : whole["parts"]) sum += part["logit"].get<double>();
+  EXPECT_NEAR(sum, whole["logit"].get<double>(), 1e-4);
+  words.insert(words.end(), {"--other", "b"});
+  const Json difference = json(words);
+  words[words.size() - 3] = "b";
+  words.resize(words.size() - 2);
+  EXPECT_NEAR(difference["logit"].get<double>(),
+              whole["logit"].get<double>() - json(words)["logit"].get<double>(), 1e-6);
+  words.resize(words.size() - 2);
+  expect_error(2, words, "--token: missing");
+}
+
+TEST(AttributeCommand, AnswersFormerNames) {
+  const auto answered = [](const Words& words, const std::string& present) {
+    expect_error(2, words, present);
+  };
+  answered({"why", "a", "--model", "m"}, "heed why is now heed attribute score");
+  answered({"lens", "a", "--model", "m", "--token", "b"}, "--token of heed lens is now heed attribute logit");
+  answered({"heads", "a", "--model", "m", "--ablate"}, "--ablate of heed heads is now heed ablate");
+  answered({"attend", "a", "--model", "m", "--metric", "kl"}, "--metric of heed attend is now heed ablate");
 }
 
 }  // namespace

@@ -21,8 +21,8 @@ Words prompt(const std::string& ids) { return {"translate", "--model", tiny_mode
 TEST(BadInput, WrongCommandLines) {
   expect_errors({
       {2, {"translat"}, "command line: unknown command translat (did you mean translate?"},
-      {2, {"info"}, "command line: missing model for heed info"},
-      {2, {"average", "x"}, "missing --output for heed average"},
+      {2, {"doctor"}, "command line: missing model for heed doctor (heed models lists those that are here;"},
+      {2, {"convert", "x"}, "missing --output for heed convert"},
       {2, translate({"--bogus"}), "unknown option --bogus for heed translate"},
       {2, translate({"--model"}), "--model: missing its value"},
       {2, translate({"--threads", "0"}), "--threads: expected a whole number from 1 to 4096, got 0"},
@@ -41,19 +41,18 @@ TEST(BadInput, WrongCommandLines) {
       {2, {"evaluate", "--reference", "x", "--hypothesis", "x", "--by-length", "5"}, "missing --source"},
       {2, {"evaluate", "--reference", "x", "--hypothesis", "x", "--output", "x"}, "missing --by-length"},
       {2,
-       {"evaluate", "--reference", "x", "--hypothesis", "x", "--metric", "meteor"},
-       "--metric: expected bleu, chrf or rouge, got meteor"},
+       {"evaluate", "--reference", "x", "--hypothesis", "x", "--scores", "meteor"},
+       "--scores: expected bleu, chrf or rouge, got meteor"},
       {2,
        {"evaluate", "--reference", "x", "--hypothesis", "x", "--stemmer"},
-       "--stemmer: missing --metric rouge"},
+       "--stemmer: missing --scores rouge"},
       {2,
        {"evaluate", "--reference", "x", "--hypothesis", "x", "--prefix", "p"},
        "--prefix: missing --source"},
       {2,
        {"evaluate", "--reference", "x", "--hypothesis", "x", "--tokenize", "mine"},
        "--tokenize: expected 13a"},
-      {2, attend({"--show", "weight"}),
-       "--show: expected weights, norms, mean, max, rollout or gradient, got weight"},
+      {2, attend({"--show", "weight"}), "--show: expected weights, norms, rollout or gradient, got weight"},
       {2, attend({"--palette", "green"}), "--palette: expected blue, red or grey, got green"},
       {2, attend({"--kind", "mine"}), "--kind: expected self"},
       {2, attend({"--layers", "x"}), "--layers: expected whole numbers separated by commas, got \"x\""},
@@ -127,27 +126,27 @@ TEST(BadInput, Models) {
   const std::string weights = "model.safetensors", config = "config.json";
   std::filesystem::create_directory(folder / "empty");
   expect_errors({
-      {1, {"info", "/nowhere"}, "model /nowhere: not found (check the path)"},
-      {1, {"info", folder / "empty"}, "empty: no model: config.json not found in it ("},
+      {1, {"models", "/nowhere"}, "model /nowhere: not found (check the path)"},
+      {1, {"models", folder / "empty"}, "empty: no model: config.json not found in it ("},
       {1,
-       {"info", broken("cut", weights, [](std::string s) { return s.substr(0, 100000); })},
+       {"models", broken("cut", weights, [](std::string s) { return s.substr(0, 100000); })},
        "the file is cut off"},
-      {1, {"info", broken("longer", weights, [](std::string s) { return s + "x"; })}, "trailing bytes"},
-      {1, {"info", broken("nothing", weights, [](std::string) { return ""; })}, "got 0 bytes"},
+      {1, {"models", broken("longer", weights, [](std::string s) { return s + "x"; })}, "trailing bytes"},
+      {1, {"models", broken("nothing", weights, [](std::string) { return ""; })}, "got 0 bytes"},
       {1,
-       {"info", broken("header", weights, [](std::string s) { return s.replace(0, 8, 8, '\xff'); })},
+       {"models", broken("header", weights, [](std::string s) { return s.replace(0, 8, 8, '\xff'); })},
        "header of at most 100000000 bytes"},
       {1,
-       {"info", broken("shape", config, replaced("\"d_model\": 48", "\"d_model\": 64"))},
+       {"models", broken("shape", config, replaced("\"d_model\": 48", "\"d_model\": 64"))},
        "model.shared.weight: expected floating numbers [541, 64]"},
       {1,
-       {"info", broken("layers", config, replaced("\"encoder_layers\": 2", "\"encoder_layers\": 3"))},
+       {"models", broken("layers", config, replaced("\"encoder_layers\": 2", "\"encoder_layers\": 3"))},
        "not found: model.encoder.layers.2"},
       {1,
-       {"info", broken("family", config, replaced("\"marian\"", "\"grandma\""))},
+       {"models", broken("family", config, replaced("\"marian\"", "\"grandma\""))},
        "config.json: model_type: expected one of "},
       {1,
-       {"info", broken("json", config, [](std::string s) { return s.substr(0, 50); })},
+       {"models", broken("json", config, [](std::string s) { return s.substr(0, 50); })},
        "config.json: expected"},
       {1,
        {"translate", "--prompt-ids", "5", "--json", "--model",
@@ -160,7 +159,7 @@ TEST(BadInput, Models) {
                replaced("\"forced_eos_token_id\": 0", "\"forced_eos_token_id\": 541"))},
        "generation_config.json: generation options: forced_eos_token_id: expected token ids below"},
       {1, {"translate", "--model", marian(), "a"}, "no tokenizer found"},
-      {1, {"average", tiny_model(), marian(), "--output", folder / "mean"}, "as " + tiny_model()},
+      {1, {"convert", tiny_model(), marian(), "--output", folder / "mean"}, "as " + tiny_model()},
   });
   EXPECT_FALSE(std::filesystem::exists(folder / "mean"));
 }
@@ -207,7 +206,7 @@ TEST(BadInput, Files) {
        {"evaluate", "--model", tiny_model(), "--source", folder / "two", "--reference", folder / "one"},
        "expected 2 lines"},
       {1, {"evaluate", "--hypothesis", folder / "none", "--reference", folder / "none"}, "no lines to score"},
-      {1, {"average", tiny_model(), "--output", folder / "one"}, "Not a directory"},
+      {1, {"convert", tiny_model(), tiny_model(), "--output", folder / "one"}, "Not a directory"},
       {1, attend({"--output", folder / "no/map.svg"}), "/no not found (create it first)"},
       {2, attend({"--output", folder / "map.gif"}),
        "expected a file ending in .html, .svg, .pdf, .png, .json or .npy"},
@@ -275,11 +274,16 @@ TEST(BadInput, OtherCommands) {
        {"classify", "--model", fill, "a"},
        "a bert masked language model cannot classify texts (use heed fill)"},
       {2, {"classify", "--model", classify, "--top-k", "-1", "a"}, "--top-k: expected"},
-      {1,
-       {"tag", "--model", classify, "a"},
-       "a bert sequence classifier cannot tag tokens (use heed classify)"},
-      {2, {"tag", "--model", tag, "--stride", "-1", "a"}, "--stride: expected a whole number of at least 0"},
-      {2, {"tag", "--model", tag, "--aggregation", "most", "a"}, "--aggregation: expected none"},
+      {2,
+       {"classify", "--model", classify, "--aggregation", "first", "a"},
+       "--aggregation: expected a model that labels tokens, got a bert sequence classifier"},
+      {2,
+       {"classify", "--model", tag, "--top-k", "2", "a"},
+       "--top-k: expected a model that labels whole texts or files, got a bert token classifier"},
+      {2,
+       {"classify", "--model", tag, "--stride", "-1", "a"},
+       "--stride: expected a whole number of at least 0"},
+      {2, {"classify", "--model", tag, "--aggregation", "most", "a"}, "--aggregation: expected none"},
       {2, ask({"--question", "a"}), "missing --context or --context-file"},
       {1, ask({"--question", "a", "--context-file", folder / "no"}), ": not found"},
       {2, {"embed", "--model", embed, "--pooling", "most", "a"}, "--pooling: expected cls"},
@@ -309,7 +313,7 @@ TEST(BadInput, OtherCommands) {
        {"evaluate", "--model", classify, "--data", folder / "labels"},
        "labels:1: expected one of the model's"},
       {1, {"evaluate", "--model", classify, "--data", folder / "missing"}, "missing: not found"},
-      {1, {"average", embed, "--output", embed}, "expected a folder other than those to average"},
+      {1, {"convert", embed, embed, "--output", embed}, "expected a folder other than those to average"},
       {2, {"bench", "speed"}, "unknown command speed of heed bench"},
       {2, {"bench", "gemm", "--m", "0"}, "--m: expected a whole number from 1"},
       {2, {"bench", "gemm", "--seconds", "nan"}, "--seconds: expected a number above 0, got nan"},
@@ -335,13 +339,13 @@ TEST(BadInput, FilesOfOptionsAreNamedWithTheOption) {
 }
 
 TEST(BadInput, MaskedModelsAreMeasuredByAToken) {
-  const Words heads{"heads", "--model", HEED_SOURCE "/models/reviews-mlm", "A [MASK] film."};
+  const Words heads{"ablate", "--model", HEED_SOURCE "/models/reviews-mlm", "A [MASK] film."};
   const auto with = [&](const Words& more) {
     Words all = heads;
     all.insert(all.end(), more.begin(), more.end());
     return all;
   };
-  expect_error(2, with({"--ablate"}), "--token: missing (a masked language model is measured by one token");
+  expect_error(2, with({}), "--token: missing (a masked language model is measured by one token");
   expect_error(1, with({"--remove", "99.0", "--token", "good"}),
                "ablation: expected a layer below 4, got 99.0");
 }

@@ -17,7 +17,7 @@ TEST(BadInput, InvalidTexts) {
   for (const Words& words :
        {Words{"translate", "--model", tiny_model()}, Words{"tokenize", "--model", fixture("encoders/bert")},
         Words{"classify", "--model", fixture("encoders/bert-classify")},
-        Words{"tag", "--model", fixture("encoders/bert-tag")},
+        Words{"classify", "--model", fixture("encoders/bert-tag")},
         Words{"embed", "--model", fixture("encoders/bert")}}) {
     const Result result = run(with(words, {"--quiet", "--json"}), bytes);
     EXPECT_EQ(result.status, 0) << words[0] << ": " << result.err;

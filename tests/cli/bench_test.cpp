@@ -54,23 +54,23 @@ TEST(Bench, LengthsGivesCostsSlopesAndCharts) {
 }
 
 TEST(Bench, TimesRecurrentLayers) {
-  const Json report = bench({"recurrent", "--cell", "gru", "--batch", "2", "--length", "3", "--input", "5",
-                             "--hidden", "4", "--backward", "--threads", "1"});
+  const Json report = bench({"recurrent", "--cell", "gru", "--batch", "2", "--length", "3", "--input-size",
+                             "5", "--hidden", "4", "--backward", "--threads", "1"});
   expect_sane(report);
   EXPECT_EQ(report.at("shape").at("cell"), "gru");
   EXPECT_THAT(run({"bench", "recurrent", "--cell", "rnn"}).err, HasSubstr("expected lstm or gru, got rnn"));
 }
 
 TEST(Bench, TimesAttention) {
-  const Words shape{"attention", "--heads", "2", "--head-dim", "8", "--length", "40"};
+  const Words shape{"attention", "--num-heads", "2", "--head-dim", "8", "--length", "40"};
   const auto with = [&](const Words& more) {
     Words words = shape;
     words.insert(words.end(), more.begin(), more.end());
     return words;
   };
   expect_sane(bench(with({"--causal", "--window", "10"})));
-  expect_sane(bench(with({"--kind", "strided", "--stride", "10"})));
-  expect_sane(bench(with({"--kind", "linear", "--causal", "--backward"})));
+  expect_sane(bench(with({"--pattern", "strided", "--stride", "10"})));
+  expect_sane(bench(with({"--pattern", "linear", "--causal", "--backward"})));
   const Json both = bench(with({"--backward", "--dtype", "f64"}));
   expect_sane(both);
   EXPECT_GT(both.at("median_s").get<double>(), both.at("backward_median_s").get<double>());
@@ -136,19 +136,20 @@ TEST(Bench, TellsPeopleTheSame) {
 }
 
 TEST(Bench, RefusesWrongUse) {
-  for (const Words& words : std::vector<Words>{{"bench", "dreams"},
-                                               {"bench", "attention", "--heads", "0"},
-                                               {"bench", "attention", "--heads", "3", "--kv-heads", "2"},
-                                               {"bench", "attention", "--dtype", "f8"},
-                                               {"bench", "attention", "--kind", "wide"},
-                                               {"bench", "translate", "--shape", "elephant"},
-                                               {"bench", "translate", "--shape", "marian", "--model", "x"},
-                                               {"bench", "train", "--dtype", "f64"},
-                                               {"bench", "generate", "--cache-dtype", "f64"},
-                                               {"bench", "encode", "--cache-dtype", "bf16"},
-                                               {"bench", "gemm", "--m", "-1"},
-                                               {"bench", "gemm", "--seconds", "nan"},
-                                               {"bench", "gemm", "--seconds", "0"}}) {
+  for (const Words& words :
+       std::vector<Words>{{"bench", "dreams"},
+                          {"bench", "attention", "--num-heads", "0"},
+                          {"bench", "attention", "--num-heads", "3", "--num-kv-heads", "2"},
+                          {"bench", "attention", "--dtype", "f8"},
+                          {"bench", "attention", "--pattern", "wide"},
+                          {"bench", "translate", "--shape", "elephant"},
+                          {"bench", "translate", "--shape", "marian", "--model", "x"},
+                          {"bench", "train", "--dtype", "f64"},
+                          {"bench", "generate", "--cache-dtype", "f64"},
+                          {"bench", "encode", "--cache-dtype", "bf16"},
+                          {"bench", "gemm", "--m", "-1"},
+                          {"bench", "gemm", "--seconds", "nan"},
+                          {"bench", "gemm", "--seconds", "0"}}) {
     const Result result = run(words);
     EXPECT_EQ(result.status, 2) << testing::PrintToString(words);
     EXPECT_THAT(result.err, testing::StartsWith("heed: error: "));

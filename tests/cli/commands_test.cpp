@@ -1,4 +1,4 @@
-// attend, evaluate, average, info and tokenize on a freshly trained model, and the help of all commands.
+// attend, evaluate, models, means and tokenize on a freshly trained model, and the help of all commands.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -79,7 +79,7 @@ TEST(Attend, DrawsInTheTerminalAndInFiles) {
 
 TEST(Attend, ShowsOtherMeasuresThanWeights) {
   const Json picture = Json::parse(attend({"--json", "--target", "c b", "--kind", "encoder", "--heads", "all",
-                                           "--show", "norms,rollout,mean,gradient"})
+                                           "--show", "norms,rollout,gradient"})
                                        .out);
   std::map<std::string, std::size_t> maps;
   for (const Json& map : picture.at("maps")) {
@@ -87,9 +87,8 @@ TEST(Attend, ShowsOtherMeasuresThanWeights) {
     if (map.at("measure") == "rollout" || map.at("measure") == "weights")
       expect_rows_sum_to_one({{"maps", {map}}});
   }
-  EXPECT_EQ(maps, (std::map<std::string, std::size_t>{
-                      {"norms", 4}, {"rollout", 2}, {"weights", 2}, {"gradient", 4}}));
-  const Json largest = Json::parse(attend({"--json", "--target", "c b", "--show", "max"}).out);
+  EXPECT_EQ(maps, (std::map<std::string, std::size_t>{{"norms", 4}, {"rollout", 2}, {"gradient", 4}}));
+  const Json largest = Json::parse(attend({"--json", "--target", "c b", "--heads", "max"}).out);
   EXPECT_EQ(largest.at("maps")[0].at("head"), "max");
 }
 
@@ -370,7 +369,7 @@ TEST(Evaluate, ScoresSummariesByRouge) {
   spill(folder / "one", "a cat sat on a mat\nsomething\n");
   spill(folder / "two", "\nnothing\n");
   const Words files{"evaluate",    "--hypothesis", folder / "output", "--reference", folder / "one",
-                    "--reference", folder / "two", "--metric",        "rouge"};
+                    "--reference", folder / "two", "--scores",        "rouge"};
   const auto with = [&](const Words& more) {
     Words words = files;
     words.insert(words.end(), more.begin(), more.end());
@@ -385,14 +384,14 @@ TEST(Evaluate, ScoresSummariesByRouge) {
   const Json stemmed = Json::parse(with({"--json", "--stemmer"}).out);
   EXPECT_NEAR(stemmed.at("rouge1").get<double>(), (400.0 / 6 + 100) / 2, 1e-9);
   EXPECT_THAT(stemmed.at("rouge_signature").get<std::string>(), StartsWith("nrefs:2|stem:porter|"));
-  const std::string text = with({"--metric", "bleu,rouge"}).out;
+  const std::string text = with({"--scores", "bleu,rouge"}).out;
   EXPECT_THAT(text, StartsWith("BLEU = "));
   EXPECT_THAT(text, HasSubstr("\nROUGE-1 = 75.00  ROUGE-2 = 20.00  ROUGE-L = 75.00  ROUGE-Lsum = 75.00  "));
 }
 
-TEST(Average, TheMeanOfOneModelIsThatModel) {
+TEST(Convert, TheMeanOfAModelWithItselfIsThatModel) {
   const Folder folder;
-  const Result one = run({"average", tiny_model(), "--output", folder / "one"});
+  const Result one = run({"convert", tiny_model(), tiny_model(), "--output", folder / "one"});
   ASSERT_EQ(one.status, 0) << one.err;
   const std::string source = "a b c\nd e f\n";
   EXPECT_EQ(run({"translate", "--json", "--model", folder / "one"}, source).out,
@@ -401,27 +400,27 @@ TEST(Average, TheMeanOfOneModelIsThatModel) {
   EXPECT_EQ(files, (Words{"config.json", "generation_config.json", "model.safetensors", "source.spm",
                           "special_tokens_map.json", "target.spm", "tokenizer_config.json", "vocab.json"}));
   ASSERT_EQ(
-      run({"average", tiny_model() + "/checkpoints/24", folder / "one", "--output", folder / "two"}).status,
+      run({"convert", tiny_model() + "/checkpoints/24", folder / "one", "--output", folder / "two"}).status,
       0);
   EXPECT_EQ(listing(folder / "two"), files);
 }
 
-TEST(Info, TellsWhatTheModelIs) {
-  const Result text = run({"info", tiny_model()});
+TEST(ModelNamed, IsDescribed) {
+  const Result text = run({"models", tiny_model()});
   EXPECT_THAT(text.out,
               AllOf(HasSubstr("family      marian"),
                     HasSubstr("commands    translate, evaluate --source, train --init, embed, attend"),
                     HasSubstr("[36, 16]       model.shared.weight")));
   EXPECT_EQ(run({"embed", "--model", tiny_model(), "a b"}).status, 0);
-  EXPECT_THAT(run({"info", std::string(HEED_FIXTURES) + "/decoders/llama"}).out,
+  EXPECT_THAT(run({"models", std::string(HEED_FIXTURES) + "/decoders/llama"}).out,
               HasSubstr("positions   trained on 64; no hard limit"));
-  EXPECT_THAT(run({"info"}).err, HasSubstr("command line: missing model for heed info"));
-  const Json info = Json::parse(run({"info", "--json", marian()}).out);
+  EXPECT_EQ(run({"models", "--model", tiny_model()}).out, text.out);
+  const Json info = Json::parse(run({"models", "--json", marian()}).out);
   EXPECT_EQ(info.at("model_type"), "marian");
   EXPECT_EQ(
       info.at("commands"),
       Json::parse(
-          R"(["translate","evaluate --source","train --init","embed","attend","explore","heads","lens","patch","why",
+          R"(["translate","evaluate --source","train --init","embed","attend","explore","heads","lens","ablate","patch","attribute",
                           "tokenize","serve","forward","doctor"])"));
   EXPECT_EQ(info.at("bytes"), 460596);
   std::int64_t elements = 0;
@@ -439,7 +438,7 @@ TEST(Info, TellsWhatTheModelIs) {
 TEST(Info, FindsModelsByName) {
   const std::filesystem::path folder = std::filesystem::path(tiny_model()).parent_path();
   ASSERT_EQ(::setenv("HEED_MODELS", ("/nowhere:" + folder.string()).c_str(), 1), 0);
-  const Result result = run({"info", "model", "--json"});
+  const Result result = run({"models", "model", "--json"});
   ::unsetenv("HEED_MODELS");
   ASSERT_EQ(result.status, 0) << result.err;
   EXPECT_EQ(Json::parse(result.out).at("directory"), tiny_model());

@@ -26,7 +26,7 @@ TEST(Doctor, ALineForEachCheck) {
   EXPECT_EQ(result.status, 0) << result.err;
   EXPECT_THAT(result.out,
               HasSubstr("ok       causality            decoder: 12 earlier outputs are the same to the bit"));
-  EXPECT_THAT(result.out, HasSubstr("skipped  lengths              no text (give one with --text FILE)"));
+  EXPECT_THAT(result.out, HasSubstr("skipped  lengths              no text (give one with --texts FILE)"));
   EXPECT_THAT(lines(result.out).back(), HasSubstr(" 0 failed, "));
   EXPECT_EQ(result.err, "");
 }
@@ -84,11 +84,11 @@ TEST(Doctor, ReadsTranslations) {
   spill(folder / "text", text);
   spill(folder / "reference", reference);
   const Result result =
-      run({"doctor", tiny_model(), "--text", folder / "text", "--reference", folder / "reference"});
+      run({"doctor", tiny_model(), "--texts", folder / "text", "--reference", folder / "reference"});
   EXPECT_THAT(result.out, testing::ContainsRegex("(ok|warning) +lengths +loss [0-9.]+ at 1 to "));
   expect_error(2, {"doctor", tiny_model(), "--reference", folder / "reference"},
-               "--reference: needs --text FILE");
-  expect_error(2, {"doctor", kFixture, "--text", folder / "text", "--reference", folder / "reference"},
+               "--reference: needs --texts FILE");
+  expect_error(2, {"doctor", kFixture, "--texts", folder / "text", "--reference", folder / "reference"},
                "--reference: expected an encoder-decoder, got");
 }
 
@@ -116,7 +116,7 @@ TEST(Doctor, WhatIsNoModelIsOneLine) {
   EXPECT_EQ(result.out, "");
   EXPECT_EQ(lines(result.err).size(), 1u);
   EXPECT_THAT(result.err, StartsWith("heed: error: "));
-  EXPECT_EQ(run({"doctor", kFixture, "--text", folder / "absent.txt"}).status, 1);
+  EXPECT_EQ(run({"doctor", kFixture, "--texts", folder / "absent.txt"}).status, 1);
 }
 
 }  // namespace

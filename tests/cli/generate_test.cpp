@@ -173,7 +173,7 @@ TEST(Generate, WarnsOfOptionsWithoutEffect) {
   EXPECT_EQ(warnings({"--temperature", "1.9", "--quiet"}), "");
   EXPECT_EQ(warnings({"--top-k", "5", "--seed", "1", "--do-sample"}), "");
   EXPECT_EQ(warnings({"--length-penalty", "2", "--num-beams", "2"}), "");
-  EXPECT_EQ(run({"info", gpt2(), "--seed", "1"}).err, warning("--seed has no effect on heed info"));
+  EXPECT_EQ(run({"models", gpt2(), "--seed", "1"}).err, warning("--seed has no effect on heed models"));
   EXPECT_EQ(run({"tokenize", "--model", HEED_FIXTURES "/tokenizers/words/tokenizer.json",
                  "--skip-special-tokens", "one"})
                 .err,

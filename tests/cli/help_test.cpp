@@ -75,7 +75,7 @@ TEST(Help, ListsTheCommandOfEveryFileInGroups) {
   for (const auto& entry : std::filesystem::directory_iterator(HEED_SOURCE "/src/cli/commands"))
     files.push_back(entry.path().stem());
   std::sort(files.begin(), files.end());
-  const std::string first = overview.substr(0, overview.find("\nUse a model:\n") + 1);
+  const std::string first = overview.substr(0, overview.find("\nUse a model:\n") + 1) + "\nCommon options:\n";
   EXPECT_EQ(commands_in(first), (Words{"generate", "chat", "translate", "train", "attend", "serve"}));
   std::sort(names.begin(), names.end());
   EXPECT_EQ(names, files);
@@ -111,8 +111,8 @@ TEST(Help, EveryCommandShowsExamplesAndTheCommonOptions) {
     EXPECT_THAT(translate, HasSubstr("\n" + group + ":\n"));
   }
   EXPECT_TRUE(options_of(translate).contains("--no-do-sample"));
-  EXPECT_THAT(run({"attend", "--help"}).out, HasSubstr("--show weights|norms|mean|max|rollout|gradient\n"));
-  EXPECT_THAT(run({"info", "--help"}).out, Not(HasSubstr("required")));
+  EXPECT_THAT(run({"attend", "--help"}).out, HasSubstr("--show weights|norms|rollout|gradient\n"));
+  EXPECT_THAT(run({"doctor", "--help"}).out, Not(HasSubstr("required")));
 }
 
 TEST(Help, WithoutACommandItIsPrintedWithStatusTwo) {
@@ -189,9 +189,9 @@ TEST(Completion, BashOffersCommandsAndValues) {
                                                 {"heed", "attend", "--show", ""},
                                                 {"heed", "attend", "--palette", "g"},
                                                 {"heed", "train", "comp"}}));
-  EXPECT_EQ(offered, (Words{"translate transcribe train", "gemm generate", "tokenize", "true false never",
-                            "never", "", "all mean max alignment", "weights norms mean max rollout gradient",
-                            "grey", "completion"}));
+  EXPECT_EQ(offered,
+            (Words{"translate train transcribe", "gemm generate", "tokenize", "true false never", "never", "",
+                   "all mean max alignment", "weights norms rollout gradient", "grey", "completion"}));
 }
 
 // zsh's own _arguments needs a terminal; its arguments show what it would offer.
@@ -231,20 +231,27 @@ TEST(UnknownWords, AreNamedWithTheNearest) {
            {{"translate", "--max-new", "4", "a"},
             "--max-new for heed translate (did you mean --max-new-tokens?"},
            {{"generate", "--modle", "x"}, "unknown option --modle for heed generate (did you mean --model?"},
-           {{"info", "x", "--zzz", "--aaa=1"},
-            "unknown options --zzz, --aaa for heed info (heed info --help"},
-           {{"info", "x", "--qiuet"}, "did you mean --quiet?"},
+           {{"models", "x", "--zzz", "--aaa=1"},
+            "unknown options --zzz, --aaa for heed models (heed models --help"},
+           {{"models", "x", "--qiuet"}, "did you mean --quiet?"},
            {{"forward", "--skip-special-tokens"},
             "unknown option --skip-special-tokens for heed forward (heed tokenize takes it; heed forward "
             "--help"},
            {{"bench", "gemm", "--causal"}, "for heed bench gemm (heed bench attention takes it;"},
-           {{"info", "x", "second", "third"}, "unexpected arguments second, third for heed info"},
+           {{"models", "x", "second", "third"}, "unexpected arguments second, third for heed models"},
            {{"transalte", "a"}, "unknown command transalte (did you mean translate? heed --help lists all)"},
            {{"transalte", "--help"}, "unknown command transalte (did you mean translate?"},
            {{"help", "tranlate"}, "unknown command tranlate (did you mean translate?"},
            {{"bench", "gem"}, "unknown command gem of heed bench (did you mean gemm? heed bench --help"},
            {{"tokenize", "--target", "a"},
             "--target of heed tokenize is now --as-target (heed tokenize --help shows its use)"},
+           {{"transcribe", "--window=2", "a"},
+            "--window of heed transcribe is now --chunk-length-s (heed transcribe --help shows its use)"},
+           {{"average", "a", "b", "--output", "c"},
+            "heed average is now heed convert MODEL MODEL (heed convert --help shows its use)"},
+           {{"quantize", "--help"}, "heed quantize is now heed convert --bits 4 (heed convert --help shows"},
+           {{"help", "merge"}, "heed merge is now heed convert (heed convert --help shows its use)"},
+           {{"info", "x"}, "heed info is now heed models MODEL (heed models --help shows its use)"},
            {{"qqqqqq"}, "unknown command qqqqqq (heed --help lists all)"},
            {{"--completion"}, "--completion: missing value: bash or zsh"},
            {{"--completion", "fish"}, "--completion: expected bash or zsh, got fish"},
@@ -257,13 +264,13 @@ TEST(UnknownWords, AreNamedWithTheNearest) {
 }
 
 TEST(Messages, HoldNoControlCharacters) {
-  const Result result = run({"info",
+  const Result result = run({"models",
                              "/nowhere/\x1b[2Ja\nb\xc2\x9b\xff"
                              "é"});
   EXPECT_EQ(result.status, 1);
   EXPECT_THAT(result.err, HasSubstr("/nowhere/\\x1b[2Ja b\\xc2\\x9b\\xffé"));
   EXPECT_EQ(result.err.find('\n') + 1, result.err.size());
-  const Result longer = run({"info", "/nowhere/" + std::string(100000, 'a')});
+  const Result longer = run({"models", "/nowhere/" + std::string(100000, 'a')});
   EXPECT_LT(longer.err.size(), 1400u);
   EXPECT_THAT(longer.err, HasSubstr(" … "));
 }

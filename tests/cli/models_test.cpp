@@ -55,18 +55,18 @@ TEST_F(Models, ListsThoseOfFoldersAndOfTheCache) {
   EXPECT_EQ(found.at("owner/part").at("model_type"), "incomplete");
   EXPECT_EQ(found.at("shakespeare").at("command"), "generate");  // its config.json names no class
   EXPECT_FALSE(found.contains("notes.txt"));
-  EXPECT_EQ(run({"info", "owner/name"}).status, 0);  // a name of the list is found
+  EXPECT_EQ(run({"models", "owner/name"}).status, 0);  // a name of the list is found
   const Result text = run({"models"});
   EXPECT_THAT(text.out,
               AllOf(testing::StartsWith("model "), testing::ContainsRegex("\nletters +marian +translate +")));
 }
 
 TEST_F(Models, AreNamedWhereOneIsNotFound) {
-  EXPECT_THAT(run({"info", "nothing-like-it"}).err,
+  EXPECT_THAT(run({"models", "nothing-like-it"}).err,
               AllOf(HasSubstr("not found (run: heed pull nothing-like-it;"),
                     HasSubstr("; here are letters, words, "), HasSubstr("heed models lists them)")));
-  EXPECT_THAT(run({"info", "/no/such/folder"}).err, Not(HasSubstr("letters")));
-  EXPECT_THAT(run({"info", "owner/nmae"}).err, HasSubstr("did you mean owner/name?"));
+  EXPECT_THAT(run({"models", "/no/such/folder"}).err, Not(HasSubstr("letters")));
+  EXPECT_THAT(run({"models", "owner/nmae"}).err, HasSubstr("did you mean owner/name?"));
   EXPECT_THAT(run({"classify", "a text"}).err,
               HasSubstr("missing --model for heed classify (heed models lists"));
 }
@@ -75,12 +75,12 @@ TEST_F(Models, InfoNamesSourceAndLicense) {
   const std::string readme = folder / "models/letters/README.md";
   spill(readme,
         "---\nlicense: cc-by-4.0\nbase_model:\n- owner/base\ntags: [a, b]\n---\n# letters\nlicense: no\n");
-  EXPECT_THAT(run({"info", "letters"}).out, AllOf(HasSubstr("license     cc-by-4.0 (" + readme + ")"),
-                                                  HasSubstr("made from   owner/base\n")));
-  const Json info = Json::parse(run({"info", "letters", "--json"}).out);
+  EXPECT_THAT(run({"models", "letters"}).out, AllOf(HasSubstr("license     cc-by-4.0 (" + readme + ")"),
+                                                    HasSubstr("made from   owner/base\n")));
+  const Json info = Json::parse(run({"models", "letters", "--json"}).out);
   EXPECT_EQ(info.at("license"), "cc-by-4.0");
   EXPECT_EQ(info.at("base_model"), "owner/base");
-  EXPECT_EQ(Json::parse(run({"info", "owner/name", "--json"}).out).at("source"),
+  EXPECT_EQ(Json::parse(run({"models", "owner/name", "--json"}).out).at("source"),
             "owner/name@" + std::string(40, 'a'));
 }
 

@@ -134,9 +134,9 @@ TEST_F(Processes, MustAgree) {
 }
 
 TEST_F(Processes, OthersThanTheLaunchersAreRefused) {
-  Result result = Job(mpirun({{2, {"info", marian()}}})).finish();
+  Result result = Job(mpirun({{2, {"models", marian()}}})).finish();
   EXPECT_EQ(result.status, 1);
-  EXPECT_THAT(result.err, HasSubstr("heed info: expected one process, got 2 (OMPI_COMM_WORLD_SIZE)"));
+  EXPECT_THAT(result.err, HasSubstr("heed models: expected one process, got 2 (OMPI_COMM_WORLD_SIZE)"));
   ::setenv("PMI_SIZE", "3", 1);  // the launcher of another MPI
   const Folder folder;
   result = run(training(folder / "run"));

@@ -71,15 +71,15 @@ TEST(Prompts, AreReadFromJsonLinesToo) {
                R"({"clean": "b c a", "corrupted": "b d a", "target": "c b a", "A": "b", "B": "c"})"
                "\n");
   const auto heads = [&](const std::string& file) {
-    return json_of(of_tiny({"heads", "--prompts", file, "--ablate", "--feed-forward", "--json"}));
+    return json_of(of_tiny({"ablate", "--prompts", file, "--feed-forward", "--metric", "loss", "--json"}));
   };
-  const Json from_table = heads(table);
-  EXPECT_EQ(from_table, heads(lines));
+  const Json from_table = heads(table)["metrics"][0]["heads"];
+  EXPECT_EQ(from_table, heads(lines)["metrics"][0]["heads"]);
   EXPECT_EQ(from_table.back()["part"], "feed_forward");
-  EXPECT_TRUE(from_table.front().contains("importance_error"));
-  const Json lens = json_of(of_tiny({"lens", "--prompts", lines, "--json"}));
-  EXPECT_EQ(lens["prompts"], 2);
-  EXPECT_TRUE(lens["parts"][0].contains("error"));
+  EXPECT_TRUE(from_table.front().contains("change_error"));
+  const Json logit = json_of(of_tiny({"attribute", "logit", "--prompts", lines, "--json"}));
+  EXPECT_EQ(logit["prompts"], 2);
+  EXPECT_TRUE(logit["parts"][0].contains("error"));
 }
 
 TEST(Prompts, ErrorsNameFileRowAndKey) {
@@ -98,8 +98,8 @@ TEST(Prompts, ErrorsNameFileRowAndKey) {
   refused("a.tsv", "", "a.tsv: expected a header and rows, got an empty file");
   refused("a.tsv", "clean\n", "a.tsv: expected at least one prompt, got none");
   refused("a.tsv", "clean\tcorrupted\ttarget\tA\tB\na b\ta d\tc\ta\tb c\n",
-          "a.tsv:2: --other: expected one token, got 2");
-  refused("a.tsv", "clean\tcorrupted\ttarget\na b\ta d\tc\n", "a.tsv:2: --token: missing");
+          "a.tsv:2: other: expected one token, got 2");
+  refused("a.tsv", "clean\tcorrupted\ttarget\na b\ta d\tc\n", "a.tsv:2: token: missing");
   refused("a.jsonl", "{\"A\": \"a\"}\n", "a.jsonl:1: clean");
   refused("a.jsonl", "{\"clean\": 3}\n", "a.jsonl:1: clean: expected");
   refused("a.txt", "a", "--prompts: expected a file ending in .jsonl, .tsv or .csv, got");
@@ -126,16 +126,15 @@ TEST(Metrics, AreOptionsOfPatch) {
   const Json kl = of({"--metric", "kl"});
   EXPECT_NEAR(kl["clean"].get<double>(), 0, 1e-6);
   EXPECT_GT(kl["corrupted"], 0);
-  const Json compared = of({"--token", "a", "--other", "b", "--compare"});
+  const Json compared = of({"--token", "a", "--other", "b", "--check-attribution"});
   EXPECT_TRUE(compared.contains("correlation"));
   EXPECT_EQ(compared["estimated"].size(), compared["effects"].size());
   const auto refused = [&](const Words& options, const std::string& message) {
     EXPECT_THAT(run(of_tiny(patch, options)).err, HasSubstr(message));
   };
   refused({}, "--token: missing (the token that the text should predict)");
-  refused({"--token", "a", "--id", "3"}, "--token: expected one of --token, --id and --label, got several");
+  refused({"--token", "a", "--id", "3"}, "--token: expected one of --token and --id, got both");
   refused({"--id", "999999"}, "--id: expected an id below");
-  refused({"--label", "good"}, "--label: expected a classifier");
   refused({"--token", "a", "--metric", "logit-diff"}, "--other: missing");
   refused({"--token", "a", "--path", "1.0"}, "--path: expected LAYER.HEAD:q, :k or :v, LAYER.ff, or logits");
   refused({"--token", "a", "--path", "9.0:q"},
@@ -161,27 +160,16 @@ TEST(Paths, ListWhatReachesAReceiver) {
 TEST(Ablations, ReplaceByZerosMeansAndOtherTexts) {
   const Folder folder;
   spill(folder / "reference.txt", "a d c b\nc c b a\n");
-  const Words heads{"heads", "a b c", "--target", "c b a", "--json"};
-  const auto importance = [&](const Words& options) {
-    return json_of(of_tiny(heads, options)).front()["importance"].get<double>();
+  const auto change = [&](const Words& options) {
+    const Words words{"ablate", "a b c", "--target", "c b a", "--json"};
+    return json_of(of_tiny(words, options))["metrics"][0]["heads"][0]["change"].get<double>();
   };
-  const double zero = importance({"--ablate"}),
-               mean = importance({"--ablation", "mean", "--reference", folder / "reference.txt"}),
-               resample = importance({"--ablation", "resample", "--reference", folder / "reference.txt"});
+  const double zero = change({}),
+               mean = change({"--ablation", "mean", "--reference", folder / "reference.txt"}),
+               resample = change({"--ablation", "resample", "--reference", folder / "reference.txt"});
   EXPECT_NE(zero, mean);
   EXPECT_NE(mean, resample);
-  EXPECT_EQ(zero, importance({"--ablation", "zero"}));
-  const Result removed = run(of_tiny({"heads", "a b c", "--target", "c b a"}, {"--remove", "0.0,1.ff"}));
-  EXPECT_THAT(removed.out, HasSubstr("without 0.0,1.ff"));
-  const auto refused = [&](const Words& options, const std::string& message) {
-    EXPECT_THAT(run(of_tiny(heads, options)).err, HasSubstr(message));
-  };
-  refused({"--remove", "0"}, "--remove: expected heads LAYER.HEAD and feed-forward networks LAYER.ff");
-  refused({"--remove", "0.99"}, "ablation: expected a head below 2, got 0.99");
-  refused({"--reference", "x"}, "--reference: needs --ablation mean or resample");
-  refused({"--metric", "logit"}, "--metric: needs --ablate or --remove");
-  refused({"--ablate", "--metric", "logit"}, "ablation: expected a token for this metric");
-  refused({"--ablation", "resample"}, "expected another reference text");
+  EXPECT_EQ(zero, change({"--ablation", "zero"}));
 }
 
 }  // namespace

@@ -45,9 +45,9 @@ TEST_F(PullCommand, PrintsThePathAndTheModelIsFoundByName) {
   EXPECT_EQ(output_of({"pull", "owner/model"}), snapshot() + "\n");
   for (const char* name :
        {"owner/model", "owner/model@main", "owner/model@0123456789abcdef0123456789abcdef01234567"}) {
-    EXPECT_THAT(output_of({"info", name, "--json"}), HasSubstr("marian")) << name;
+    EXPECT_THAT(output_of({"models", name, "--json"}), HasSubstr("marian")) << name;
   }
-  const Result other = run({"info", "owner/model@v2"});
+  const Result other = run({"models", "owner/model@v2"});
   EXPECT_EQ(other.status, 1);
   EXPECT_THAT(other.err, HasSubstr("revision v2: not found in"));
   EXPECT_THAT(other.err, HasSubstr("run: heed pull owner/model --revision v2"));
@@ -112,7 +112,7 @@ TEST_F(PullCommand, CtrlCLeavesWhatCanBeResumed) {
   ::unsetenv("HF_HUB_DOWNLOAD_TIMEOUT");
   EXPECT_EQ(fs::file_size(repository() + "/blobs/" + hub_test::kWeightsHash + ".incomplete"), 100000u);
   // Incomplete: a model that was never pulled completely is not found.
-  const Result info = run({"info", "owner/model"});
+  const Result info = run({"models", "owner/model"});
   EXPECT_EQ(info.status, 1);
   hub.on_storage = nullptr;
   EXPECT_EQ(run({"pull", "owner/model"}).status, 0);
@@ -121,15 +121,16 @@ TEST_F(PullCommand, CtrlCLeavesWhatCanBeResumed) {
 
 TEST_F(PullCommand, AModelThatIsNowhereNamesTheCommandThatGetsIt) {
   for (const char* name : {"owner/model", "bert-base-uncased"}) {
-    expect_error(1, {"info", name},
+    expect_error(1, {"models", name},
                  std::string("model ") + name + ": not found (run: heed pull " + name + ";");
   }
   const std::string models = folder / "models";
   fs::create_directories(models + "/my-model");
   spill(models + "/my-model/config.json", "{}");
   set("HEED_MODELS", models);
-  EXPECT_THAT(run({"info", "my-modle"}).err, HasSubstr("model my-modle: not found (did you mean my-model?)"));
-  EXPECT_THAT(run({"info", "/no/such/folder"}).err,
+  EXPECT_THAT(run({"models", "my-modle"}).err,
+              HasSubstr("model my-modle: not found (did you mean my-model?)"));
+  EXPECT_THAT(run({"models", "/no/such/folder"}).err,
               HasSubstr("model /no/such/folder: not found (check the path)"));
 }
 
@@ -139,30 +140,30 @@ TEST_F(PullCommand, FilesOfOtherToolsAreNamed) {
   fs::create_directories(folder / "onnx");
   spill(folder / "onnx/model.onnx", "x");
   for (const char* name : {"model.gguf", "renamed"}) {
-    const Result result = run({"info", folder / name});
+    const Result result = run({"models", folder / name});
     EXPECT_EQ(result.status, 1);
     EXPECT_THAT(result.err, HasSubstr(std::string(name) + ": the header ends beyond the file of 5 bytes"));
   }
   spill(folder / "junk.bin", "nothing that is known");
-  EXPECT_THAT(run({"info", folder / "junk.bin"}).err, HasSubstr("got a file\n"));
+  EXPECT_THAT(run({"models", folder / "junk.bin"}).err, HasSubstr("got a file\n"));
   spill(folder / "pickle.bin", "\x80\x02\x8a");
-  EXPECT_THAT(run({"info", folder / "pickle.bin"}).err, HasSubstr("got a pickled PyTorch checkpoint"));
-  EXPECT_THAT(run({"info", folder / "onnx"}).err, HasSubstr("got an ONNX file (model.onnx)"));
+  EXPECT_THAT(run({"models", folder / "pickle.bin"}).err, HasSubstr("got a pickled PyTorch checkpoint"));
+  EXPECT_THAT(run({"models", folder / "onnx"}).err, HasSubstr("got an ONNX file (model.onnx)"));
   spill(folder / "onnx/config.json", slurp(marian() + "/config.json"));
-  EXPECT_THAT(run({"info", folder / "onnx"}).err, HasSubstr("model.onnx: expected safetensors, got ONNX"));
-  EXPECT_THAT(run({"info", marian() + "/model.safetensors"}).err,
+  EXPECT_THAT(run({"models", folder / "onnx"}).err, HasSubstr("model.onnx: expected safetensors, got ONNX"));
+  EXPECT_THAT(run({"models", marian() + "/model.safetensors"}).err,
               HasSubstr("give the directory that holds it"));
 }
 
 // Found by its name from the build directory, but not by a copy elsewhere, as installed by `make install`.
 TEST_F(PullCommand, AnInstalledCommandLeavesTheSourceTreeAlone) {
   ASSERT_TRUE(fs::exists(HEED_SOURCE "/models/en-fr/config.json"));
-  EXPECT_EQ(run({"info", "en-fr"}).status, 0);
+  EXPECT_EQ(run({"models", "en-fr"}).status, 0);
   fs::create_directories(folder / "prefix/bin");
   const std::string installed = folder / "prefix/bin/heed";
   fs::copy_file(HEED_COMMAND, installed);
   const std::string command =
-      "cd / && '" + installed + "' info en-fr >/dev/null 2>'" + (folder / "err") + "'";
+      "cd / && '" + installed + "' models en-fr >/dev/null 2>'" + (folder / "err") + "'";
   EXPECT_EQ(WEXITSTATUS(std::system(command.c_str())), 1);
   EXPECT_THAT(slurp(folder / "err"), AllOf(HasSubstr("model en-fr: not found"),
                                            HasSubstr(folder / "prefix/share"), Not(HasSubstr(HEED_SOURCE))));

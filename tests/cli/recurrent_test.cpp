@@ -76,8 +76,8 @@ TEST(Recurrent, IsMeasuredAndPatchedWhereItCan) {
               HasSubstr("--site: expected heads of a recurrent model, got attention"));
   expect_error(1, {"heads", "--model", model, "a b c"},
                "expected a model with heads and residual streams, got heed_recurrent");
-  expect_error(1, {"why", "--model", model, "a b c", "--target", "c", "--head", "0.0"},
-               "why: expected a model with heads and residual streams, got heed_recurrent");
+  expect_error(1, {"attribute", "score", "--model", model, "a b c", "--target", "c", "--head", "0.0"},
+               "attribute score: expected a model with heads and residual streams, got heed_recurrent");
 }
 
 TEST(Recurrent, WithoutAttentionThereIsNothingToShow) {
@@ -88,7 +88,7 @@ TEST(Recurrent, WithoutAttentionThereIsNothingToShow) {
                "--attention: expected a model with cross-attention");
   expect_error(1, {"attend", "--model", model, "--target", "c b", "a b c"},
                "expected a model with attention");
-  const Json info = Json::parse(run({"info", "--json", model}).out);
+  const Json info = Json::parse(run({"models", "--json", model}).out);
   EXPECT_EQ(info.at("model_type"), "heed_recurrent");
   EXPECT_EQ(info.at("max_positions"), nullptr);
   for (const Json& command : info.at("commands")) EXPECT_NE(command, "attend");

@@ -30,7 +30,7 @@ const std::vector<Reader>& readers() {
       {{"attend", "--model", kFixtureRoot + "/ctc", "--json", "--quiet"}, kSoundFile},
       {{"lens", "--model", kFixtureRoot + "/vit", "--json"}, kImageFile},
       {{"heads", "--model", kFixtureRoot + "/vit", "--json"}, kImageFile},
-      {{"why", "--model", kFixtureRoot + "/vit", "--head", "1.0", "--json"}, kImageFile},
+      {{"attribute", "score", "--model", kFixtureRoot + "/vit", "--head", "1.0", "--json"}, kImageFile},
   };
   return all;
 }

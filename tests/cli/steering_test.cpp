@@ -83,11 +83,11 @@ TEST(Steer, ChangesWhatEveryCommandComputes) {
     }
   };
   differs("shakespeare", {"generate", "ROMEO:", "--max-new-tokens", "20"});
-  differs("shakespeare", {"evaluate", "--text", folder / "yes.txt"});
+  differs("shakespeare", {"evaluate", "--texts", folder / "yes.txt"});
   differs("shakespeare", {"lens", "ROMEO:", "--json"});
-  differs("shakespeare", {"lens", "ROMEO:", "--token", "e", "--json"}, true);
+  differs("shakespeare", {"attribute", "logit", "ROMEO:", "--token", "e", "--json"}, true);
   differs("shakespeare", {"heads", "ROMEO:", "--json"});
-  differs("shakespeare", {"why", "ROMEO:", "--head", "1.0", "--json"}, true);
+  differs("shakespeare", {"attribute", "score", "ROMEO:", "--head", "1.0", "--json"}, true);
   differs("shakespeare", {"attend", "ROMEO:", "--json"});
   differs("reviews", {"classify", "A film.", "--json"});
   differs("reviews", {"embed", "A film.", "--json"});

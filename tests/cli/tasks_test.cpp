@@ -1,4 +1,4 @@
-// Compares fill, classify, tag, answer, embed and evaluate --data on small encoders with the pipelines of
+// Compares fill, classify, answer, embed and evaluate --data on small encoders with the pipelines of
 // transformers on the same texts (tests/fixtures/tasks/README.md).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -232,7 +232,7 @@ TEST(Classify, ImagesOfAnotherSizeThanTheConfigsForADinov2) {
   EXPECT_NEAR(lines.at(1)[0].at("score"), 0.33879337, 2e-6);
 }
 
-TEST(Tag, GivesThePipelinesEntities) {
+TEST(ClassifyTokens, GivesThePipelinesEntities) {
   const Changed model("bert-tag", expected().at("tag_config"));
   for (const std::string aggregation : {"none", "simple", "first", "average", "max"}) {
     Json rows = Json::array();
@@ -240,7 +240,7 @@ TEST(Tag, GivesThePipelinesEntities) {
       if (row.at("aggregation") == aggregation) rows.push_back(row);
     }
     const Result result =
-        run_json({"tag", "--model", model.path, "--aggregation", aggregation}, texts_of(rows));
+        run_json({"classify", "--model", model.path, "--aggregation", aggregation}, texts_of(rows));
     ASSERT_EQ(result.status, 0) << result.err;
     const std::vector<Json> got = json_lines(result.out);
     ASSERT_EQ(got.size(), rows.size());
@@ -261,13 +261,13 @@ TEST(Tag, GivesThePipelinesEntities) {
 }
 
 // The windows of a long text cover each of its tokens once.
-TEST(Tag, LabelsEveryTokenOfALongText) {
+TEST(ClassifyTokens, LabelsEveryTokenOfALongText) {
   const Changed model("bert-tag",
                       {{"id2label", {{"0", "A"}, {"1", "B"}, {"2", "C"}, {"3", "D"}, {"4", "E"}}}});
   std::string text;
   for (int i = 0; i < 60; ++i) text += "cat, ";
   const Result result =
-      run_json({"tag", "--model", model.path, "--aggregation", "none", "--stride", "8"}, {text});
+      run_json({"classify", "--model", model.path, "--aggregation", "none", "--stride", "8"}, {text});
   ASSERT_EQ(result.status, 0) << result.err;
   const Json tokens = Json::parse(result.out);
   std::int64_t end = 0;
@@ -390,7 +390,7 @@ TEST(Tasks, RefuseOutputsThatAreNoNumbers) {
       embed("bert", "embeddings.LayerNorm.bias");
   for (const Words& words :
        {Words{"fill", "--model", fill.path, "a [MASK]"}, Words{"classify", "--model", classify.path, "a"},
-        Words{"tag", "--model", tag.path, "a"}, Words{"embed", "--model", embed.path, "a"},
+        Words{"classify", "--model", tag.path, "a"}, Words{"embed", "--model", embed.path, "a"},
         Words{"answer", "--model", answer.path, "--question", "who", "--context", "a b"}}) {
     const Result result = run(words);
     EXPECT_EQ(result.status, 1) << words[0];

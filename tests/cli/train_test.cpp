@@ -131,7 +131,7 @@ TEST(Train, OneRunAtATimeAndAPointerToItsCheckpoint) {
   const std::string output = folder / "run";
   const pid_t process = start_endless(output);
   const Result second = run(training(output, {"--resume"}));
-  const Result average = run({"average", tiny_model(), "--output", output});
+  const Result average = run({"convert", tiny_model(), tiny_model(), "--output", output});
   ::kill(process, SIGKILL);
   ASSERT_EQ(wait_for(process), 128 + SIGKILL);
   for (const Result& refused : {second, average}) {
@@ -174,7 +174,7 @@ TEST(Train, AFileTooLargeIsAnErrorAndLeavesNothing) {
   struct rlimit limit = before;
   limit.rlim_cur = 8000;
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &limit), 0);
-  const Result result = run({"average", tiny_model(), "--output", folder / "out"});
+  const Result result = run({"convert", tiny_model(), tiny_model(), "--output", folder / "out"});
   ::setrlimit(RLIMIT_FSIZE, &before);
   EXPECT_EQ(result.status, 1);
   EXPECT_THAT(result.err, HasSubstr("File too large"));

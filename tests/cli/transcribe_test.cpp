@@ -139,15 +139,15 @@ TEST(TranscribeCommand, TakesModelsOfSamples) {
   const std::string fixtures = HEED_FIXTURES, ctc = fixtures + "/ctc",
                     moonshine = fixtures + "/moonshine-speech";
   const Json wanted = read_json(ctc + "/transcriptions.json").at("runs")[1];
-  const Json got = json_lines(
-      output_of({"transcribe", "--model", ctc, kTones, "--window", "1", "--word-timestamps", "--json"}))[0];
+  const Json got = json_lines(output_of(
+      {"transcribe", "--model", ctc, kTones, "--chunk-length-s", "1", "--word-timestamps", "--json"}))[0];
   EXPECT_EQ(got.at("text"), wanted.at("text"));
   EXPECT_EQ(got.at("segments")[0].at("words")[1].at("word"), wanted.at("words")[1].at("word"));
   EXPECT_FALSE(got.contains("language"));
   EXPECT_FALSE(got.at("segments")[0].contains("temperature"));
   EXPECT_THAT(output_of({"transcribe", "--model", ctc, kTones, "--format", "srt"}),
               testing::StartsWith("1\n00:00:00,040 --> 00:00:03,280\nOSAshOS O XSR"));
-  EXPECT_EQ(output_of({"transcribe", "--model", moonshine, kTones, "--window", "1.5"}),
+  EXPECT_EQ(output_of({"transcribe", "--model", moonshine, kTones, "--chunk-length-s", "1.5"}),
             "oakakkk\noaakkkkk\noa\n");
   const auto refused = [](const std::string& model, const Words& option) {
     Words words{"transcribe", "--model", model, kTones};
@@ -163,15 +163,15 @@ TEST(TranscribeCommand, TakesModelsOfSamples) {
     refused(moonshine, option);
   }
   refused(moonshine, {"--word-timestamps"});  // without a warning that text has no times
-  refused(moonshine, {"--stride", "1"});
+  refused(moonshine, {"--stride-length-s", "1"});
   refused(ctc, {"--num-beams", "2"});
   refused(ctc, {"--max-new-tokens", "2"});
-  refused(kModel, {"--window", "2"});
-  refused(kModel, {"--stride", "1"});
-  expect_error(2, {"transcribe", "--model", ctc, kTones, "--window", "700"},
-               "--window: expected 0.1 to 600 s, got 700");
-  expect_error(2, {"transcribe", "--model", ctc, kTones, "--stride", "15"},
-               "--stride: expected 0 to less than half of the window of 30 s, got 15");
+  refused(kModel, {"--chunk-length-s", "2"});
+  refused(kModel, {"--stride-length-s", "1"});
+  expect_error(2, {"transcribe", "--model", ctc, kTones, "--chunk-length-s", "700"},
+               "--chunk-length-s: expected 0.1 to 600 s, got 700");
+  expect_error(2, {"transcribe", "--model", ctc, kTones, "--stride-length-s", "15"},
+               "--stride-length-s: expected 0 to less than half of the window of 30 s, got 15");
   expect_error(1, {"transcribe", "--model", fixtures + "/wav2vec2-model", kTones}, "cannot transcribe sound");
 }
 

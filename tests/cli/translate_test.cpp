@@ -311,8 +311,9 @@ TEST(Translate, RefusesLanguagesThatTheModelLacks) {
 }
 
 TEST(Translate, SaysWhenTheResultsCannotBeWritten) {
-  for (const Words& words : {Words{"translate", "--model", tiny_model(), "a b"}, Words{"info", tiny_model()},
-                             Words{"--help"}, Words{"attend", "--model", tiny_model(), "a b"}}) {
+  for (const Words& words :
+       {Words{"translate", "--model", tiny_model(), "a b"}, Words{"models", tiny_model()}, Words{"--help"},
+        Words{"attend", "--model", tiny_model(), "a b"}}) {
     const Result result = run(words, "", "/dev/full");
     EXPECT_EQ(result.status, 1) << words.front();
     EXPECT_THAT(result.err,

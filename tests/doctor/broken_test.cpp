@@ -26,7 +26,7 @@ const fs::path kFixtures = HEED_FIXTURES;
 
 // The finding about a decoder's fixture with this damage.
 Finding damaged(const char* fixture, Damage damage, const std::string& check) {
-  const TamperedDecoder model(load_decoder(kFixtures / fixture), std::move(damage));
+  const TamperedDecoder model(load_as<DecoderModel>(kFixtures / fixture), std::move(damage));
   return found({.model = &model}, check);
 }
 
@@ -68,9 +68,9 @@ TEST(Broken, MaskOffByOne) {
 }
 
 TEST(Broken, EncoderWithACausalMask) {
-  const TamperedEncoder sound(load_encoder(kFixtures / "encoders/bert"), {}, true);
+  const TamperedEncoder sound(load_as<EncoderModel>(kFixtures / "encoders/bert"), {}, true);
   EXPECT_EQ(found({.model = &sound}, "causality").status, CheckStatus::ok);
-  const TamperedEncoder causal(load_encoder(kFixtures / "encoders/bert"), attends({}), true);
+  const TamperedEncoder causal(load_as<EncoderModel>(kFixtures / "encoders/bert"), attends({}), true);
   expect_caught(found({.model = &causal}, "causality"), "0 of 12 earlier outputs follow later tokens");
 }
 
@@ -81,12 +81,12 @@ TEST(Broken, SoftmaxOverTheWrongAxis) {
 }
 
 TEST(Broken, PositionsMissing) {
-  const auto encoder = load_encoder(kFixtures / "encoders/bert");
+  const auto encoder = load_as<EncoderModel>(kFixtures / "encoders/bert");
   EXPECT_EQ(found({.model = encoder.get()}, "order").status, CheckStatus::ok);
   clear(*encoder, "embeddings.position_embeddings.weight", 48);
   expect_caught(found({.model = encoder.get()}, "order"), "blind to order");
 
-  const auto decoder = load_decoder(kFixtures / "decoders/gpt2");
+  const auto decoder = load_as<DecoderModel>(kFixtures / "decoders/gpt2");
   EXPECT_EQ(found({.model = decoder.get()}, "order").status, CheckStatus::ok);
   clear(*decoder, "transformer.wpe.weight", 48);
   expect_caught(found({.model = decoder.get()}, "order"), "no layer depends on positions");
@@ -98,7 +98,7 @@ TEST(Broken, ScaleMissing) {
 }
 
 TEST(Broken, HeadDead) {
-  const auto model = load_decoder(kFixtures / "decoders/gpt2");
+  const auto model = load_as<DecoderModel>(kFixtures / "decoders/gpt2");
   EXPECT_EQ(found({.model = model.get()}, "heads").status, CheckStatus::ok);
   clear(*model, "transformer.h.1.attn.c_proj.weight", 48, 24, 36);  // what head 2 of 4 goes through
   const Finding finding = found({.model = model.get()}, "heads");
@@ -112,7 +112,7 @@ TEST(Broken, PaddingAttended) {
               "padding left"),
       "the content of the padding");
   EXPECT_EQ(damaged("decoders/gpt2", {}, "padding left").status, CheckStatus::ok);
-  const TamperedEncoder encoder(load_encoder(kFixtures / "encoders/bert"), {}, false);
+  const TamperedEncoder encoder(load_as<EncoderModel>(kFixtures / "encoders/bert"), {}, false);
   expect_caught(found({.model = &encoder}, "padding right"), "the content of the padding");
 }
 
@@ -179,7 +179,7 @@ TEST(Broken, BeamsNotReordered) {
 }
 
 TEST(Broken, HeadsAlike) {
-  const auto model = load_decoder(kFixtures / "decoders/gpt2");
+  const auto model = load_as<DecoderModel>(kFixtures / "decoders/gpt2");
   for (const std::int64_t first : {0, 48}) {  // queries and keys: columns of 4 heads of 12
     for (float* row : rows_of(*model, "transformer.h.0.attn.c_attn.weight", 0, -1))
       std::copy_n(row + first, 12, row + first + 36);

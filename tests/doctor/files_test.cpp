@@ -288,7 +288,7 @@ TEST(DoctorFiles, MostRowsSaturated) {
 
 TEST(DoctorFiles, LossByPositionIsTheLossOfTheText) {
   const Copy copy("decoders/gpt2");
-  const auto model = load_decoder(copy.path());
+  const auto model = load_as<DecoderModel>(copy.path());
   const auto tokenizer = load_tokenizer(std::filesystem::path(HEED_FIXTURES) / "encoders/roberta-mlm");
   std::string text;
   for (int i = 0; i < 60; ++i) text += "a river ran past the town, number " + std::to_string(i) + ". ";
@@ -319,7 +319,7 @@ TEST(DoctorFiles, LossByPositionOfTranslationsIsTheirLoss) {
     reference += target + "\n";
   }
   const Copy copy("marian");
-  const auto model = load_encoder_decoder(copy.path());
+  const auto model = load_as<EncoderDecoderModel>(copy.path());
   const auto check = [&](const std::string& from, const std::string& to) {
     return found({.model = model.get(),
                   .tokenizer = tokenizer.get(),
@@ -359,7 +359,7 @@ TEST(DoctorFiles, LossByPositionGoesBeyondTheTrainedLength) {
   const Copy files("encoders/roberta-mlm");
   files.update("tokenizer_config.json", {{"model_max_length", 32}});
   const auto tokenizer = load_tokenizer(files.path());
-  const auto model = load_encoder_decoder(std::filesystem::path(HEED_FIXTURES) / "t5");
+  const auto model = load_as<EncoderDecoderModel>(std::filesystem::path(HEED_FIXTURES) / "t5");
   std::string text;
   for (int i = 0; i < 40; ++i) text += "a river ran\n";
   const Finding finding =

@@ -13,8 +13,10 @@ namespace {
 using RefusedRequest = nlohmann::json;
 
 std::string refusal_of(explore::Explorer& explorer, const RefusedRequest& request, bool ablation = false) {
-  return error_of(
-      [&] { ablation ? explorer.ablation(request.dump(), kGoOn) : explorer.run(request.dump(), kGoOn); });
+  return error_of([&] {
+    ablation ? explore::answer_to(explorer, "/api/ablation", request.dump(), kGoOn)
+             : explore::answer_to(explorer, "/api/run", request.dump(), kGoOn);
+  });
 }
 
 TEST(Explorer, RefusesWhatTheModelLacks) {

@@ -21,7 +21,7 @@ namespace {
 using Json = nlohmann::json;
 
 Json run(explore::Explorer& explorer, const Json& request) {
-  return Json::parse(explorer.run(request.dump(), kGoOn));
+  return Json::parse(explore::answer_to(explorer, "/api/run", request.dump(), kGoOn));
 }
 
 /// The numbers of a map, from its pack.
@@ -29,7 +29,7 @@ std::vector<double> numbers_of(const explore::Explorer& explorer, const Json& an
   EXPECT_EQ(answer["data"]["bits"], 16);
   const double largest = map["largest"];
   std::vector<double> numbers;
-  for (const int code : codes_of_pack(explorer.pack(answer["run"], map["pack"]).value(), 16))
+  for (const int code : codes_of_pack(explorer.chunk(answer["run"], map["pack"]).value(), 16))
     numbers.push_back(code * largest / 65535);
   return numbers;
 }
@@ -293,7 +293,8 @@ TEST(Explorer, AblationEqualsRunsWithoutEachHead) {
   const std::vector<double> plain = expected_row("decoders/gpt2", "logits");
   const TensorMap inputs{{"input_ids", Tensor::from(ids, {1, std::ssize(ids)})}};
   const Json request{{"model", 0}, {"ids", ids}, {"position", 9}, {"id", 331}};
-  const Json changes = Json::parse(explorer.ablation(request.dump(), kGoOn))["change"];
+  const Json changes =
+      Json::parse(explore::answer_to(explorer, "/api/ablation", request.dump(), kGoOn))["change"];
   ASSERT_EQ(changes.size(), 8u);
   for (const Json& one : changes) {
     const std::string tap = "decoder.layers." + std::to_string(one["layer"].get<int>()) + ".self_attn.heads";
@@ -303,7 +304,7 @@ TEST(Explorer, AblationEqualsRunsWithoutEachHead) {
   }
   Json layer = request;
   layer.update({{"kind", "decoder"}, {"layer", 1}});
-  const Json part = Json::parse(explorer.ablation(layer.dump(), kGoOn))["change"];
+  const Json part = Json::parse(explore::answer_to(explorer, "/api/ablation", layer.dump(), kGoOn))["change"];
   ASSERT_EQ(part.size(), 4u);
   EXPECT_EQ(part[0], changes[4]);
 }
@@ -329,9 +330,9 @@ TEST(Explorer, PacksAreForgottenWithTheirRuns) {
   explore::Explorer explorer = explorer_of(sample_decoder());
   const Json answer = run(explorer, {{"model", 0}, {"text", "5 6 7"}, {"vectors", true}});
   EXPECT_TRUE(answer["data"]["kinds"][0].contains("vectors"));
-  EXPECT_TRUE(explorer.pack(answer["run"], 0).has_value());
-  EXPECT_FALSE(explorer.pack(answer["run"], 1000).has_value());
-  EXPECT_FALSE(explorer.pack(answer["run"].get<int>() + 1, 0).has_value());
+  EXPECT_TRUE(explorer.chunk(answer["run"], 0).has_value());
+  EXPECT_FALSE(explorer.chunk(answer["run"], 1000).has_value());
+  EXPECT_FALSE(explorer.chunk(answer["run"].get<int>() + 1, 0).has_value());
 }
 
 TEST(Explorer, MapsThatAreShownComeWithTheAnswer) {
@@ -342,7 +343,7 @@ TEST(Explorer, MapsThatAreShownComeWithTheAnswer) {
     request["show"] = show;
     const Json answer = run(explorer, request);
     for (const auto& [index, pack] : answer["shown"].items())
-      EXPECT_EQ(pack, explorer.pack(answer["run"], std::stoi(index)).value());
+      EXPECT_EQ(pack, explorer.chunk(answer["run"], std::stoi(index)).value());
     return answer["shown"].size();
   };
   EXPECT_EQ(shown({{"kind", "decoder"}, {"layer", 1}, {"head", 3}}), 1u);
@@ -353,8 +354,9 @@ TEST(Explorer, MapsThatAreShownComeWithTheAnswer) {
 TEST(Explorer, StopsWhenAsked) {
   explore::Explorer explorer = explorer_of(sample_decoder());
   const std::atomic<bool> stop{true};
-  EXPECT_THROW(explorer.run(R"({"model": 0, "text": "5 6"})", stop), Canceled);
-  EXPECT_THROW(explorer.ablation(R"({"model": 0, "text": "5 6", "id": 1})", stop), Canceled);
+  EXPECT_THROW(explore::answer_to(explorer, "/api/run", R"({"model": 0, "text": "5 6"})", stop), Canceled);
+  EXPECT_THROW(explore::answer_to(explorer, "/api/ablation", R"({"model": 0, "text": "5 6", "id": 1})", stop),
+               Canceled);
   EXPECT_EQ(run(explorer, {{"model", 0}, {"text", "5 6"}})["predictions"].size(), 2u);
 }
 

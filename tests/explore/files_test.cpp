@@ -1,5 +1,5 @@
 // Images and sounds that the page sends: what is held of them, what models make of them, what is refused.
-#include "explore/files.h"
+#include "explore/model/files.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -37,7 +37,7 @@ std::int64_t sent(explore::Explorer& explorer, const std::string& fixture) {
 }
 
 Answer answer_of(explore::Explorer& explorer, const Answer& request) {
-  return Answer::parse(explorer.run(request.dump(), kGoOn));
+  return Answer::parse(explore::answer_to(explorer, "/api/run", request.dump(), kGoOn));
 }
 
 /// What the model computes of the photo without the explorer; `replace` a head's output, or not.
@@ -49,7 +49,8 @@ TensorMap outputs_of(const Model& model, const TensorMap& inputs, Taps* taps = n
 
 TensorMap photo_inputs(const std::string& fixture, const std::string& photo) {
   const auto model = load_model(kFixtures / fixture);
-  return tasks::file_input(model->input(), tasks::load_file_processor(model->input(), kFixtures / fixture),
+  return tasks::file_input(model->input(),
+                           tasks::load_file_processor(model->input(), model_files(kFixtures / fixture)),
                            (kFixtures / photo).string())
       .tensors;
 }
@@ -58,7 +59,7 @@ TensorMap photo_inputs(const std::string& fixture, const std::string& photo) {
 std::vector<double> map_of(const explore::Explorer& explorer, const Answer& answer, const Answer& map) {
   std::vector<double> numbers;
   const double largest = map["largest"];
-  for (const int code : codes_of_pack(explorer.pack(answer["run"], map["pack"]).value(), 16))
+  for (const int code : codes_of_pack(explorer.chunk(answer["run"], map["pack"]).value(), 16))
     numbers.push_back(code * largest / 65535);
   return numbers;
 }
@@ -168,7 +169,8 @@ TEST(Files, HeadsAreChangedLive) {
   taps.listen(tap, {.heads = {2}}, replace_by_zeros());
   const auto without = outputs_of(*vit, inputs, &taps).at("logits").to_vector<float>();
   const Answer ablation{{"model", 0}, {"file", photo}, {"id", 3}, {"layer", 1}};
-  const Answer changes = Answer::parse(explorer.ablation(ablation.dump(), kGoOn))["change"];
+  const Answer changes =
+      Answer::parse(explore::answer_to(explorer, "/api/ablation", ablation.dump(), kGoOn))["change"];
   ASSERT_EQ(changes.size(), 4u);
   EXPECT_NEAR(changes[2]["change"], static_cast<double>(without[3] - plain[3]), 1e-5);
 }
@@ -266,7 +268,9 @@ TEST(Files, CaptionsAttendToTheirImage) {
     EXPECT_NE(changed["predictions"][3]["candidates"][0]["change"], 0);
   }
   Answer ablation{{"model", 0}, {"file", photo}, {"target_ids", {5, 6, 7}}, {"id", 3}, {"position", 2}};
-  EXPECT_GT(Answer::parse(explorer.ablation(ablation.dump(), kGoOn))["change"].size(), 8u);
+  EXPECT_GT(
+      Answer::parse(explore::answer_to(explorer, "/api/ablation", ablation.dump(), kGoOn))["change"].size(),
+      8u);
 }
 
 TEST(Files, RefusesWhatIsNoWholeImage) {
@@ -284,7 +288,7 @@ TEST(Files, RefusesWhatIsNoWholeImage) {
   EXPECT_EQ(error(contents(kPhoto), 1), "file: expected a text, which decoders/gpt2 reads, got a file");
   EXPECT_EQ(error(contents(kPhoto), 2), "model: expected a number below 2, got 2");
   const auto run_error = [&](const Answer& request) {
-    return error_of([&] { explorer.run(request.dump(), kGoOn); });
+    return error_of([&] { explore::answer_to(explorer, "/api/run", request.dump(), kGoOn); });
   };
   EXPECT_EQ(run_error({{"model", 0}, {"file", 1}}), "file: not found (choose the file again)")
       << "what was refused is not held";

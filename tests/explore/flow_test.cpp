@@ -1,5 +1,5 @@
 // Sizes against taps, and effects against what the model answers when a part is taken out of its last stream.
-#include "explore/flow.h"
+#include "explore/views/views.h"
 
 #include <gtest/gtest.h>
 
@@ -23,7 +23,7 @@ namespace {
 using Json = nlohmann::json;
 
 Json flow(explore::Explorer& explorer, const Json& request) {
-  return Json::parse(explorer.flow(request.dump(), kGoOn));
+  return Json::parse(explore::answer_to(explorer, "/api/flow", request.dump(), kGoOn));
 }
 
 const Json& part_of(const Json& answer, const std::string& name, int layer, int head) {

@@ -1,5 +1,5 @@
 // The steps of a head, computed here once more from the numbers that are sent.
-#include "explore/head_steps.h"
+#include "explore/views/views.h"
 
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@ namespace {
 using StepsJson = nlohmann::json;
 
 StepsJson steps(explore::Explorer& explorer, const StepsJson& request) {
-  return StepsJson::parse(explorer.steps(request.dump(), kGoOn));
+  return StepsJson::parse(explore::answer_to(explorer, "/api/steps", request.dump(), kGoOn));
 }
 
 /// softmax(cap(scale q k) + positions) v, with the mask where scores are -inf.
@@ -111,13 +111,14 @@ TEST(HeadSteps, WeightsAreThoseOfTheMap) {
   const StepsJson answer = steps(
       explorer,
       {{"model", 0}, {"text", "5 17 300 42"}, {"kind", "decoder"}, {"layer", 0}, {"head", 3}, {"query", 3}});
-  const StepsJson run = StepsJson::parse(explorer.run(R"({"model": 0, "text": "5 17 300 42"})", kGoOn));
+  const StepsJson run = StepsJson::parse(
+      explore::answer_to(explorer, "/api/run", R"({"model": 0, "text": "5 17 300 42"})", kGoOn));
   const std::vector<float> weights = floats_of(answer["weights"]);
   bool found = false;
   for (const StepsJson& map : run["data"]["kinds"][0]["maps"]) {
     if (map["measure"] != "weights" || map["layer"] != 0 || map["head"] != 3) continue;
     found = true;
-    const std::vector<int> codes = codes_of_pack(explorer.pack(run["run"], map["pack"]).value(), 16);
+    const std::vector<int> codes = codes_of_pack(explorer.chunk(run["run"], map["pack"]).value(), 16);
     for (std::size_t s = 0; s < 4; ++s)
       EXPECT_NEAR(codes[12 + s] * map["largest"].get<double>() / 65535, weights[s], 2e-5);
   }

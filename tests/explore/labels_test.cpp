@@ -1,6 +1,6 @@
 // Images that are compared with labels. The numbers are those of transformers 5.24 (CLIPImageProcessorPil,
 // CLIPModel, SiglipImageProcessorPil, SiglipModel, eager attention) for the same image and texts.
-#include "explore/labels.h"
+#include "explore/views/predictions.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -36,7 +36,7 @@ struct ComparedPhoto {
   LabelAnswer run(const LabelAnswer& more = LabelAnswer::object()) {
     LabelAnswer asked = request;
     asked.update(more);
-    return LabelAnswer::parse(explorer.run(asked.dump(), kGoOn));
+    return LabelAnswer::parse(explore::answer_to(explorer, "/api/run", asked.dump(), kGoOn));
   }
 };
 
@@ -48,7 +48,7 @@ std::vector<double> last_row_of(const ComparedPhoto& photo, const LabelAnswer& a
   for (const LabelAnswer& map : kind->at("maps")) {
     if (map["layer"] != layer || map["head"] != head || map["measure"] != "weights") continue;
     std::vector<double> numbers;
-    for (const int code : codes_of_pack(photo.explorer.pack(answer["run"], map["pack"]).value(), 16))
+    for (const int code : codes_of_pack(photo.explorer.chunk(answer["run"], map["pack"]).value(), 16))
       numbers.push_back(code * map["largest"].get<double>() / 65535);
     numbers.erase(numbers.begin(), numbers.end() - std::ssize(kind->at("keys")));
     return numbers;
@@ -119,7 +119,8 @@ TEST(Labels, FollowHeadsOfBothTowers) {
     }
     LabelAnswer ablation = photo.request;
     ablation.update({{"id", 1}, {"kind", kind}, {"layer", 1}});
-    const LabelAnswer changes = LabelAnswer::parse(photo.explorer.ablation(ablation.dump(), kGoOn))["change"];
+    const LabelAnswer changes = LabelAnswer::parse(
+        explore::answer_to(photo.explorer, "/api/ablation", ablation.dump(), kGoOn))["change"];
     ASSERT_EQ(changes.size(), 4u);
     EXPECT_NEAR(changes[2]["change"], logits[1] - plain[1], 1e-5);
   }
@@ -142,7 +143,9 @@ TEST(Labels, WrongOnesAreRefused) {
   explore::Explorer vit = explorer_of(sample_of_files("vit"));
   std::ifstream file(kFixtures / "image/pictures/photo.jpg", std::ios::binary);
   vit.add_file(0, {std::istreambuf_iterator<char>(file), {}}, kGoOn);
-  EXPECT_EQ(error_of([&] { vit.run(R"({"model": 0, "file": 1, "labels": ["a"]})", kGoOn); }),
+  EXPECT_EQ(error_of([&] {
+              explore::answer_to(vit, "/api/run", R"({"model": 0, "file": 1, "labels": ["a"]})", kGoOn);
+            }),
             "labels: expected a model of texts and images with a tokenizer, such as clip, got vit");
 }
 

@@ -1,5 +1,5 @@
 // Texts to try in the front matter of a card, well formed or not.
-#include "explore/model_card.h"
+#include "explore/model/model_card.h"
 
 #include <gtest/gtest.h>
 

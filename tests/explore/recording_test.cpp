@@ -1,5 +1,5 @@
 // Recordings: what is kept, how much of it, and the page that holds it.
-#include "explore/recording.h"
+#include "explore/recording/recording.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "explore/record_texts.h"
 #include "explore/recording_page.h"
 #include "explore/sample_models.h"
 #include "reference/error.h"
@@ -45,7 +44,7 @@ class Recorded : public testing::Test {
  protected:
   /// Runs and records; returns the answer.
   std::string run(Recording& recording, const std::string& request) {
-    const std::string answer = explorer.run(request, kGoOn);
+    const std::string answer = explore::answer_to(explorer, "/api/run", request, kGoOn);
     recording.add("/api/run", request, answer, explorer);
     return answer;
   }
@@ -68,8 +67,8 @@ TEST_F(Recorded, ThePageHoldsTheAnswersAndAllMaps) {
   const std::int64_t run = answer["run"].get<std::int64_t>();
   ASSERT_GT(found[0][3].size(), 4u);
   for (std::size_t i = 0; i < found[0][3].size(); ++i)
-    EXPECT_EQ(found[0][3][i], explorer.pack(run, static_cast<std::int64_t>(i)).value());
-  EXPECT_FALSE(explorer.pack(run, std::ssize(found[0][3])));
+    EXPECT_EQ(found[0][3][i], explorer.chunk(run, static_cast<std::int64_t>(i)).value());
+  EXPECT_FALSE(explorer.chunk(run, std::ssize(found[0][3])));
 }
 
 TEST_F(Recorded, ThePageRunsItsOwnScriptAndAsksNoServer) {
@@ -98,7 +97,8 @@ TEST_F(Recorded, ValuesThatSeveralAnswersHaveAreHeldOnce) {
   for (const char* query : {"0", "1"}) {
     const std::string request = head + "\"query\": " + query + "}";
     before = recording.bytes();
-    recording.add("/api/steps", request, explorer.steps(request, kGoOn), explorer);
+    recording.add("/api/steps", request, explore::answer_to(explorer, "/api/steps", request, kGoOn),
+                  explorer);
   }
   EXPECT_LT(recording.bytes() - before, before) << "keys and values are the same";
   const Json found = answers(recording);

@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "explore/explorer.h"
+#include "explore/routes.h"
 #include "heed/error.h"
 #include "heed/models/registry.h"
 
@@ -69,7 +69,8 @@ inline explore::ExploredModel sample(const std::string& fixture, bool specials =
 /// A model of images or sounds; `writes`, or compares with labels: with its own tokenizer.
 inline explore::ExploredModel sample_of_files(const std::string& fixture, bool writes = false) {
   auto model = load_model(kFixtures / fixture);
-  tasks::FileProcessor processor = tasks::load_file_processor(model->input(), kFixtures / fixture);
+  tasks::FileProcessor processor =
+      tasks::load_file_processor(model->input(), model_files(kFixtures / fixture));
   if (!writes) return {fixture, std::move(model), nullptr, {}, std::move(processor)};
   return {fixture, std::move(model), load_tokenizer(kFixtures / fixture),
           load_generation_options(kFixtures / fixture), std::move(processor)};

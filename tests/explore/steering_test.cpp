@@ -37,7 +37,7 @@ explore::ExploredModel offering(const std::string& fixture, const std::filesyste
 }
 
 SteeredJson ran(explore::Explorer& explorer, const SteeredJson& request) {
-  return SteeredJson::parse(explorer.run(request.dump(), kGoOn));
+  return SteeredJson::parse(explore::answer_to(explorer, "/api/run", request.dump(), kGoOn));
 }
 
 void expect_equal_runs(const explore::Explorer& explorer, const SteeredJson& got, const SteeredJson& expected,
@@ -56,8 +56,8 @@ void expect_equal_runs(const explore::Explorer& explorer, const SteeredJson& got
     ASSERT_EQ(a.size(), b.size());
     for (std::size_t i = 0; i < a.size(); ++i) {
       EXPECT_NEAR(a[i]["largest"], b[i]["largest"], 1e-5) << name;
-      const auto one = codes_of_pack(explorer.pack(got["run"], a[i]["pack"]).value(), 16),
-                 other = codes_of_pack(explorer.pack(expected["run"], b[i]["pack"]).value(), 16);
+      const auto one = codes_of_pack(explorer.chunk(got["run"], a[i]["pack"]).value(), 16),
+                 other = codes_of_pack(explorer.chunk(expected["run"], b[i]["pack"]).value(), 16);
       ASSERT_EQ(one.size(), other.size());
       for (std::size_t cell = 0; cell < one.size(); ++cell) EXPECT_NEAR(one[cell], other[cell], 2) << name;
     }
@@ -100,7 +100,8 @@ TEST(Steering, IsAPartOfTheFlowAndOfAScore) {
       explorer_of(offering("decoders/gpt2", file, 3), steered("decoders/gpt2", file, 0.5));
   SteeredJson flow{{"model", 0}, {"text", "5 17 300"}, {"stack", "decoder"}, {"position", 2},
                    {"id", 7},    {"steering", {0.5}}};
-  const SteeredJson answer = SteeredJson::parse(explorer.flow(flow.dump(), kGoOn));
+  const SteeredJson answer =
+      SteeredJson::parse(explore::answer_to(explorer, "/api/flow", flow.dump(), kGoOn));
   double sum = 0;
   std::size_t steering = 0;
   for (const SteeredJson& part : answer["parts"]) {
@@ -111,10 +112,11 @@ TEST(Steering, IsAPartOfTheFlowAndOfAScore) {
   EXPECT_EQ(steering, 2u);
   SteeredJson why{{"model", 0}, {"text", "5 17 300"}, {"kind", "decoder"}, {"layer", 1},
                   {"head", 2},  {"query", 2},         {"key", 1},          {"steering", {0.5}}};
-  const SteeredJson got = SteeredJson::parse(explorer.why(why.dump(), kGoOn));
+  const SteeredJson got = SteeredJson::parse(explore::answer_to(explorer, "/api/why", why.dump(), kGoOn));
   why.erase("steering");
   why["model"] = 1;
-  const SteeredJson expected = SteeredJson::parse(explorer.why(why.dump(), kGoOn));
+  const SteeredJson expected =
+      SteeredJson::parse(explore::answer_to(explorer, "/api/why", why.dump(), kGoOn));
   EXPECT_NEAR(got["score"], expected["score"], 1e-5);
   ASSERT_EQ(got["key_parts"].size(), expected["key_parts"].size());
   for (std::size_t i = 0; i < got["key_parts"].size(); ++i) {
@@ -144,7 +146,7 @@ TEST(Steering, WhatDoesNotFit) {
   EXPECT_ERROR(ran(explorer, {{"model", 0}, {"text", "5 6"}, {"steering", {1, 2}}}),
                "steering: expected at most 1 strengths, as many as decoders/gpt2 has vectors, got 2");
   EXPECT_ERROR(ran(explorer, {{"model", 0}, {"text", "5 6"}, {"steering", {1e9}}}),
-               "request: steering: expected a list of numbers up to 1e6");
+               "request: steering.0: expected a number from -1000000 to 1000000, got 1000000000.0");
   EXPECT_ERROR(ran(explorer, {{"model", 0}, {"text", "5 6"}, {"steering", "much"}}),
                "request: steering: expected");
 }

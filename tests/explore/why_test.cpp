@@ -1,6 +1,6 @@
 // Why a head attends: the sums that the page gets are those of attribute_score(), which tests/inspect checks
 // against NumPy, and their terms make the score with changed heads too.
-#include "explore/why.h"
+#include "explore/views/views.h"
 
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ namespace {
 using WhyJson = nlohmann::json;
 
 WhyJson why(explore::Explorer& explorer, const WhyJson& request) {
-  return WhyJson::parse(explorer.why(request.dump(), kGoOn));
+  return WhyJson::parse(explore::answer_to(explorer, "/api/why", request.dump(), kGoOn));
 }
 
 /// Pairs, what they leave out, and the term of positions.
@@ -81,7 +81,7 @@ TEST(Why, TermsAddUpToTheScoreOfTheMap) {
     for (const bool changed : {false, true}) {
       if (changed) request["changes"] = {{{"kind", kind}, {"layer", 0}, {"head", 0}, {"factor", 0}}};
       const WhyJson answer = why(explorer, request),
-                    steps = WhyJson::parse(explorer.steps(request.dump(), kGoOn));
+                    steps = WhyJson::parse(explore::answer_to(explorer, "/api/steps", request.dump(), kGoOn));
       const std::vector<float> scores = floats_of(steps["scores"]), weights = floats_of(steps["weights"]);
       const std::size_t key = answer["key"];
       EXPECT_EQ(static_cast<std::size_t>(std::max_element(weights.begin(), weights.end()) - weights.begin()),
@@ -103,10 +103,11 @@ TEST(Why, RefusesWhatHasNoScore) {
   EXPECT_ERROR(why(explorer, request), "key: expected a position below 3, got 3");
   request["key"] = 2;
   EXPECT_ERROR(why(explorer, request),
-               "why: expected a key that the query at position 1 can attend to, got 2 (masked)");
+               "attribute score: expected a key that the query at position 1 can attend to, got 2 (masked)");
   request["key"] = 0;
   request["model"] = 1;
-  EXPECT_ERROR(why(explorer, request), "why: expected a model with self_attn in its decoder that has scores");
+  EXPECT_ERROR(why(explorer, request),
+               "attribute score: expected a model with self_attn in its decoder that has scores");
   request["keys"] = 0;
   EXPECT_ERROR(why(explorer, request), "request: keys: expected a known key");
 }

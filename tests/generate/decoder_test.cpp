@@ -73,7 +73,7 @@ class LetterTokenizer final : public Tokenizer {
 class Continuation : public ::testing::TestWithParam<const char*> {
  protected:
   std::filesystem::path directory_ = std::filesystem::path(HEED_FIXTURES) / "decoders" / GetParam();
-  std::unique_ptr<DecoderModel> model_ = load_decoder(directory_);
+  std::unique_ptr<DecoderModel> model_ = load_as<DecoderModel>(directory_);
   void SetUp() override { set_threads(1); }
   void TearDown() override { set_threads(threads_); }
   int threads_ = threads();
@@ -318,7 +318,7 @@ TEST_P(Gpt2Continuation, WarnsOfTextsThatTheLastPositionEnds) {
 TEST(Continuation, WithoutALengthTextsKeepToThePositionsOfTraining) {
   for (const char* fixture : {"gpt2", "llama", "mistral", "qwen2", "gpt-neox"}) {
     SCOPED_TRACE(fixture);
-    const auto model = load_decoder(std::filesystem::path(HEED_FIXTURES) / "decoders" / fixture);
+    const auto model = load_as<DecoderModel>(std::filesystem::path(HEED_FIXTURES) / "decoders" / fixture);
     EXPECT_EQ(model->trained_positions(), 64);
     const Prompts prompts = {std::vector<std::int64_t>(61, 5), {5, 6}};
     const auto found = search_prompts(*model, prompts, {}, 1000);
@@ -328,7 +328,7 @@ TEST(Continuation, WithoutALengthTextsKeepToThePositionsOfTraining) {
     EXPECT_ERROR(search_prompts(*model, full, {}, 1000), "expected room for a new token, got");
     EXPECT_EQ(search_prompts(*model, full, {.max_new_tokens = 1}, 1000)[0][0].ids.size(), 1u);
   }
-  const auto bloom = load_decoder(std::filesystem::path(HEED_FIXTURES) / "decoders/bloom");
+  const auto bloom = load_as<DecoderModel>(std::filesystem::path(HEED_FIXTURES) / "decoders/bloom");
   EXPECT_EQ(bloom->trained_positions(), std::nullopt);
 }
 
@@ -337,7 +337,7 @@ TEST(Continuation, IsThatOfTransformersWithACacheThatRounds) {
   const NoGradients guard;
   for (const char* name : {"gpt2", "llama"}) {
     const std::filesystem::path folder = std::filesystem::path(HEED_FIXTURES) / "decoders" / name;
-    const auto model = load_decoder(folder);
+    const auto model = load_as<DecoderModel>(folder);
     const TensorMap expected = read_tensors(folder / "cache.safetensors");
     for (const CacheDType dtype : {CacheDType::bf16, CacheDType::f16, CacheDType::int8}) {
       const std::string of(name_of(dtype));

@@ -44,7 +44,7 @@ class Search : public ::testing::TestWithParam<const char*> {
 };
 
 TEST_P(Search, EveryRunFindsWhatTransformersFound) {
-  const auto model = load_encoder_decoder(fixture_);
+  const auto model = load_as<EncoderDecoderModel>(fixture_);
   const Json runs = read_json(fixture_ / "generation.json").at("runs");
   ASSERT_GE(runs.size(), 9u);
   for (const Json& run : runs) {
@@ -59,7 +59,7 @@ TEST_P(Search, EveryRunFindsWhatTransformersFound) {
 TEST(SearchFeatures, EveryRunFindsWhatTransformersFound) {
   for (const char* name : {"whisper", "whisper-untied", "moonshine", "vit-gpt2", "trocr"}) {
     const auto fixture = std::filesystem::path(HEED_FIXTURES) / name;
-    const auto model = load_encoder_decoder(fixture);
+    const auto model = load_as<EncoderDecoderModel>(fixture);
     const Tensor features = read_tensors(fixture / "inputs.safetensors").at(model->input().name);
     const Json runs = read_json(fixture / "generation.json").at("runs");
     ASSERT_GE(runs.size(), 3u);
@@ -78,7 +78,7 @@ TEST(SearchFeatures, EveryRunFindsWhatTransformersFound) {
 TEST(SearchFeatures, CapturesTheCrossAttentionOfTransformers) {
   for (const char* name : {"moonshine", "vit-gpt2", "trocr"}) {
     const auto fixture = std::filesystem::path(HEED_FIXTURES) / name;
-    const auto model = load_encoder_decoder(fixture);
+    const auto model = load_as<EncoderDecoderModel>(fixture);
     const Tensor features = read_tensors(fixture / "inputs.safetensors").at(model->input().name);
     const TensorMap expected = read_tensors(fixture / "generation_attentions.safetensors");
     const Json runs = read_json(fixture / "generation.json").at("runs");
@@ -103,7 +103,7 @@ TEST(SearchFeatures, CapturesTheCrossAttentionOfTransformers) {
 // As in transformers: the decoder's prompt is not a source, and audio has no tokens.
 TEST(SearchFeatures, OptionsOfTheSourcesTokensDoNothing) {
   const auto fixture = std::filesystem::path(HEED_FIXTURES) / "whisper-untied";
-  const auto model = load_encoder_decoder(fixture);
+  const auto model = load_as<EncoderDecoderModel>(fixture);
   const Tensor features = read_tensors(fixture / "inputs.safetensors").at("input_features");
   const auto transcript = [&](const std::vector<std::int64_t>& prompt, const GenerationOptions& options) {
     return search_features(*model, slice(features, 0, 0, 1), prompt, options, 4096).front().front().ids;
@@ -120,7 +120,7 @@ TEST(SearchFeatures, OptionsOfTheSourcesTokensDoNothing) {
 
 TEST(SearchFeatures, DrawsAndCapturesTheSameInAnyBatch) {
   const auto fixture = std::filesystem::path(HEED_FIXTURES) / "whisper-untied";
-  const auto model = load_encoder_decoder(fixture);
+  const auto model = load_as<EncoderDecoderModel>(fixture);
   const Tensor features = read_tensors(fixture / "inputs.safetensors").at("input_features");
   const Tensor same = gather(features, 0, Tensor::zeros({3}, DType::i64));  // only the sampling differs
   const GenerationOptions options{.max_new_tokens = 8, .do_sample = true};
@@ -145,7 +145,7 @@ TEST(SearchFeatures, DrawsAndCapturesTheSameInAnyBatch) {
 
 TEST(SearchFeatures, EndsAtTheLastPositionAndRefusesWhatDoesNotFit) {
   const auto fixture = std::filesystem::path(HEED_FIXTURES) / "whisper-untied";
-  const auto model = load_encoder_decoder(fixture);
+  const auto model = load_as<EncoderDecoderModel>(fixture);
   const Tensor features = read_tensors(fixture / "inputs.safetensors").at("input_features");
   GenerationOptions options;
   options.max_new_tokens = 100;
@@ -187,7 +187,7 @@ void expect_close(const Tensor& actual, const Tensor& expected, const std::strin
 }
 
 TEST_P(Search, CapturedAttentionIsThatOfTheFinishedHypotheses) {
-  const auto model = load_encoder_decoder(fixture_);
+  const auto model = load_as<EncoderDecoderModel>(fixture_);
   const Json runs = read_json(fixture_ / "generation.json").at("runs");
   Json batch_run;
   for (const Json& run : runs) {
@@ -219,7 +219,8 @@ TEST_P(Search, CapturedAttentionIsThatOfTheFinishedHypotheses) {
 TEST(SearchRecurrent, BatchesFindWhatSourcesAloneFindAndAttentionFollows) {
   for (const char* name : {"none-gru", "additive-gru", "general-lstm-feeding", "concat-lstm"}) {
     SCOPED_TRACE(name);
-    const auto model = load_encoder_decoder(std::filesystem::path(HEED_FIXTURES) / "recurrent" / name);
+    const auto model =
+        load_as<EncoderDecoderModel>(std::filesystem::path(HEED_FIXTURES) / "recurrent" / name);
     const std::vector<std::vector<std::int64_t>> sources{{5, 6, 7, 8, 9}, {10, 11}, {12, 4, 13, 5}};
     GenerationOptions options{.max_new_tokens = 7};
     options.eos_token_id = {model->eos_id()};
@@ -249,7 +250,7 @@ TEST(SearchRecurrent, BatchesFindWhatSourcesAloneFindAndAttentionFollows) {
 
 // The flag is set while the encoder's first layer processes the source; no further layer is run.
 TEST_P(Search, CancelsWithinTheSource) {
-  const auto model = load_encoder_decoder(fixture_);
+  const auto model = load_as<EncoderDecoderModel>(fixture_);
   std::atomic<bool> stop{false};
   int first = 0, later = 0;
   Taps taps;

@@ -42,7 +42,7 @@ std::unique_ptr<DecoderModel> decoder_of(const std::string& name) {
   if (name.starts_with("transformer-"))
     return new_decoder(name, R"({"max_position_embeddings": 320, "initializer_range": 0.3})");
   if (name == "gpt2-long") return new_decoder("gpt2", R"({"n_positions": 320, "initializer_range": 0.3})");
-  if (!name.ends_with("-bits")) return load_decoder(decoder_folder(name));
+  if (!name.ends_with("-bits")) return load_as<DecoderModel>(decoder_folder(name));
   auto model = new_decoder("llama", R"({"hidden_size": 64, "intermediate_size": 96, "head_dim": 16})");
   model->quantize({.bits = name[6] - '0', .group = 32});
   EXPECT_GT(model->use_int8_activations(true), 0);
@@ -82,7 +82,7 @@ TEST_P(GenerationOf, PromptsInPiecesHaveTheBitsOfWholeOnes) {
   const NoGradients guard;
   std::mt19937_64 random(1);
   const Ids ids = random_ids(random, longest_text(*model_, 300), model_->vocab_size());
-  const std::int64_t granule = model_->decode(1)->granule();
+  const std::int64_t chunk_size = model_->decode(1)->chunk_size();
   for (const CacheDType dtype : {CacheDType::f32, CacheDType::int8}) {
     Context context{.cache_dtype = dtype};
     const auto logits_in = [&](std::int64_t piece) {
@@ -97,7 +97,7 @@ TEST_P(GenerationOf, PromptsInPiecesHaveTheBitsOfWholeOnes) {
     };
     const std::vector<float> whole = logits_in(std::ssize(ids));
     for (const std::int64_t piece : {1, 7, 64, 256}) {
-      if (granule == 0 || piece % granule != 0) continue;
+      if (chunk_size == 0 || piece % chunk_size != 0) continue;
       EXPECT_EQ(logits_in(piece), whole) << "pieces of " << piece;
     }
   }
@@ -105,7 +105,7 @@ TEST_P(GenerationOf, PromptsInPiecesHaveTheBitsOfWholeOnes) {
 
 TEST_P(GenerationOf, JoinedAndCopiedRowsGoOnAsBefore) {
   const NoGradients guard;
-  const std::int64_t granule = model_->decode(1)->granule();
+  const std::int64_t chunk_size = model_->decode(1)->chunk_size();
   Context context;
   const auto read = [&](const Ids& ids) {
     auto decoding = model_->decode(1);
@@ -117,7 +117,7 @@ TEST_P(GenerationOf, JoinedAndCopiedRowsGoOnAsBefore) {
   };
   const Ids a{5, 6, 7}, b{8, 9, 10, 11, 12};
   const auto first = read(a), second = read(b);
-  if (granule == 0) {
+  if (chunk_size == 0) {
     EXPECT_ERROR(first->join(*second), "expected rows of one decoder that depend on their tokens alone");
     EXPECT_ERROR(first->copy_row(0, 2), "expected rows of one decoder that depend on their tokens alone");
     return;
@@ -139,7 +139,7 @@ TEST_P(GenerationOf, JoinedAndCopiedRowsGoOnAsBefore) {
   EXPECT_EQ(next(*both, {1, 3}).size(), expected.size() / 3 * 2);
   EXPECT_ERROR(both->copy_row(2, 1), "expected a row below 2");
   EXPECT_ERROR(both->copy_row(1, 5), "5 tokens of row 1");
-  if (granule == 1) {
+  if (chunk_size == 1) {
     EXPECT_EQ(next(*both->copy_row(0, 5), {4}), next(*read(b), {4}));
     EXPECT_GT(both->bytes(), both->copy_row(0, 5)->bytes());
   } else {
@@ -263,7 +263,7 @@ TEST_P(GenerationOf, RandomSchedulesGiveEachRequestWhatItGetsAlone) {
     EXPECT_EQ(generation.running(), 0);
     EXPECT_EQ(generation.waiting(), 0);
   }
-  if (model_->decode(1)->granule() == 1) {
+  if (model_->decode(1)->chunk_size() == 1) {
     EXPECT_GT(cached, 0);
   }
 }

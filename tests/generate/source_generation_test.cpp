@@ -97,7 +97,7 @@ class RandomSources : public RandomChoices {
 
 class SourceGeneration : public ::testing::TestWithParam<const char*> {
  protected:
-  std::unique_ptr<EncoderDecoderModel> model_ = load_encoder_decoder(source_fixture(GetParam()));
+  std::unique_ptr<EncoderDecoderModel> model_ = load_as<EncoderDecoderModel>(source_fixture(GetParam()));
 };
 INSTANTIATE_TEST_SUITE_P(All, SourceGeneration,
                          ::testing::Values("t5", "t5-v1.1", "marian", "bart", "pegasus", "m2m100", "whisper",
@@ -167,7 +167,7 @@ TEST_P(SourceGeneration, CapturesAttentionAsASearchDoes) {
 }
 
 TEST(SourcesOfGeneration, RefusesWhatASearchRefuses) {
-  const auto model = load_encoder_decoder(source_fixture("marian"));
+  const auto model = load_as<EncoderDecoderModel>(source_fixture("marian"));
   Generation generation(*model);
   EXPECT_ERROR(generation.add({}), "expected a source or features for an encoder-decoder, got neither");
   EXPECT_ERROR(generation.add({.source = {1}, .features = Tensor::zeros({1, 3})}), "got both");
@@ -183,13 +183,13 @@ TEST(SourcesOfGeneration, RefusesWhatASearchRefuses) {
   EXPECT_ERROR(generation.remove(number), "541");
   EXPECT_NO_THROW(generation.remove(good));
 
-  const auto whisper = load_encoder_decoder(source_fixture("whisper"));
+  const auto whisper = load_as<EncoderDecoderModel>(source_fixture("whisper"));
   const Tensor features = read_tensors(source_fixture("whisper") / "inputs.safetensors").at("input_features");
   Generation texts(*whisper);
   EXPECT_ERROR(texts.add({.features = gather(features, 0, Tensor::zeros({2}, DType::i64))}),
                "expected features of one row, got f32[2");
   EXPECT_ERROR(texts.add({.features = Tensor::zeros({3})}), "expected input_features");
-  const auto decoder = load_decoder(source_fixture("decoders") / "gpt2");
+  const auto decoder = load_as<DecoderModel>(source_fixture("decoders") / "gpt2");
   Generation prompts(*decoder);
   EXPECT_ERROR(prompts.add({.prompt = {1}, .source = {3}}), "expected a prompt alone for a decoder");
 }

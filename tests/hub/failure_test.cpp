@@ -5,6 +5,7 @@
 #include <mutex>
 #include <thread>
 
+#include "heed/canceled.h"
 #include "hub/http.h"
 #include "hub/pull_fixture.h"
 #include "reference/error.h"
@@ -202,7 +203,7 @@ TEST_F(PullTest, StoppedWorkIsResumed) {
     return answer;
   };
   options.on_progress = [&](const hub::PullProgress& progress) { stop = progress.done >= 100000; };
-  EXPECT_THROW(pull(), hub::Stopped);
+  EXPECT_THROW(pull(), Canceled);
   EXPECT_GE(fs::file_size(partial()), 1u);
   stop = false;
   server.on_storage = nullptr;

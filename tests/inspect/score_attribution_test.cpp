@@ -138,8 +138,9 @@ TEST_P(FamilyScores, TermsAddUpToTheTappedScore) {
   Context context{.taps = &taps};
   model.forward(inputs, {}, context);
   if (scores.empty() || GetParam().starts_with("recurrent")) {
-    EXPECT_THAT(error_of([&] { attribute_score(model, inputs, {}); }),
-                HasSubstr("why: expected a model with self_attn in its decoder that has scores, got"));
+    EXPECT_THAT(
+        error_of([&] { attribute_score(model, inputs, {}); }),
+        HasSubstr("attribute score: expected a model with self_attn in its decoder that has scores, got"));
     return;
   }
   for (const auto& [name, value] : scores) {
@@ -170,15 +171,16 @@ TEST(ScoreErrors, NameWhatIsWrong) {
   const auto gpt2 = load_model(kScoreFixtures / "decoders/gpt2");
   const TensorMap inputs{{"input_ids", Tensor::from<std::int64_t>({5, 6, 7}, {1, 3})}};
   const auto why = [&](const ScoreOptions& options) { return attribute_score(*gpt2, inputs, options); };
-  EXPECT_ERROR(why({.layer = 2}), "why: expected a layer below 2, got 2");
-  EXPECT_ERROR(why({.head = 4}), "why: expected a head below 4, got 4");
-  EXPECT_ERROR(why({.head = -1}), "why: expected a head below 4, got -1");
-  EXPECT_ERROR(why({.query = 3}), "why: query: expected a position below 3, got 3");
-  EXPECT_ERROR(why({.query = 2, .key = 3}), "why: key: expected a position below 3, got 3");
+  EXPECT_ERROR(why({.layer = 2}), "attribute score: expected a layer below 2, got 2");
+  EXPECT_ERROR(why({.head = 4}), "attribute score: expected a head below 4, got 4");
+  EXPECT_ERROR(why({.head = -1}), "attribute score: expected a head below 4, got -1");
+  EXPECT_ERROR(why({.query = 3}), "attribute score: query: expected a position below 3, got 3");
+  EXPECT_ERROR(why({.query = 2, .key = 3}), "attribute score: key: expected a position below 3, got 3");
   EXPECT_ERROR(why({.query = 1, .key = 2}),
-               "why: expected a key that the query at position 1 can attend to, got 2 (masked)");
-  EXPECT_ERROR(why({.stack = "encoder"}), "why: expected a model with self_attn in its encoder");
-  EXPECT_ERROR(why({.part = "cross_attn"}), "why: expected a model with cross_attn in its decoder");
+               "attribute score: expected a key that the query at position 1 can attend to, got 2 (masked)");
+  EXPECT_ERROR(why({.stack = "encoder"}), "attribute score: expected a model with self_attn in its encoder");
+  EXPECT_ERROR(why({.part = "cross_attn"}),
+               "attribute score: expected a model with cross_attn in its decoder");
 }
 
 }  // namespace

@@ -8,7 +8,7 @@
 
 #include "heed/dtype.h"
 #include "kernels/attention_cases.h"
-#include "kernels/int8_rows.h"
+#include "kernels/copy.h"
 #include "kernels/kernel_case.h"
 
 namespace heed {

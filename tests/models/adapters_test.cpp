@@ -257,7 +257,7 @@ TEST(Adapters, ManyThreadsGetTheNumbersOfOne) {
 
 TEST(Adapters, DecodingSeesThem) {
   const TensorMap inputs = read_tensors(kAdapters / "gpt2/inputs.safetensors");
-  const auto model = load_decoder(kBases / "decoders/gpt2");
+  const auto model = load_as<DecoderModel>(kBases / "decoders/gpt2");
   model->add_adapter(kAdapters / "gpt2");
   const NoGradients guard;
   Context context;
@@ -270,8 +270,9 @@ TEST(Adapters, DecodingSeesThem) {
 }
 
 TEST(Adapters, TheBodyOfAModelTakesThoseOfItsHeads) {
-  const auto body =
-      load_model_body(kBases / "encoders/bert-mlm", DType::f32, {{kAdapters / "bert-classify"}});
+  WeightOptions without_head;
+  without_head.head = false;
+  const auto body = load_model(kBases / "encoders/bert-mlm", without_head, {{kAdapters / "bert-classify"}});
   EXPECT_EQ(dynamic_cast<const EncoderModel&>(*body).head(), EncoderHead::none);
 }
 

@@ -59,7 +59,7 @@ struct ScaledPart {
   WeightBuilder builder;
   Norm norm;
   Linear first, second, after;
-  std::optional<ModelFiles> files;
+  std::optional<ModelContents> files;
 };
 
 TEST(Awq, FoldingScalesChangesNoResult) {

@@ -31,7 +31,7 @@ std::vector<float> logits_with(const char* fixture, const nlohmann::json& change
   const NoGradients guard;
   Context context;
   const TensorMap inputs = read_tensors(from / "inputs.safetensors");
-  return load_decoder(folder)->forward(inputs, {}, context).at("logits").to_vector<float>();
+  return load_as<DecoderModel>(folder)->forward(inputs, {}, context).at("logits").to_vector<float>();
 }
 
 // As LlamaModel and its like are saved, which give vectors only.
@@ -53,7 +53,7 @@ TEST(DecoderConfig, WithoutAnOutputMapThereAreHiddenStatesAlone) {
     const TensorMap expected = read_tensors(kDecoderFixtures / fixture / "expected.safetensors");
     const NoGradients guard;
     Context context;
-    const auto model = load_decoder(folder);
+    const auto model = load_as<DecoderModel>(folder);
     const char* no_output_map = "expected a model that predicts tokens, got XModel";
     EXPECT_ERROR(model->forward(inputs, {}, context), no_output_map);  // there are labels
     inputs.erase("labels");
@@ -119,7 +119,7 @@ TEST(DecoderConfig, GemmaLayersFollowFromTheirDefaults) {
 // frequencies.
 TEST(DecoderConfig, TokensAreComputedAgainWhenFrequenciesChange) {
   const fs::path directory = kDecoderFixtures / "phi3-longrope";
-  const auto model = load_decoder(directory);
+  const auto model = load_as<DecoderModel>(directory);
   const Tensor ids = read_tensors(directory / "inputs.safetensors").at("input_ids");  // [2, 24]
   const NoGradients guard;
   Context context;
@@ -142,7 +142,7 @@ TEST(DecoderConfig, TokensAreComputedAgainWhenFrequenciesChange) {
 // The first step past 16 tokens may come when there are just 16.
 TEST(DecoderConfig, TokensAreComputedAgainFromTheFullTrainedLength) {
   const fs::path directory = kDecoderFixtures / "phi3-longrope";
-  const auto model = load_decoder(directory);
+  const auto model = load_as<DecoderModel>(directory);
   const Tensor ids = read_tensors(directory / "inputs.safetensors").at("input_ids");  // [2, 24]
   const NoGradients guard;
   Context context;
@@ -217,7 +217,7 @@ TEST(DecoderConfig, TheInitializerRangeOfANewTransformer) {
 
 // The term counts no padding, at the ends of rows, and only training has it.
 TEST(DecoderConfig, TheLoadBalancingLossIsPartOfTheTrainingLoss) {
-  const auto model = load_decoder(kDecoderFixtures / "mixtral");
+  const auto model = load_as<DecoderModel>(kDecoderFixtures / "mixtral");
   const auto loss_of = [&](std::vector<std::int64_t> ids, std::vector<std::int64_t> labels, bool training) {
     const auto time = static_cast<std::int64_t>(ids.size());
     Context context{.training = training};

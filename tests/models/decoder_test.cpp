@@ -23,7 +23,7 @@ Tensor span_of(const Tensor& rows, std::int64_t begin, std::int64_t end) {
 
 class DecoderTest : public testing::TestWithParam<FamilyFixture> {
  protected:
-  std::unique_ptr<DecoderModel> model = load_decoder(GetParam().path());
+  std::unique_ptr<DecoderModel> model = load_as<DecoderModel>(GetParam().path());
   std::string name = fs::path(GetParam().folder).filename();
   TensorMap inputs = read_tensors(GetParam().path() / "inputs.safetensors");
   Context context;

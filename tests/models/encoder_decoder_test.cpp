@@ -47,7 +47,7 @@ TEST(Mbart, TrainingAndForwardStartTheDecoderWithTheLastLabel) {
   auto json = read_json<nlohmann::ordered_json>(fs::path(HEED_FIXTURES) / "bart" / "config.json");
   json["model_type"] = "mbart";
   Generator generator(1);
-  const auto model = make_encoder_decoder(Config::parse(json.dump(), "config.json"), generator);
+  const auto model = make_as<EncoderDecoderModel>(Config::parse(json.dump(), "config.json"), generator);
   const auto ids = [](std::vector<std::int64_t> values) { return Tensor::from(values, {2, 4}); };
   const Tensor labels = ids({7, 8, 9, -100, 5, 6, 4, 3}), source = ids({5, 6, 7, 8, 9, 10, 11, 12});
   const Tensor wanted = ids({9, 7, 8, 9, 3, 5, 6, 4});

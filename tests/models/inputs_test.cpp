@@ -181,8 +181,8 @@ TEST(Whisper, ABareModelIsRead) {
 TEST(Whisper, ReadsNoTextAndTextModelsHearNothing) {
   const Tensor ids = Tensor::zeros({1, 3}, DType::i64);
   Context context;
-  const auto whisper = load_encoder_decoder(fs::path(HEED_FIXTURES) / "whisper"),
-             bart = load_encoder_decoder(fs::path(HEED_FIXTURES) / "bart");
+  const auto whisper = load_as<EncoderDecoderModel>(fs::path(HEED_FIXTURES) / "whisper"),
+             bart = load_as<EncoderDecoderModel>(fs::path(HEED_FIXTURES) / "bart");
   EXPECT_ERROR(whisper->decode({ids, {}}, context), "expected input_features, got token ids i64[1, 3]");
   EXPECT_ERROR(whisper->decode({.values = Tensor::zeros({1, 80, 61})}, context),
                "rows [80, 60], got f32[1, 80, 61]");

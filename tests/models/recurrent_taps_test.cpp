@@ -173,7 +173,7 @@ class RowReference {
 struct RecurrentTaps : testing::TestWithParam<const char*> {
   fs::path fixture = fs::path(HEED_FIXTURES) / "recurrent" / GetParam();
   Json config = read_json(fixture / "config.json");
-  std::unique_ptr<EncoderDecoderModel> model = load_encoder_decoder(fixture, DType::f64);
+  std::unique_ptr<EncoderDecoderModel> model = load_as<EncoderDecoderModel>(fixture, DType::f64);
   TensorMap inputs = read_tensors(fixture / "inputs.safetensors");
   NoGradients guard;
 
@@ -234,7 +234,7 @@ TEST_P(RecurrentTaps, EqualTheirFormulas) {
 }
 
 TEST_P(RecurrentTaps, WeightsAreTheSoftmaxOfTheScores) {
-  model = load_encoder_decoder(fixture);
+  model = load_as<EncoderDecoderModel>(fixture);
   for (const auto& [name, weights] : heard()) {
     if (!name.ends_with("weights")) continue;
     const Tensor scores = heard().at(name.substr(0, name.size() - 7) + "scores");

@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 
 struct RecurrentFamily : testing::TestWithParam<FamilyFixture> {
   fs::path fixture = GetParam().path();
-  std::unique_ptr<EncoderDecoderModel> model = load_encoder_decoder(fixture);
+  std::unique_ptr<EncoderDecoderModel> model = load_as<EncoderDecoderModel>(fixture);
   TensorMap inputs = read_tensors(fixture / "inputs.safetensors");
   TensorMap expected = read_tensors(fixture / "expected.safetensors");
   ModelInput source{inputs.at("input_ids"), inputs.at("attention_mask")};
@@ -33,7 +33,7 @@ INSTANTIATE_TEST_SUITE_P(Cases, RecurrentFamily,
                          [](const auto& info) { return as_test_name(info.param.folder); });
 
 TEST_P(RecurrentFamily, EveryGradientEqualsPyTorchInDouble) {
-  model = load_encoder_decoder(fixture, DType::f64);
+  model = load_as<EncoderDecoderModel>(fixture, DType::f64);
   const TensorMap outputs = model->forward(inputs, {}, context);
   EXPECT_LE(relative_error(outputs.at("logits"), expected.at("logits")), 1e-6);
   outputs.at("loss").backward();
@@ -81,7 +81,7 @@ TEST(RecurrentConfig, ANewModelHasItsInitializerRange) {
   const char* config = R"({"model_type": "heed_recurrent", "vocab_size": 11, "hidden_size": 4,
     "initializer_range": 0.5})";
   Generator generator(1);
-  const auto model = make_encoder_decoder(Config::parse(config, "config.json"), generator);
+  const auto model = make_as<EncoderDecoderModel>(Config::parse(config, "config.json"), generator);
   float largest = 0;
   for (const Parameter& p : model->parameters()) {
     for (const float value : p.tensor.to_vector<float>()) largest = std::max(largest, std::abs(value));

@@ -38,7 +38,7 @@ TEST(T5Encoder, EqualsTheEncoderOfTheWholeModel) {
     const TensorMap expected = read_tensors(whole / "expected.safetensors");
     const NoGradients guard;
     Context context;
-    const auto model = load_encoder(folder);
+    const auto model = load_as<EncoderModel>(folder);
     const TensorMap outputs = model->forward(inputs, {.hidden_states = true, .attentions = true}, context);
     EXPECT_LE(relative_error(outputs.at("last_hidden_state"), expected.at("encoder_last_hidden_state")),
               1e-5);
@@ -49,9 +49,12 @@ TEST(T5Encoder, EqualsTheEncoderOfTheWholeModel) {
     EXPECT_EQ(outputs.size(), 1 + static_cast<std::size_t>(2 * config["num_layers"].get<int>() + 1));
     EXPECT_ERROR(model->predict(outputs.at("last_hidden_state"), {}, context),
                  "predict: expected a model with a head");
-    EXPECT_ERROR(load_encoder_decoder(folder), "expected an encoder-decoder model, got t5");
+    EXPECT_ERROR(load_as<EncoderDecoderModel>(folder), "expected an encoder-decoder model, got t5");
     model->save(folder);
-    EXPECT_EQ(load_encoder(folder)->forward(inputs, {}, context).at("last_hidden_state").to_vector<float>(),
+    EXPECT_EQ(load_as<EncoderModel>(folder)
+                  ->forward(inputs, {}, context)
+                  .at("last_hidden_state")
+                  .to_vector<float>(),
               outputs.at("last_hidden_state").to_vector<float>());
   }
 }

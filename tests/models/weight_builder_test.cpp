@@ -26,7 +26,7 @@ struct WeightBuilderTest : testing::Test {
 
   Weights load(const std::vector<NamedTensor>& tensors) {
     save_safetensors(folder / "model.safetensors", tensors);
-    WeightBuilder builder({.config = config, .directory = folder});
+    WeightBuilder builder({.config = config, .files = ModelFiles(folder)});
     walk(builder);
     return builder.finish().weights;
   }
@@ -137,7 +137,7 @@ TEST_F(WeightBuilderTest, AHeadMayBeNew) {
   const auto new_rows = [&](const std::vector<NamedTensor>& tensors) {
     save_safetensors(folder / "model.safetensors", tensors);
     Generator generator(1);
-    WeightBuilder builder({.config = config, .directory = folder, .generator = &generator});
+    WeightBuilder builder({.config = config, .files = ModelFiles(folder), .generator = &generator});
     walk(builder);
     return builder.finish().weights.new_rows();
   };

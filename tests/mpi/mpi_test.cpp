@@ -8,8 +8,8 @@
 #include <thread>
 
 #include "heed/error.h"
+#include "mpi/mpi_thread.h"
 #include "mpi/processes.h"
-#include "mpi/worker.h"
 #include "reference/error.h"
 
 namespace heed::mpi {
@@ -103,12 +103,12 @@ TEST(Mpi, CountsWhatItSends) {
   EXPECT_GT(after.seconds, before.seconds);
 }
 
-TEST(Worker, OperationsAfterAFailureFailToo) {
-  Worker worker([] {}, [] { ADD_FAILURE() << "there is nobody to end with"; });
+TEST(MpiThread, OperationsAfterAFailureFailToo) {
+  MpiThread worker([] {}, [] { ADD_FAILURE() << "there is nobody to end with"; });
   const auto fails = worker.start([] { throw Error("the first"); }, nullptr);
   const auto later = worker.start([] { ADD_FAILURE(); }, nullptr);
   for (const auto& operation : {fails.get(), later.get()}) EXPECT_ERROR(operation->wait(), "the first");
-  EXPECT_ERROR(Worker([] { throw Error("no beginning"); }, [] {}), "no beginning");
+  EXPECT_ERROR(MpiThread([] { throw Error("no beginning"); }, [] {}), "no beginning");
 }
 
 }  // namespace

@@ -5,8 +5,8 @@
 
 #include <string>
 
-#include "heed/plot/heat_table.h"
 #include "heed/plot/picture.h"
+#include "heed/plot/report.h"
 #include "plot/sample.h"
 #include "reference/error.h"
 
@@ -48,28 +48,28 @@ TEST(Pdf, TheCellsOfMapsAreBoxes) {
 }
 
 TEST(Pdf, ThePageIsAsWideAsAsked) {
-  HeatTable table{.title = "Heads",
-                  .rows_title = "",
-                  .legend = "",
-                  .rows = {"0"},
-                  .columns = {"a"},
-                  .cells = {{{"1", 1}}}};
+  ReportTable table{.title = "Heads",
+                    .rows_title = "",
+                    .legend = "",
+                    .rows = {"0"},
+                    .columns = {"a"},
+                    .cells = {{{"1", 1}}}};
   const double width = 85 * 96 / 25.4;
-  EXPECT_THAT(heat_table_pdf(table, {.width = width}), HasSubstr("/MediaBox [ 0 0 240.94"));  // points
-  table.cells.assign(1, std::vector<HeatCell>(100001, HeatCell{"1", 1}));
+  EXPECT_THAT(table_pdf(table, {.width = width}), HasSubstr("/MediaBox [ 0 0 240.94"));  // points
+  table.cells.assign(1, std::vector<ReportCell>(100001, ReportCell{"1", 1}));
   table.columns.assign(100001, "a");
-  EXPECT_ERROR(heat_table_pdf(table), "cells in a figure, got 100001");
+  EXPECT_ERROR(table_pdf(table), "cells in a figure, got 100001");
 }
 
 TEST(Pdf, TextIsText) {
-  const HeatTable table{.title = "Köpfe",
-                        .rows_title = "",
-                        .legend = "",
-                        .rows = {"0"},
-                        .columns = {"a"},
-                        .cells = {{{"−1.5", 1}}}};
+  const ReportTable table{.title = "Köpfe",
+                          .rows_title = "",
+                          .legend = "",
+                          .rows = {"0"},
+                          .columns = {"a"},
+                          .cells = {{{"−1.5", 1}}}};
   // A font that is embedded has a table from its glyphs to characters.
-  const std::string all = streams_of(heat_table_pdf(table));
+  const std::string all = streams_of(table_pdf(table));
   EXPECT_THAT(all, HasSubstr("beginbfchar"));
   EXPECT_THAT(all, HasSubstr(R"((K\366pfe)Tj)"));
   EXPECT_THAT(all, HasSubstr("<2212>"));

@@ -1,5 +1,5 @@
 // BLEU by source length: each group has the score of its lines alone.
-#include "heed/score/by_length.h"
+#include "heed/score/bleu.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

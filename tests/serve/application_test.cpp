@@ -1,6 +1,4 @@
 // Who may ask, wrong requests of every route, the queue, and requests that end early.
-#include "serve/application.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -47,7 +45,7 @@ TEST(Application, TellsThatItIsThere) {
 }
 
 TEST(Application, KeysAreAskedFor) {
-  Asking server(one(shakespeare()), {.keys = {"first", "second"}, .origins = {}, .host = {}});
+  Asking server(one(shakespeare()), {.keys = {"first", "second"}});
   EXPECT_EQ(server.get("/health").status, 200) << "public";
   HttpRequest request = request_of("GET", "/v1/models");
   for (const char* wrong :
@@ -65,7 +63,7 @@ TEST(Application, KeysAreAskedFor) {
 }
 
 TEST(Application, OtherNamesAndPagesAreRefused) {
-  Asking server(one(shakespeare()), {.keys = {}, .origins = {}, .host = "127.0.0.1"});
+  Asking server(one(shakespeare()), {.host = "127.0.0.1"});
   HttpRequest request = request_of("GET", "/v1/models");
   for (const char* host : {"localhost:8080", "127.0.0.1"}) {
     request.host = host;
@@ -85,7 +83,7 @@ TEST(Application, OtherNamesAndPagesAreRefused) {
 }
 
 TEST(Application, PagesOfListedOriginsMayAsk) {
-  Asking server(one(shakespeare()), {.keys = {"key"}, .origins = {"https://page.example"}, .host = {}});
+  Asking server(one(shakespeare()), {.keys = {"key"}, .origins = {"https://page.example"}});
   HttpRequest request = request_of("OPTIONS", "/v1/chat/completions");
   request.origin = "https://page.example";
   const Answer preflight = server.ask(request);
@@ -105,7 +103,7 @@ TEST(Application, PagesOfListedOriginsMayAsk) {
   EXPECT_EQ(server.ask(request).header("Access-Control-Allow-Origin"), "https://page.example");
   request.origin = "https://other.example";
   EXPECT_EQ(server.ask(request).status, 403);
-  Asking open(one(shakespeare()), {.keys = {}, .origins = {"*"}, .host = {}});
+  Asking open(one(shakespeare()), {.origins = {"*"}});
   request.origin = "null";
   EXPECT_EQ(open.ask(request).header("Access-Control-Allow-Origin"), "*");
 }
@@ -130,8 +128,9 @@ TEST(Application, BodiesAreNotCompressed) {
 }
 
 TEST(Application, WhatIsNotReadIsAnErrorInTheFormOfItsRoute) {
-  const auto body = [](const char* target) {
-    const server::HttpResponse response = serve::Application::error_form(413, "too much", target);
+  Asking server(one(shakespeare()));
+  const auto body = [&](const char* target) {
+    const server::HttpResponse response = server.application().error_form(413, "too much", target);
     EXPECT_EQ(response.status, 413);
     return Json::parse(response.body);
   };
@@ -173,38 +172,50 @@ TEST(Application, DocumentsWhatItReads) {
                                              {"text", "a"}};
   const std::map<std::string, std::string> only_with = {
       {"texts", ""}, {"documents", ""}, {"ids", ""}, {"tokens", ""}, {"content", ""}};
-  for (const serve::Route& route : serve::routes()) {
+  for (const server::Route& route : server.application().routes()) {
+    const std::vector<server::FieldNote> fields = server::fields_of(route);
     for (const char* path : route.paths) {
       ASSERT_TRUE(document["paths"].contains(path)) << path;
       if (route.is_form) {  // speech_test.cpp has its fields
         const std::string pointer = "/post/requestBody/content/multipart~1form-data/schema/properties";
-        EXPECT_EQ(document["paths"][path].at(Json::json_pointer(pointer)).size(), route.fields.size());
+        EXPECT_EQ(document["paths"][path].at(Json::json_pointer(pointer)).size(), fields.size());
         continue;
       }
-      for (const serve::FieldNote& field : route.fields) {
+      for (const server::FieldNote& field : fields) {
         Json body = Json::object();
-        for (const serve::FieldNote& other : route.fields) {
-          if (other.required) body[other.name] = least.at(other.name);
+        for (const server::FieldNote& other : fields) {
+          if (other.rule.required != nullptr) body[other.name] = least.at(other.name);
         }
+        const std::string& name = field.name;
         if (std::string(path).find("rerank") != std::string::npos) body["texts"] = Json::array({"a"});
-        if (std::string(field.name) == "documents" || std::string(field.name) == "return_documents")
-          body["documents"] = Json::array({"a"});
+        if (name == "documents" || name == "return_documents") body["documents"] = Json::array({"a"});
         if (std::string(path) == "/similarity")
           body["inputs"] = {{"source_sentence", "a"}, {"sentences", {"a"}}};
-        if (std::string(path) == "/tokenize")
-          body[std::string(field.name).starts_with("add_special") && field.name[11] == 0 ? "content"
-                                                                                         : "inputs"] = "a";
+        if (std::string(path) == "/tokenize") body[name == "add_special" ? "content" : "inputs"] = "a";
         if (route.paths.front() == std::string("/decode")) body["ids"] = Json::array({1});
-        body[field.name] = std::string(field.type) == "object" ? Json(5) : Json{{"wrong", true}};
-        if (std::string(field.name) == "content" || std::string(field.name) == "prompt") body.erase("inputs");
+        body[name] = field.type == "object" ? Json(5) : Json{{"wrong", true}};
+        if (name == "content" || name == "prompt") body.erase("inputs");
         if (std::string(path).ends_with("completions")) body["model"] = "chatting";
-        if (std::string(field.name) == "model") body["model"] = 5;
+        if (name == "model") body["model"] = 5;
         const Answer answer = server.post(path, body);
-        EXPECT_EQ(answer.status, 400) << path << " " << field.name << " " << answer.text;
-        EXPECT_THAT(answer.text, HasSubstr(field.name)) << path;
+        EXPECT_EQ(answer.status, 400) << path << " " << name << " " << answer.text;
+        EXPECT_THAT(answer.text, HasSubstr(name)) << path;
       }
     }
   }
+}
+
+// A name that is one letter off would be without effect, and the answer another one than was asked for.
+TEST(Application, MisspelledFieldsAreTold) {
+  Asking server(all_kinds());
+  Json body = {{"model", "chatting"}, {"prompt", "a"}, {"max_tokens", 1}, {"user", "somebody"}, {"top_a", 1}};
+  EXPECT_EQ(server.post("/v1/completions", body).status, 200) << "fields of other servers are ignored";
+  body["temprature"] = 0;
+  const Answer answer = server.post("/v1/completions", body);
+  EXPECT_EQ(answer.status, 400);
+  EXPECT_EQ(answer.json["error"]["message"],
+            "request: temprature: expected a known key (perhaps temperature)");
+  EXPECT_EQ(answer.json["error"]["param"], "temprature");
 }
 
 TEST(Application, RefusesWhatIsNoJsonObject) {
@@ -212,8 +223,8 @@ TEST(Application, RefusesWhatIsNoJsonObject) {
   std::string deep, huge = "[0";
   for (int i = 0; i < 100'000; ++i) deep += "[";
   for (int i = 0; i < 100'000; ++i) huge += ",0";
-  for (const serve::Route& route : serve::routes()) {
-    if (route.fields.empty()) continue;
+  for (const server::Route& route : server.application().routes()) {
+    if (!route.walk) continue;
     const char* path = route.paths.front();
     for (const std::string& body : {std::string(), std::string("{"), std::string("[]"), std::string("null"),
                                     std::string("5"), deep, huge + "]", std::string("{\"inputs\": \"\xff\"}"),
@@ -222,7 +233,7 @@ TEST(Application, RefusesWhatIsNoJsonObject) {
       const Answer answer = server.post_text(path, body);
       EXPECT_EQ(answer.status, 400) << path << " " << body.substr(0, 40);
       const Json& error = answer.json["error"];
-      EXPECT_TRUE(route.api == serve::Api::tei ? error.is_string() : error["message"].is_string())
+      EXPECT_TRUE(route.errors == server::ErrorForm::tei ? error.is_string() : error["message"].is_string())
           << answer.text;
       EXPECT_LT(answer.text.size(), 500u);
     }
@@ -329,7 +340,7 @@ TEST(Application, WhoGoesAwayIsNotComputedFor) {
 }
 
 TEST(Application, LateRequestsEnd) {
-  Asking server(one(shakespeare()), {.keys = {}, .origins = {}, .host = {}, .request_seconds = 0.0});
+  Asking server(one(shakespeare()), {}, {}, 0.0);
   const Answer late = server.post("/v1/completions", {{"prompt", "a"}, {"max_tokens", 250}});
   EXPECT_EQ(late.status, 504) << late.text;
 }

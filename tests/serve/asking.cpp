@@ -13,44 +13,6 @@ namespace heed::serve_test {
 using server::HttpRequest;
 using server::HttpResponse;
 
-void Received::note(std::string_view part, bool last) {
-  const std::lock_guard lock(mutex_);
-  EXPECT_FALSE(ended_) << "an answer after its end";
-  response_.body += part;
-  ended_ = last;
-  changed_.notify_all();
-}
-
-void Received::answer(HttpResponse response) {
-  {
-    const std::lock_guard lock(mutex_);
-    response_ = response;
-    response_.body.clear();
-  }
-  note(response.body, true);
-}
-
-void Received::begin(HttpResponse response, std::string ping) {
-  EXPECT_EQ(ping, ":\n\n");
-  const std::lock_guard lock(mutex_);
-  response_ = std::move(response);
-}
-
-void Received::write(std::string_view part) { note(part, false); }
-void Received::end() { note("", true); }
-
-const HttpResponse& Received::response() {
-  std::unique_lock lock(mutex_);
-  EXPECT_TRUE(changed_.wait_for(lock, std::chrono::seconds(60), [this] { return ended_; })) << "no answer";
-  return response_;
-}
-
-void Received::await_bytes(std::size_t count) {
-  std::unique_lock lock(mutex_);
-  EXPECT_TRUE(changed_.wait_for(lock, std::chrono::seconds(60),
-                                [&] { return ended_ || response_.body.size() >= count; }));
-}
-
 std::string Answer::header(const std::string& name) const {
   for (const auto& [key, value] : headers) {
     if (key == name) return value;
@@ -85,20 +47,20 @@ serve::Services services_of(std::vector<serve::ServedModel> models, const serve:
   serve::Services services;
   services.models = std::move(models);
   services.limits = limits;
-  services.book->log = std::move(log);
+  services.registry->log = std::move(log);
   return services;
 }
 
 }  // namespace
 
-Asking::Asking(std::vector<serve::ServedModel> models, serve::AccessOptions access,
-               serve::SchedulerLimits limits)
-    : application_(services_of(std::move(models), limits,
-                               [this](const std::string& line) {
-                                 const std::lock_guard lock(mutex_);
-                                 log_.push_back(line);
-                               }),
-                   std::move(access)) {}
+Asking::Asking(std::vector<serve::ServedModel> models, server::AccessOptions access,
+               serve::SchedulerLimits limits, double request_seconds)
+    : server_(services_of(std::move(models), limits,
+                          [this](const std::string& line) {
+                            const std::lock_guard lock(mutex_);
+                            log_.push_back(line);
+                          }),
+              std::move(access), request_seconds) {}
 
 Asking::~Asking() {
   for (const auto& received : begun_) received->leave();
@@ -107,7 +69,7 @@ Asking::~Asking() {
 std::shared_ptr<Received> Asking::begin(const HttpRequest& request) {
   auto received = std::make_shared<Received>();
   begun_.push_back(received);
-  application_.handle(request, received);
+  server_.application().handle(request, received);
   return received;
 }
 
@@ -126,7 +88,7 @@ std::vector<std::string> Asking::log() {
 
 serve::ServedModel served(const std::string& fixture) {
   const std::filesystem::path directory = std::filesystem::path(HEED_FIXTURES) / fixture;
-  return serve::load_served(directory.filename().string(), {directory});
+  return serve::serve_model(directory.filename().string(), load(directory.string()));
 }
 
 serve::ServedModel shakespeare() { return served("../../models/shakespeare"); }
@@ -156,7 +118,7 @@ serve::ServedModel chatting(const std::string& more) {
     tokenizer.replace(tokenizer.find(key), key.size(), std::string("\"") + other + "\": ");
   }
   std::ofstream(folder.path() / "tokenizer.json") << tokenizer;
-  return serve::load_served("chatting", {folder.path()});
+  return serve::serve_model("chatting", load(folder.path().string()));
 }
 
 }  // namespace heed::serve_test

@@ -1,43 +1,18 @@
 // The server's application without sockets: requests and answers as values.
 #pragma once
 
-#include <condition_variable>
 #include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "core/json.h"
-#include "serve/application.h"
+#include "serve/model_server.h"
+#include "server/received.h"
 
 namespace heed::serve_test {
 
-/// What a client has got.
-class Received : public server::Reply {
- public:
-  void answer(server::HttpResponse response) override;
-  void begin(server::HttpResponse response, std::string ping) override;
-  void write(std::string_view part) override;
-  void end() override;
-  const std::atomic<bool>& stop() const override { return stop_; }
-  bool has_left() const override { return stop_; }
-
-  /// The client goes away.
-  void leave() { stop_ = true; }
-  /// Waits until the answer is complete.
-  const server::HttpResponse& response();
-  /// Waits until the answer has begun with this many bytes.
-  void await_bytes(std::size_t count);
-
- private:
-  void note(std::string_view part, bool last);
-
-  std::atomic<bool> stop_{false};
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  server::HttpResponse response_;
-  bool ended_ = false;
-};
+using server_test::Received;
 
 struct Answer {
   int status = 0;
@@ -54,8 +29,8 @@ server::HttpRequest request_of(const std::string& method, const std::string& tar
 
 class Asking {
  public:
-  explicit Asking(std::vector<serve::ServedModel> models, serve::AccessOptions access = {},
-                  serve::SchedulerLimits limits = {});
+  explicit Asking(std::vector<serve::ServedModel> models, server::AccessOptions access = {},
+                  serve::SchedulerLimits limits = {}, double request_seconds = 600);
   ~Asking();
   Answer ask(const server::HttpRequest& request);
   Answer get(const std::string& target) { return ask(request_of("GET", target)); }
@@ -65,12 +40,13 @@ class Asking {
   }
   std::shared_ptr<Received> begin(const server::HttpRequest& request);
   std::vector<std::string> log();
+  const server::Application& application() { return server_.application(); }
 
  private:
   std::mutex mutex_;
   std::vector<std::string> log_;
   std::vector<std::shared_ptr<Received>> begun_;
-  serve::Application application_;
+  serve::ModelServer server_;
 };
 
 serve::ServedModel served(const std::string& fixture);

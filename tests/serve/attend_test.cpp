@@ -1,6 +1,4 @@
 // Attention maps over HTTP: the weights of a forward pass, and refusals.
-#include "serve/attend.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -25,10 +23,10 @@ TEST(Attend, WeightsAreThoseOfTheForwardPass) {
   Asking server(with_attention());
   const Answer answer = server.post("/attend", {{"text", "a b c"}, {"layers", {1}}, {"heads", {2}}});
   ASSERT_EQ(answer.status, 200) << answer.text;
-  const std::vector<std::int64_t> ids = model.tokenizer->encode("a b c").ids;
+  const std::vector<std::int64_t> ids = model.tokenizer().encode("a b c").ids;
   const auto size = static_cast<std::int64_t>(ids.size());
   const TensorMap outputs =
-      model.model->forward({{"input_ids", Tensor::from(ids, {1, size})}}, {.attentions = true});
+      model.model().forward({{"input_ids", Tensor::from(ids, {1, size})}}, {.attentions = true});
   const std::vector<float> all = outputs.at("attentions.1").to_vector<float>();
   ASSERT_EQ(answer.json["maps"].size(), 1u);
   const Json& map = answer.json["maps"][0];
@@ -60,7 +58,7 @@ TEST(Attend, EveryKindOfModel) {
 TEST(Attend, TooManyWeightsAreRefused) {
   std::vector<serve::ServedModel> models;
   models.push_back(served("../../models/reviews-mlm"));  // 4 layers of 4 heads
-  const Tokenizer& tokenizer = *models.front().tokenizer;
+  const Tokenizer& tokenizer = models.front().tokenizer();
   std::string text;
   while (tokenizer.encode(text + "a ").size() <= 512) text += "a ";
   Asking server(std::move(models));
@@ -77,7 +75,7 @@ TEST(Attend, PagesSayWhatTheModelHas) {
       "POST", "/attend", R"({"model": "shakespeare", "text": "KING", "layers": [1], "heads": [0, 2]})");
   page.accept = "text/html";
   const serve::ServedModel model = shakespeare();
-  const std::string layers = std::to_string(model.model->stack_named("decoder")->layers.size());
+  const std::string layers = std::to_string(model.model().stack_named("decoder")->layers.size());
   EXPECT_THAT(server.ask(page).text, HasSubstr("\"sizes\":{\"decoder\":[" + layers + ","));
 }
 

@@ -8,6 +8,7 @@
 
 #include "heed/autograd.h"
 #include "heed/io/safetensors.h"
+#include "heed/models/registry.h"
 #include "heed/models/steering.h"
 #include "reference/error.h"
 #include "reference/temporary_folder.h"
@@ -34,7 +35,7 @@ TensorMap pass_over(const serve::ServedModel& model, const std::vector<std::int6
   for (const std::string& pattern : patterns)
     taps.listen(pattern, [&](const std::string& name, Tensor& value) { values[name] = value.clone(); });
   Context context{.taps = &taps};
-  model.model->forward({{"input_ids", Tensor::from(ids, {1, std::ssize(ids)})}}, {}, context);
+  model.model().forward({{"input_ids", Tensor::from(ids, {1, std::ssize(ids)})}}, {}, context);
   return values;
 }
 
@@ -65,7 +66,7 @@ TEST(Inspection, ValuesOfGenerationsAreThoseOfOnePass) {
                                                 {"attention", {{"layers", {1}}, {"heads", {1}}}}}));
   ASSERT_EQ(answer.status, 200) << answer.text;
   EXPECT_EQ(answer.json["choices"][0]["token_ids"], usual["choices"][0]["token_ids"]);
-  std::vector<std::int64_t> ids = model.tokenizer->encode("KING: ").ids;
+  std::vector<std::int64_t> ids = model.tokenizer().encode("KING: ").ids;
   for (const Json& id : usual["choices"][0]["token_ids"]) ids.push_back(id);
   ids.pop_back();  // never fed
   const TensorMap expected =
@@ -95,7 +96,7 @@ TEST(Inspection, ValuesOfVectors) {
   const Json heed = {{"taps", {"encoder.layers.1.out"}}};
   const Json answer = server.post("/embed", {{"inputs", "a b c"}, {"heed", heed}}).json;
   EXPECT_EQ(answer["embeddings"], usual);
-  const Tensor expected = pass_over(model, model.tokenizer->encode("a b c").ids, {"encoder.layers.1.out"})
+  const Tensor expected = pass_over(model, model.tokenizer().encode("a b c").ids, {"encoder.layers.1.out"})
                               .at("encoder.layers.1.out");
   expect_values(answer["heed"]["encoder.layers.1.out"], expected);
   const Json openai = server.post("/v1/embeddings", {{"input", {"a b c"}}, {"heed", heed}}).json;
@@ -141,7 +142,7 @@ TEST(Inspection, SteersAsASteeredModelDoes) {
   const std::filesystem::path file = folder.path() / "mood.safetensors";
   std::vector<serve::ServedModel> models = inspected();
   const serve::ServedModel& decoder = models.back();
-  const std::int64_t width = pass_over(decoder, decoder.tokenizer->encode("a").ids, {"decoder.layers.0.out"})
+  const std::int64_t width = pass_over(decoder, decoder.tokenizer().encode("a").ids, {"decoder.layers.0.out"})
                                  .at("decoder.layers.0.out")
                                  .size(2);
   std::vector<float> direction(static_cast<std::size_t>(width));
@@ -151,9 +152,9 @@ TEST(Inspection, SteersAsASteeredModelDoes) {
   EXPECT_TRUE(models.front().steering.empty());
   EXPECT_ERROR(serve::offer_steering(models, "none", folder.path() / "none.safetensors"), "none.safetensors");
 
-  const std::unique_ptr<Model> steered = load_model(shakespeare().directory);
+  const std::unique_ptr<Model> steered = load_model(shakespeare().opened.directory());
   steer_model(*steered, {{file, 3.0, {}}});
-  std::vector<std::int64_t> ids = decoder.tokenizer->encode("KING: ").ids;
+  std::vector<std::int64_t> ids = decoder.tokenizer().encode("KING: ").ids;
   const TensorMap outputs = steered->forward({{"input_ids", Tensor::from(ids, {1, std::ssize(ids)})}}, {});
   const std::vector<float> expected = outputs.at("logits").to_vector<float>();
 

@@ -1,6 +1,4 @@
 // The routes of OpenAI: shapes, texts as the library's own functions give, streams, and refusals.
-#include "serve/openai.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -27,7 +25,7 @@ std::vector<serve::ServedModel> only(serve::ServedModel model) {
 std::string completed(const serve::ServedModel& model, const std::string& prompt, GenerationOptions options) {
   CompleteOptions all;
   all.generation = options;
-  return complete(*model.decoder(), *model.tokenizer, std::vector<std::string>{prompt}, all)
+  return complete(*model.decoder(), model.tokenizer(), std::vector<std::string>{prompt}, all)
       .front()
       .front()
       .text;
@@ -70,13 +68,13 @@ TEST(OpenAi, CompletionsAreThoseOfTheLibrary) {
   EXPECT_EQ(choice["index"], 0);
   EXPECT_EQ(choice["finish_reason"], "length");
   EXPECT_TRUE(choice["logprobs"].is_null());
-  const auto read = static_cast<int>(model.tokenizer->encode(kPrompt).size());
+  const auto read = static_cast<int>(model.tokenizer().encode(kPrompt).size());
   EXPECT_EQ(answer.json["usage"]["prompt_tokens"], read);
   EXPECT_EQ(answer.json["usage"]["completion_tokens"], 30);
   EXPECT_EQ(answer.json["usage"]["total_tokens"], read + 30);
   EXPECT_EQ(answer.json["usage"]["prompt_tokens_details"]["cached_tokens"].is_number(), true);
   const Answer ids = server.post(
-      "/v1/completions", completion({{"prompt", model.tokenizer->encode(kPrompt).ids}, {"echo", true}}));
+      "/v1/completions", completion({{"prompt", model.tokenizer().encode(kPrompt).ids}, {"echo", true}}));
   EXPECT_EQ(ids.json["choices"][0]["text"], kPrompt + expected) << ids.text;
   options.do_sample = true;
   options.top_k = 0;
@@ -134,6 +132,15 @@ TEST(OpenAi, ChatsFollowTheTemplate) {
             completed(model, prompt, options));
   EXPECT_EQ(ask({{"chat_template_kwargs", {{"reply", "KING"}}}}).json["choices"][0]["message"]["content"],
             completed(model, prompt + "KING: ", options));
+  for (const Json& further : std::vector<Json>{{{"messages", 5}},
+                                               {{"messages", Json::array()}},
+                                               {{"tools", 5}},
+                                               {{"add_generation_prompt", true}}}) {
+    const std::string key = further.begin().key();
+    const Answer refused = ask({{"chat_template_kwargs", further}});
+    EXPECT_EQ(refused.status, 400) << refused.text;
+    EXPECT_THAT(refused.text, testing::HasSubstr("chat_template_kwargs." + key));
+  }
   Json begun = messages;
   begun.push_back({{"role", "assistant"}, {"content", "I am"}});
   EXPECT_EQ(ask({{"messages", begun}}).json["choices"][0]["message"]["content"],
@@ -165,7 +172,7 @@ TEST(OpenAi, StopsAtTextsAndTokens) {
     EXPECT_EQ(text_of(events), expected);
     EXPECT_EQ(events.back()["choices"][0]["finish_reason"], "stop");
   }
-  const std::int64_t id = model.tokenizer->encode(whole.substr(4, 1)).ids.front();
+  const std::int64_t id = model.tokenizer().encode(whole.substr(4, 1)).ids.front();
   const Answer answer = server.post("/v1/completions", completion({{"stop_token_ids", {id}}}));
   EXPECT_EQ(answer.json["choices"][0]["text"], whole.substr(0, whole.find(whole[4])));
   EXPECT_EQ(answer.json["choices"][0]["finish_reason"], "stop");
@@ -182,11 +189,11 @@ TEST(OpenAi, LogProbabilitiesAreThoseOfTheModel) {
   const Answer answer = server.post("/v1/chat/completions", body);
   const Json& content = answer.json["choices"][0]["logprobs"]["content"];
   ASSERT_EQ(content.size(), 5u) << answer.text;
-  std::vector<std::int64_t> ids = model.tokenizer->encode("user: Hi\nassistant: ").ids;
+  std::vector<std::int64_t> ids = model.tokenizer().encode("user: Hi\nassistant: ").ids;
   std::string text;
   for (const Json& token : content) {
     const auto size = static_cast<std::int64_t>(ids.size());
-    const Tensor logits = model.model->forward({{"input_ids", Tensor::from(ids, {1, size})}}).at("logits");
+    const Tensor logits = model.model().forward({{"input_ids", Tensor::from(ids, {1, size})}}).at("logits");
     const std::vector<float> numbers = logits.to_vector<float>();
     const std::size_t width = numbers.size() / ids.size();
     double sum = 0, largest = -1e9;
@@ -200,7 +207,7 @@ TEST(OpenAi, LogProbabilitiesAreThoseOfTheModel) {
     EXPECT_GE(token["top_logprobs"][0]["logprob"], token["top_logprobs"][1]["logprob"]);
     EXPECT_EQ(token["bytes"].size(), token["token"].get<std::string>().size());
     text += token["token"];
-    ids.push_back(model.tokenizer->encode(token["token"].get<std::string>()).ids.front());
+    ids.push_back(model.tokenizer().encode(token["token"].get<std::string>()).ids.front());
   }
   EXPECT_EQ(text, answer.json["choices"][0]["message"]["content"]);
   const Answer columns = server.post("/v1/completions", completion({{"logprobs", 2}, {"max_tokens", 4}}));
@@ -211,7 +218,7 @@ TEST(OpenAi, LogProbabilitiesAreThoseOfTheModel) {
 TEST(OpenAi, BiasesAndPenaltiesChangeTheTokens) {
   const serve::ServedModel model = shakespeare();
   Asking server(only(shakespeare()));
-  const std::int64_t id = model.tokenizer->encode("z").ids.front();
+  const std::int64_t id = model.tokenizer().encode("z").ids.front();
   const Answer biased = server.post(
       "/v1/completions", completion({{"logit_bias", {{std::to_string(id), 100}}}, {"max_tokens", 6}}));
   EXPECT_EQ(biased.json["choices"][0]["text"], "zzzzzz");
@@ -388,9 +395,9 @@ TEST(OpenAi, ToolsNeedATemplateThatShowsThem) {
 TEST(OpenAi, EchoesHaveTheLogProbabilitiesOfThePrompt) {
   const serve::ServedModel model = shakespeare();
   Asking server(only(shakespeare()));
-  const std::vector<std::int64_t> ids = model.tokenizer->encode(kPrompt).ids;
+  const std::vector<std::int64_t> ids = model.tokenizer().encode(kPrompt).ids;
   const std::int64_t count = std::ssize(ids);
-  const Tensor logits = model.model->forward({{"input_ids", Tensor::from(ids, {1, count})}}).at("logits");
+  const Tensor logits = model.model().forward({{"input_ids", Tensor::from(ids, {1, count})}}).at("logits");
   const std::vector<float> numbers = logits.to_vector<float>();
   const std::size_t width = numbers.size() / ids.size();
   const auto log_prob = [&](std::size_t position, std::int64_t id) {
@@ -470,7 +477,7 @@ serve::ServedModel with_bytes() {
   tokenizer["decoder"] =
       Json::parse(R"({"type": "Sequence", "decoders": [{"type": "ByteFallback"}, {"type": "Fuse"}]})");
   std::ofstream(folder.path() / "tokenizer.json") << tokenizer;
-  return serve::load_served("bytes", {folder.path()});
+  return serve::serve_model("bytes", load(folder.path().string()));
 }
 
 TEST(OpenAi, TokensThatArePartsOfCharactersAreBytes) {
@@ -518,11 +525,11 @@ TEST(OpenAi, AnswersHaveTheLengthsAskedFor) {
       server.post("/v1/completions", completion({{"stop", whole.substr(2, 1)}, {"min_tokens", 9}}))
           .json["choices"][0];
   EXPECT_EQ(late["text"].get<std::string>().substr(0, 9), whole.substr(0, 9));
-  const std::int64_t id = model.tokenizer->encode(whole.substr(4, 1)).ids.front();
+  const std::int64_t id = model.tokenizer().encode(whole.substr(4, 1)).ids.front();
   EXPECT_GE(server.post("/v1/completions", completion({{"stop_token_ids", {id}}, {"min_tokens", 9}}))
                 .json["usage"]["completion_tokens"],
             9);
-  const std::vector<std::int64_t> ids = model.tokenizer->encode(kPrompt).ids;
+  const std::vector<std::int64_t> ids = model.tokenizer().encode(kPrompt).ids;
   for (const bool left : {true, false}) {
     const Json cut = server
                          .post("/v1/completions", completion({{"truncate_prompt_tokens", 4},

@@ -1,5 +1,5 @@
 // A call in pieces: order, errors and its end.
-#include "serve/paused_call.h"
+#include "serve/scheduler/paused_call.h"
 
 #include <gtest/gtest.h>
 

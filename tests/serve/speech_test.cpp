@@ -1,6 +1,4 @@
 // Recordings in forms: equal to transcribe(), in every form of answer.
-#include "serve/speech.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -44,7 +42,7 @@ server::HttpRequest form_of(const std::string& path,
 }
 
 Transcript expected_transcript(const serve::ServedModel& model, const TranscribeOptions& options) {
-  return (*model.transcriber)(SoundReader(std::filesystem::path(kTones), {.rate = 16'000}), options);
+  return model.opened.transcriber()(SoundReader(std::filesystem::path(kTones), {.rate = 16'000}), options);
 }
 
 TEST(Speech, EqualsTranscribeInEveryForm) {
@@ -171,7 +169,7 @@ TEST(Speech, EnglishOnlyModelsDoNotTranslate) {
   generation["is_multilingual"] = false;
   std::ofstream(folder.path() / "generation_config.json") << generation;
   std::vector<serve::ServedModel> models;
-  models.push_back(serve::load_served("english", {folder.path()}));
+  models.push_back(serve::serve_model("english", load(folder.path().string())));
   Asking server(std::move(models));
   const Answer answer = server.ask(form_of("/v1/audio/translations", {}, read_file(kTones)));
   EXPECT_EQ(answer.status, 400);

@@ -1,6 +1,4 @@
 // The routes of Text Embeddings Inference: shapes, values as the library's own functions give, and refusals.
-#include "serve/tei.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,7 +9,7 @@
 #include "heed/tasks/classify.h"
 #include "reference/temporary_folder.h"
 #include "serve/asking.h"
-#include "serve/encoder_batch.h"
+#include "serve/scheduler/encoder_batch.h"
 
 namespace heed::serve_test {
 namespace {
@@ -40,8 +38,8 @@ std::vector<std::vector<float>> rows(const Tensor& tensor) {
 TEST(Tei, VectorsAreThoseOfTheLibraryToTheBit) {
   const serve::ServedModel model = served("encoders/bert-mlm");
   Asking server(models_of({"encoders/bert-mlm"}));
-  const EmbeddingRecipe recipe = load_embedding_recipe(model.directory, *model.model);
-  const auto raw = rows(embed(*model.model, *model.tokenizer, kTexts, recipe));
+  const EmbeddingRecipe recipe = load_embedding_recipe(model.opened.directory(), model.model());
+  const auto raw = rows(embed(model.model(), model.tokenizer(), kTexts, recipe));
   const Answer answer = server.post("/embed", {{"inputs", kTexts}, {"normalize", false}});
   EXPECT_EQ(answer.json.get<std::vector<std::vector<float>>>(), raw);
   const Answer unit = server.post("/embed", {{"inputs", kTexts.front()}});
@@ -49,7 +47,7 @@ TEST(Tei, VectorsAreThoseOfTheLibraryToTheBit) {
   for (const Json& x : unit.json.at(0)) squares += x.get<double>() * x.get<double>();
   EXPECT_NEAR(squares, 1, 1e-6);
   const Answer ids =
-      server.post("/embed", {{"inputs", model.tokenizer->encode(kTexts.front()).ids}, {"normalize", false}});
+      server.post("/embed", {{"inputs", model.tokenizer().encode(kTexts.front()).ids}, {"normalize", false}});
   EXPECT_EQ(ids.json.get<std::vector<std::vector<float>>>().at(0), raw.front());
   const Answer cut = server.post("/embed", {{"inputs", kTexts}, {"dimensions", 3}, {"normalize", false}});
   EXPECT_EQ(cut.json.at(2).get<std::vector<float>>(), std::vector<float>(raw[2].begin(), raw[2].begin() + 3));
@@ -75,8 +73,8 @@ TEST(Tei, VectorsOfTokens) {
   const serve::ServedModel model = served("encoders/bert-mlm");
   Asking server(models_of({"encoders/bert-mlm"}));
   const Answer answer = server.post("/embed_all", {{"inputs", kTexts}});
-  const EmbeddingRecipe recipe = load_embedding_recipe(model.directory, *model.model);
-  const auto expected = embed_tokens(*model.model, *model.tokenizer, kTexts, recipe);
+  const EmbeddingRecipe recipe = load_embedding_recipe(model.opened.directory(), model.model());
+  const auto expected = embed_tokens(model.model(), model.tokenizer(), kTexts, recipe);
   ASSERT_EQ(answer.json.size(), expected.size()) << answer.text;
   for (std::size_t i = 0; i < expected.size(); ++i)
     EXPECT_EQ(answer.json[i].get<std::vector<std::vector<float>>>(), rows(expected[i].vectors)) << i;
@@ -88,9 +86,9 @@ TEST(Tei, SparseVectorsAreThoseOfSplade) {
   Asking server(models_of({"encoders/bert-mlm"}));
   const Answer answer = server.post("/embed_sparse", {{"inputs", kTexts}});
   for (std::size_t i = 0; i < kTexts.size(); ++i) {
-    const std::vector<std::int64_t> ids = model.tokenizer->encode(kTexts[i]).ids;
+    const std::vector<std::int64_t> ids = model.tokenizer().encode(kTexts[i]).ids;
     const auto size = static_cast<std::int64_t>(ids.size());
-    const Tensor logits = model.model->forward({{"input_ids", Tensor::from(ids, {1, size})}}).at("logits");
+    const Tensor logits = model.model().forward({{"input_ids", Tensor::from(ids, {1, size})}}).at("logits");
     const std::vector<float> numbers = logits.to_vector<float>();
     const std::size_t vocabulary = numbers.size() / ids.size();
     std::vector<double> weights(vocabulary, 0.0);
@@ -108,7 +106,7 @@ TEST(Tei, LabelsAreThoseOfClassify) {
   const serve::ServedModel model = served("encoders/bert-classify");
   Asking server(models_of({"encoders/bert-classify"}));
   const std::vector<TextPair> pairs = {{"a b c"}, {"x", "a b"}};
-  const auto expected = classify(*model.encoder(), *model.tokenizer, pairs, 0);
+  const auto expected = classify(*model.encoder(), model.tokenizer(), pairs, 0);
   const Answer batch =
       server.post("/predict", {{"inputs", Json::array({Json::array({"a b c"}), {"x", "a b"}})}});
   const Answer single = server.post("/predict", {{"inputs", "a b c"}});
@@ -167,7 +165,7 @@ TEST(Tei, SimilaritiesAreCosines) {
 TEST(Tei, TokensInThreeForms) {
   const serve::ServedModel model = served("encoders/bert-mlm");
   Asking server(models_of({"encoders/bert-mlm"}));
-  const Encoding encoding = model.tokenizer->encode("a b");
+  const Encoding encoding = model.tokenizer().encode("a b");
   const Answer tei = server.post("/tokenize", {{"inputs", "a b"}});
   ASSERT_EQ(tei.json.at(0).size(), encoding.ids.size()) << tei.text;
   EXPECT_EQ(tei.json[0][0],
@@ -229,7 +227,7 @@ TEST(Tei, InfoTellsTheLimits) {
         {"pooling/config.json", R"({"pooling_mode_mean_tokens": true})"}})
     std::ofstream(folder.path() / name) << text;
   std::vector<serve::ServedModel> models = models_of({"encoders/bert-classify"});
-  models.push_back(serve::load_served("short one", {folder.path()}));
+  models.push_back(serve::serve_model("short one", load(folder.path().string())));
   Asking several(std::move(models));
   EXPECT_EQ(several.get("/info").json["model_id"], "bert-classify");
   EXPECT_EQ(several.get("/info?model=short%20one").json["max_input_length"], 9);

@@ -1,6 +1,4 @@
 // Translations over HTTP: equal to translate().
-#include "serve/translate.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -29,11 +27,11 @@ TEST(TranslateRoute, EqualsTranslate) {
   Asking server(with_translation());
   for (const std::int64_t beams : {std::int64_t{4}, std::int64_t{1}}) {
     TranslateOptions options;
-    options.generation = load_generation_options(model.directory);
+    options.generation = load_generation_options(model.opened.directory());
     ASSERT_EQ(options.generation.num_beams, 4);
     Json body = {{"text", texts}};
     if (beams == 1) body["num_beams"] = options.generation.num_beams = 1;
-    const auto expected = translate(*model.encoder_decoder(), *model.tokenizer, texts, options);
+    const auto expected = translate(*model.encoder_decoder(), model.tokenizer(), texts, options);
     const Answer answer = server.post("/translate", body);
     ASSERT_EQ(answer.status, 200) << answer.text;
     ASSERT_EQ(answer.json["translations"].size(), texts.size());
@@ -59,13 +57,13 @@ TEST(TranslateRoute, LongTextsAreRefusedOrCut) {
   const Answer refused = server.post("/translate", {{"text", {"Good morning.", text}}});
   EXPECT_EQ(refused.status, 413);
   EXPECT_THAT(refused.text,
-              HasSubstr("text 2: expected at most " + std::to_string(*model.model->max_positions()) +
-                        " tokens, got " + std::to_string(model.tokenizer->encode(text).size())));
+              HasSubstr("text 2: expected at most " + std::to_string(*model.model().max_positions()) +
+                        " tokens, got " + std::to_string(model.tokenizer().encode(text).size())));
   const Answer cut = server.post("/translate", {{"text", text}, {"truncate", true}});
   ASSERT_EQ(cut.status, 200) << cut.text;
   TranslateOptions options;
-  options.generation = load_generation_options(model.directory);
-  const auto expected = translate(*model.encoder_decoder(), *model.tokenizer, std::span(&text, 1), options);
+  options.generation = load_generation_options(model.opened.directory());
+  const auto expected = translate(*model.encoder_decoder(), model.tokenizer(), std::span(&text, 1), options);
   EXPECT_EQ(cut.json["translations"][0]["text"], expected[0].text());
 }
 
@@ -86,7 +84,7 @@ TEST(TranslateRoute, ManyTextsShareTheirPasses) {
   }
   for (std::size_t i = 0; i < all.size(); ++i) {
     TranslateOptions options;
-    options.generation = load_generation_options(model.directory);
+    options.generation = load_generation_options(model.opened.directory());
     options.generation.num_beams = static_cast<std::int64_t>(1 + i % 3);
     const auto& response = waiting[i]->response();
     ASSERT_EQ(response.status, 200) << response.body;
@@ -94,7 +92,7 @@ TEST(TranslateRoute, ManyTextsShareTheirPasses) {
     ASSERT_EQ(got.size(), all[i].size());
     for (std::size_t text = 0; text < all[i].size(); ++text) {
       const auto alone =
-          translate(*model.encoder_decoder(), *model.tokenizer, std::span(&all[i][text], 1), options);
+          translate(*model.encoder_decoder(), model.tokenizer(), std::span(&all[i][text], 1), options);
       const Hypothesis& best = alone[0].candidates[0].hypothesis;
       EXPECT_EQ(got[text]["text"], alone[0].text());
       EXPECT_EQ(got[text]["score"].get<double>(),
@@ -115,7 +113,7 @@ TEST(TranslateRoute, TranslatesBetweenLanguages) {
   std::ofstream(folder.path() / "tokenizer_config.json") << "{}";
   const auto loaded = [&] {
     std::vector<serve::ServedModel> models;
-    models.push_back(serve::load_served("many", {folder.path()}));
+    models.push_back(serve::serve_model("many", load(folder.path().string())));
     return models;
   };
   const std::vector<serve::ServedModel> models = loaded();

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "server/api_error.h"
+
 namespace heed::server_test {
 namespace {
 
@@ -10,8 +12,12 @@ using server::HttpRequest;
 
 /// The status of the refusal of a request with the token `secret` to 127.0.0.1; 0 for none.
 int refused(const HttpRequest& request) {
-  const auto response = server::refusal(request, "127.0.0.1", "secret");
-  return response ? response->status : 0;
+  try {
+    server::require_access(request, {.token = "secret", .host = "127.0.0.1"}, true);
+    return 0;
+  } catch (const server::ApiError& error) {
+    return server::status_of(server::ErrorForm::message, error.code());
+  }
 }
 
 TEST(Access, RefusesOtherHostsAndOrigins) {
@@ -34,7 +40,7 @@ TEST(Access, RefusesOtherHostsAndOrigins) {
     request.origin = origin;
     EXPECT_EQ(refused(request), 403) << origin;
   }
-  request = {"GET", "/?token=secret", "127.0.0.1:8717", "", {}, "127.0.0.1", ""};
+  request = {"GET", "/api/models", "127.0.0.1:8717", "secret", {}, "127.0.0.1", ""};
   request.local_address = "::1";
   for (const char* host : {"[::1]:8717", "[::1]"}) {
     request.host = host;
@@ -42,6 +48,15 @@ TEST(Access, RefusesOtherHostsAndOrigins) {
   }
   request.host = "[::1]evil.example";
   EXPECT_EQ(refused(request), 403);
+}
+
+TEST(Access, WrongTokensAreRefused) {
+  HttpRequest request{"GET", "/api/models", "127.0.0.1:8717", "secret", {}, "127.0.0.1", ""};
+  EXPECT_EQ(refused(request), 0);
+  for (const char* token : {"", "secre", "secret2", "Secret"}) {
+    request.token = token;
+    EXPECT_EQ(refused(request), 403) << token;
+  }
 }
 
 TEST(Access, ReadsWhatIsEscaped) {

@@ -10,12 +10,14 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <stdexcept>
 #include <thread>
 #include <vector>
 
 #include "heed/canceled.h"
 #include "heed/error.h"
 #include "reference/error.h"
+#include "server/application.h"
 #include "server/client.h"
 
 namespace heed::server_test {
@@ -27,23 +29,20 @@ using server::HttpServer;
 using std::chrono::milliseconds;
 using testing::HasSubstr;
 
-/// Answers /quick at once and computes anything else: /wait until it is stopped or let go.
+/// Answers /quick at once and computes anything else, one after the other: /wait until it is stopped or let
+/// go.
 class Served {
  public:
   explicit Served(server::ServerLimits limits = {},
                   std::function<bool(const HttpRequest&)> has_large_body = {},
-                  std::function<HttpResponse(int, const std::string&, const std::string&)> error_form = {})
-      : server(
-            {"127.0.0.1", 0, limits, std::move(has_large_body), std::move(error_form)},
-            [this](const HttpRequest& request) -> std::optional<HttpResponse> {
-              count(read_);
-              if (request.target == "/refused") return server::error_response(403, "refused");
-              if (request.target != "/quick") return std::nullopt;
-              return HttpResponse{200, request.method + request.host + request.token + request.local_address};
-            },
-            [this](const HttpRequest& request, const std::atomic<bool>& stop) {
-              return compute(request, stop);
-            }),
+                  std::function<HttpResponse(int, const std::string&, const std::string&)> error_form = {},
+                  std::int64_t waiting = 8)
+      : application_(routes(), {.errors = server::ErrorForm::message, .queue = waiting}),
+        server({"127.0.0.1", 0, limits, std::move(has_large_body), std::move(error_form)},
+               [this](HttpRequest request, std::shared_ptr<server::Reply> reply) {
+                 count(read_);
+                 application_.handle(std::move(request), std::move(reply));
+               }),
         thread_([this] { server.run(stop_); }) {}
   ~Served() { finish(); }
 
@@ -59,8 +58,24 @@ class Served {
   void let_go() { go_ = true; }
 
  private:
+  std::vector<server::Route> routes() {
+    const auto route = [this](const char* method, const char* path, bool at_once) {
+      server::Route one{method, {path}, server::ErrorForm::message, "tests", "a test"};
+      one.at_once = at_once;
+      one.answer = [this, at_once](const std::shared_ptr<server::Call>& call, server::Fields&) {
+        call->answer(at_once ? quick(call->request()) : compute(call->request(), call->stop()));
+      };
+      return one;
+    };
+    return {route("GET", "/quick", true),  route("GET", "/refused", true),   route("GET", "/wait", false),
+            route("GET", "/wrong", false), route("POST", "/compute", false), route("GET", "/compute", false)};
+  }
+  static HttpResponse quick(const HttpRequest& request) {
+    if (request.target == "/refused") return server::error_response(403, "refused");
+    return {200, request.method + request.host + request.token + request.local_address};
+  }
   HttpResponse compute(const HttpRequest& request, const std::atomic<bool>& stop) {
-    if (request.target == "/wrong") throw Error("a bug");
+    if (request.target == "/wrong") throw std::runtime_error("a bug");
     if (request.target == "/wait") {
       count(begun_);
       while (!stop && !go_) std::this_thread::sleep_for(milliseconds(1));
@@ -85,6 +100,7 @@ class Served {
   std::mutex mutex_;
   std::condition_variable changed_;
   int begun_ = 0, canceled_ = 0, read_ = 0;
+  server::Application application_;
 
  public:
   HttpServer server;
@@ -220,7 +236,6 @@ TEST(HttpServer, SlowClientsTimeOut) {
 TEST(HttpServer, TooManyConnectionsAndRequestsAreRefused) {
   server::ServerLimits limits;
   limits.connections = 2;
-  limits.waiting = 1;
   Served served(limits);
   const Client first(served.server.port());
   first.send(get("/wait"));
@@ -241,16 +256,14 @@ TEST(HttpServer, TooManyConnectionsAndRequestsAreRefused) {
 }
 
 TEST(HttpServer, TooManyRequestsAreRefused) {
-  server::ServerLimits limits;
-  limits.waiting = 1;
-  Served served(limits);
+  Served served({}, {}, {}, 1);
   const Client first(served.server.port()), second(served.server.port()), third(served.server.port());
   first.send(get("/wait"));
   served.await_begun(1);
   second.send(get("/wait"));  // waits for the first
   served.await_read(2);
   EXPECT_EQ(status_of(third.ask(get("/quick"))), 200) << "what computes nothing need not wait";
-  const std::string refused = third.ask(get("/more"));
+  const std::string refused = third.ask(get("/compute"));
   EXPECT_EQ(status_of(refused), 429) << "the queue is full";
   EXPECT_NE(refused.find("Retry-After: 1\r\n"), refused.npos) << refused;
   served.let_go();
@@ -355,10 +368,10 @@ TEST(HttpServer, StoppingCancelsAndAnswers) {
 
 TEST(HttpServer, NamesAPortInUseAndAnUnknownHost) {
   Served served;
-  EXPECT_ERROR(HttpServer({"127.0.0.1", served.server.port()}, {}, {}),
+  EXPECT_ERROR(HttpServer({"127.0.0.1", served.server.port()}, {}),
                "--port: 127.0.0.1:" + std::to_string(served.server.port()) +
                    " is in use (choose another; --port 0 takes one that is free)");
-  EXPECT_ERROR(HttpServer({"no such host", 0}, {}, {}), "--host: no such host not found");
+  EXPECT_ERROR(HttpServer({"no such host", 0}, {}), "--host: no such host not found");
 }
 
 }  // namespace

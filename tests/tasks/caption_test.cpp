@@ -31,7 +31,7 @@ const std::vector<std::string> kFiles{kPictures + "photo.jpg", kPictures + "alph
 
 struct Captioner {
   fs::path directory;
-  std::unique_ptr<EncoderDecoderModel> model = load_encoder_decoder(directory);
+  std::unique_ptr<EncoderDecoderModel> model = load_as<EncoderDecoderModel>(directory);
   std::unique_ptr<Tokenizer> tokenizer = load_tokenizer(directory);
   ImageProcessor processor = load_image_processor(directory);
 
@@ -171,7 +171,7 @@ TEST(Captions, FilesThatCannotBeReadLeaveTheOthers) {
 
 TEST(Captions, OfOtherModelsAndOptionsAreErrors) {
   const Captioner caption("vit-gpt2");
-  const auto whisper = load_encoder_decoder(fs::path(HEED_FIXTURES) / "whisper");
+  const auto whisper = load_as<EncoderDecoderModel>(fs::path(HEED_FIXTURES) / "whisper");
   EXPECT_ERROR(caption_images(*whisper, *caption.tokenizer, caption.processor, kFiles),
                "caption: expected a model of images, got one of input_features");
   EXPECT_ERROR(caption(kFiles, caption.greedy(0)), "max_new_tokens");

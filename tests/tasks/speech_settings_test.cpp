@@ -101,7 +101,7 @@ TEST(SpeechLanguage, IsFoundByCodeAndName) {
 
 TEST(SpeechSettings, AreOfModelsOfSpectrograms) {
   const std::filesystem::path moonshine = std::filesystem::path(HEED_FIXTURES) / "moonshine";
-  const auto model = load_encoder_decoder(moonshine);
+  const auto model = load_as<EncoderDecoderModel>(moonshine);
   EXPECT_ERROR(
       load_speech_settings(moonshine.string(), *model),
       "moonshine: expected a model that takes spectrograms, such as whisper, got moonshine, which takes "

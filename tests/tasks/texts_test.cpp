@@ -69,7 +69,7 @@ class Counting final : public EncoderModel {
 };
 
 TEST(Texts, AFlagCancelsBetweenBatchesAndWithinThem) {
-  const auto model = load_encoder(encoder("bert-mlm"));
+  const auto model = load_as<EncoderModel>(encoder("bert-mlm"));
   const auto tokenizer = load_tokenizer(encoder("bert-mlm"));
   const std::vector<std::string> texts(4, "the [MASK]");
   std::atomic<bool> stop{false};
@@ -83,7 +83,7 @@ TEST(Texts, AFlagCancelsBetweenBatchesAndWithinThem) {
   EXPECT_THROW(fill_masks(counting, *tokenizer, texts, 1, options), Canceled);
   EXPECT_EQ(counting.passes, 2);
   stop = false;
-  const auto bare = load_encoder(encoder("bert"));
+  const auto bare = load_as<EncoderModel>(encoder("bert"));
   const Counting embedding(*bare, stop, 3);
   EmbeddingRecipe recipe;
   recipe.poolings = {Pooling::mean};
@@ -93,7 +93,7 @@ TEST(Texts, AFlagCancelsBetweenBatchesAndWithinThem) {
 
 // Excluded from the mean: [CLS] and the words of the prompt, but not the [SEP] that ends the prompt alone.
 TEST(Texts, AMeanWithoutThePromptIsOverAllTokensAfterIt) {
-  const auto model = load_encoder(encoder("bert"));
+  const auto model = load_as<EncoderModel>(encoder("bert"));
   const auto tokenizer = load_tokenizer(encoder("bert"));
   EmbeddingRecipe recipe;
   recipe.poolings = {Pooling::mean};
@@ -111,7 +111,7 @@ TEST(Texts, AMeanWithoutThePromptIsOverAllTokensAfterIt) {
 }
 
 TEST(Texts, ThoseThatAreRefusedLeaveTheOthersAsTheyAre) {
-  const auto model = load_encoder(encoder("bert-mlm"));
+  const auto model = load_as<EncoderModel>(encoder("bert-mlm"));
   const auto tokenizer = load_tokenizer(encoder("bert-mlm"));
   const std::vector<std::string> good{"the [MASK]", "a [MASK] sat"}, texts{good[0], "no mask", good[1]};
   EXPECT_ERROR(fill_masks(*model, *tokenizer, texts, 2), "no [MASK] in the text");
@@ -132,7 +132,7 @@ TEST(Texts, ThoseThatAreRefusedLeaveTheOthersAsTheyAre) {
     EXPECT_EQ(filled[at][0][0].probability, alone[want][0][0].probability);
   }
   refused.clear();
-  const auto squad = load_encoder(encoder("bert-qa"));
+  const auto squad = load_as<EncoderModel>(encoder("bert-qa"));
   const std::vector<Question> questions{{"who?", "Ada wrote it."}, {" ", "Ada wrote it."}};
   AnswerOptions answering;
   answering.task = options;
@@ -144,7 +144,7 @@ TEST(Texts, ThoseThatAreRefusedLeaveTheOthersAsTheyAre) {
 }
 
 TEST(Answers, HaveNoMoreTokensThanTheLimit) {
-  const auto model = load_encoder(encoder("bert-qa"));
+  const auto model = load_as<EncoderModel>(encoder("bert-qa"));
   const auto tokenizer = load_tokenizer(encoder("bert-qa"));
   const std::vector<Question> questions{{"Who sat?", "the cat sat on the mat"}};
   const auto found = answer(*model, *tokenizer, questions, {.top_k = 100, .max_answer_tokens = 1}).front();
@@ -153,7 +153,7 @@ TEST(Answers, HaveNoMoreTokensThanTheLimit) {
 }
 
 TEST(EmbedTokens, GivesTheLastHiddenState) {
-  const auto model = load_encoder(encoder("bert"));
+  const auto model = load_as<EncoderModel>(encoder("bert"));
   const auto tokenizer = load_tokenizer(encoder("bert"));
   const std::vector<std::string> texts{"the cat sat on the mat", "tea"};
   const auto found = embed_tokens(*model, *tokenizer, texts, {});

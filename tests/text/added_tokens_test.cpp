@@ -1,5 +1,5 @@
 // Checks that tokens are found as the leftmost and longest ones, in linear time.
-#include "text/added_tokens.h"
+#include "text/pipeline/added_tokens.h"
 
 #include <gtest/gtest.h>
 #include <time.h>

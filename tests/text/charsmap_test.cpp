@@ -1,6 +1,6 @@
 // Character maps built by hand in the layout of SentencePiece (a double array of 32-bit units, then the
 // replacements).
-#include "text/charsmap.h"
+#include "text/unicode/charsmap.h"
 
 #include <gtest/gtest.h>
 

@@ -7,7 +7,7 @@
 #include "heed/text/tokenizer.h"
 #include "reference/error.h"
 #include "reference/temporary_folder.h"
-#include "text/gguf_tokenizer.h"
+#include "text/loading/gguf_tokenizer.h"
 
 namespace heed {
 namespace {
@@ -38,7 +38,7 @@ class WrittenGgufTokenizers : public ::testing::Test {
   GgufFile write(std::int64_t rows, const std::vector<std::int64_t>& ends = {}) {
     GgufValues values;
     values.text("general.architecture", "llama");
-    put_gguf_tokenizer(folder_.path(), rows, ends, values);
+    put_gguf_tokenizer(ModelFiles(folder_.path()), rows, ends, values);
     write_gguf(folder_ / "x.gguf", values, {});
     return GgufFile::open(folder_ / "x.gguf");
   }

@@ -1,6 +1,6 @@
 // Checks the tokenizers of models with languages, and Pegasus's, against transformers 5.12.1 (see
 // fixtures/tokenizers/README.md).
-#include "text/languages.h"
+#include "text/pipeline/languages.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

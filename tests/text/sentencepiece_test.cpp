@@ -8,7 +8,7 @@
 #include "heed/error.h"
 #include "heed/text/unicode.h"
 #include "reference/error.h"
-#include "text/sentencepiece_model.h"
+#include "text/algorithms/sentencepiece_model.h"
 
 namespace heed {
 namespace {

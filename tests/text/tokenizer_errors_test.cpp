@@ -10,7 +10,7 @@
 #include "heed/text/tokenizer.h"
 #include "reference/error.h"
 #include "reference/temporary_folder.h"
-#include "text/sentencepiece_model.h"
+#include "text/algorithms/sentencepiece_model.h"
 
 namespace heed {
 namespace {

@@ -13,7 +13,7 @@
 #include "reference/json.h"
 #include "reference/small_stack.h"
 #include "reference/temporary_folder.h"
-#include "text/pattern.h"
+#include "text/patterns/pattern.h"
 
 namespace heed {
 namespace {

@@ -10,7 +10,7 @@
 #include "reference/error.h"
 #include "reference/json.h"
 #include "reference/temporary_folder.h"
-#include "text/sentencepiece_model.h"
+#include "text/algorithms/sentencepiece_model.h"
 
 namespace heed {
 namespace {

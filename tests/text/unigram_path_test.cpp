@@ -1,5 +1,5 @@
 // Compares the path with the highest score with all segmentations of short texts.
-#include "text/unigram_path.h"
+#include "text/algorithms/unigram_path.h"
 
 #include <gtest/gtest.h>
 

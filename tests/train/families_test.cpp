@@ -67,7 +67,7 @@ TEST_F(FamiliesTest, DecodersHaveNoPaddingUnlessTheTokenizerHas) {
     const std::filesystem::path run = folder_ / family;
     ASSERT_NO_THROW(train(with_bytes(causal(1), family, settings), {.output = run})) << family;
     EXPECT_THAT(read_file(run / "config.json"), HasSubstr("\"pad_token_id\": null")) << family;
-    const auto model = load_decoder(run);
+    const auto model = load_as<DecoderModel>(run);
     const Tensor& embedding = model->parameters().front().tensor;
     const std::vector<float> values = embedding.to_vector<float>();
     for (std::int64_t row = 0; row < embedding.size(0); ++row) {
@@ -86,7 +86,7 @@ TEST_F(FamiliesTest, EncodersLearnBytes) {
   for (const char* family : {"roberta", "mpnet"}) {
     const std::filesystem::path run = folder_ / family;
     train(with_bytes(small, family, settings), {.output = run});
-    EXPECT_EQ(load_encoder(run)->pad_id(), 1);
+    EXPECT_EQ(load_as<EncoderModel>(run)->pad_id(), 1);
     const auto tokenizer = load_tokenizer(run);
     const std::vector<std::int64_t> ids = tokenizer->encode("one").ids;
     EXPECT_EQ(ids.front(), tokenizer->bos_id());
@@ -109,7 +109,7 @@ TEST_F(FamiliesTest, TheEncoderOfHeedTransformerHasEveryHead) {
   };
   const TrainResult masks = train(small(masked(200), 40), {.output = folder_ / "masks"});
   EXPECT_GT(masks.evaluation->metric("accuracy").value(), 90.0);
-  EXPECT_EQ(load_encoder(folder_ / "masks")->head(), EncoderHead::masked_lm);
+  EXPECT_EQ(load_as<EncoderModel>(folder_ / "masks")->head(), EncoderHead::masked_lm);
   Recipe tuned = classification(80);
   tuned.model.settings.clear();
   EXPECT_EQ(train(tuned, {.output = folder_ / "tuned", .init = folder_ / "masks"})
@@ -119,7 +119,7 @@ TEST_F(FamiliesTest, TheEncoderOfHeedTransformerHasEveryHead) {
   EXPECT_EQ(train(small(tagging(80), 200), {.output = folder_ / "tags"}).evaluation->metric("f1").value(),
             100.0);
   train(small(answers(2), 200), {.output = folder_ / "spans"});
-  EXPECT_EQ(load_encoder(folder_ / "spans")->head(), EncoderHead::span);
+  EXPECT_EQ(load_as<EncoderModel>(folder_ / "spans")->head(), EncoderHead::span);
   Recipe decoder = small(classification(1), 200);
   decoder.model.settings["architecture"] = "\"decoder\"";
   EXPECT_THAT(refusal_of(decoder), HasSubstr("expected an encoder model, got heed_transformer"));

@@ -20,7 +20,8 @@ class ImageClassification : public TasksTest {
     std::vector<std::size_t> best;
     const std::vector<std::string> files{folder_ / "images/blue/2.ppm", folder_ / "images/green/1.ppm",
                                          folder_ / "images/red/0.ppm"};
-    for (const auto& scores : classify_images(*load_encoder(run), load_image_processor(run), files, 1))
+    for (const auto& scores :
+         classify_images(*load_as<EncoderModel>(run), load_image_processor(run), files, 1))
       best.push_back(scores.front().index);
     return best;
   }
@@ -33,7 +34,8 @@ TEST_F(ImageClassification, LearnsFromScratchAndTheSavedModelClassifiesFiles) {
   EXPECT_EQ(unit, "images");
   EXPECT_THAT(log_lines(folder_ / "run").at(0), HasSubstr("\"images\": 8"));
   EXPECT_EQ(result.evaluation->metric("accuracy").value(), 100.0);
-  EXPECT_EQ(load_encoder(folder_ / "run")->labels(), (std::vector<std::string>{"blue", "green", "red"}));
+  EXPECT_EQ(load_as<EncoderModel>(folder_ / "run")->labels(),
+            (std::vector<std::string>{"blue", "green", "red"}));
   EXPECT_EQ(labels_of(folder_ / "run"), (std::vector<std::size_t>{0, 1, 2}));
   // Without training: the head of the same labels is kept.
   Recipe again = images(1);

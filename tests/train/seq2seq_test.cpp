@@ -102,7 +102,7 @@ TEST_F(Seq2SeqTest, LearnsSummariesByHeart) {
   EXPECT_GT(result.evaluation->metric("rouge1").value(), 99.0) << messages;
   EXPECT_GT(result.evaluation->metric("rouge2").value(), 99.0);
   EXPECT_GT(result.evaluation->metric("rougeLsum").value(), 99.0);
-  const auto model = load_encoder_decoder(folder_ / "run");
+  const auto model = load_as<EncoderDecoderModel>(folder_ / "run");
   EXPECT_EQ(model->decoder_start_id(), 0);
   EXPECT_EQ(model->eos_id(), 1);
   TranslateOptions use{.generation = load_generation_options(folder_ / "run"), .prefix = "summarize: "};
@@ -140,7 +140,7 @@ TEST_F(Seq2SeqTest, OverfitsOneBatchWithBart) {
   const auto tokenizer = load_tokenizer(folder_ / "run");
   EXPECT_EQ(tokenizer->vocab_size(), 30);
   EXPECT_EQ(tokenizer->token(29), "<mask>");
-  EXPECT_EQ(load_encoder_decoder(folder_ / "run")->decoder_start_id(), 2);
+  EXPECT_EQ(load_as<EncoderDecoderModel>(folder_ / "run")->decoder_start_id(), 2);
 }
 
 // Data, truncation, model and AdamW against transformers and PyTorch on the same files; the initial weights

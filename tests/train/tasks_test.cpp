@@ -28,7 +28,7 @@ using ::testing::Not;
 TEST_F(TasksTest, CausalLmLearnsATextByHeart) {
   const TrainResult result = train(causal(300), {.output = folder_ / "run"});
   EXPECT_LT(result.evaluation->loss, 0.4);  // from ln(29) = 3.4; the first letters of a row are open
-  const auto model = load_decoder(folder_ / "run");
+  const auto model = load_as<DecoderModel>(folder_ / "run");
   const auto tokenizer = load_tokenizer(folder_ / "run");
   EXPECT_EQ(tokenizer->vocab_size(), 29);  // 26 letters, the space, the line end and <unk>
   GenerationOptions options;
@@ -41,7 +41,7 @@ TEST_F(TasksTest, CausalLmLearnsATextByHeart) {
 TEST_F(TasksTest, MaskedLmFillsWhatItHasSeen) {
   const TrainResult result = train(masked(120), {.output = folder_ / "run"});
   EXPECT_GT(result.evaluation->metric("accuracy").value(), 90.0);
-  const auto model = load_encoder(folder_ / "run");
+  const auto model = load_as<EncoderModel>(folder_ / "run");
   EXPECT_EQ(model->head(), EncoderHead::masked_lm);
   const auto tokenizer = load_tokenizer(folder_ / "run");
   EXPECT_EQ(fill_masks(*model, *tokenizer, std::vector<std::string>{"one two three [MASK] five six"}, 1)
@@ -62,7 +62,7 @@ TEST_F(TasksTest, ClassificationLearnsFromScratchAndFromAMaskedLm) {
       log_lines(folder_ / "run").at(0),
       AllOf(HasSubstr("\"texts\": 16"), HasSubstr("\"texts_per_second\": "), Not(HasSubstr("tokens"))));
   EXPECT_EQ(result.evaluation->metric("accuracy").value(), 100.0);
-  const auto model = load_encoder(folder_ / "run");
+  const auto model = load_as<EncoderModel>(folder_ / "run");
   EXPECT_EQ(model->labels(), (std::vector<std::string>{"bad", "good"}));
   const std::vector<TextPair> texts{{"a fine film"}, {"a poor film"}};
   const auto labels = classify(*model, *load_tokenizer(folder_ / "run"), texts, 1);
@@ -100,7 +100,7 @@ TEST_F(TasksTest, TokenDropoutHidesTokensOfTheTrainingAlone) {
 TEST_F(TasksTest, ClassificationOfSeveralLabelsAndRegression) {
   const TrainResult several = train(several_labels(600), {.output = folder_ / "several"});
   EXPECT_GT(several.evaluation->metric("f1").value(), 95.0);
-  EXPECT_EQ(load_encoder(folder_ / "several")->problem(), LabelProblem::multi_label);
+  EXPECT_EQ(load_as<EncoderModel>(folder_ / "several")->problem(), LabelProblem::multi_label);
 
   const TrainResult values = train(regression(600), {.output = folder_ / "values"});
   EXPECT_GT(values.evaluation->metric("pearson").value(), 95.0);
@@ -110,7 +110,7 @@ TEST_F(TasksTest, TaggingFindsEntities) {
   const TrainResult result = train(tagging(60), {.output = folder_ / "run"});
   EXPECT_THAT(log_lines(folder_ / "run").at(0), HasSubstr("\"words\": 60"));
   EXPECT_EQ(result.evaluation->metric("f1").value(), 100.0);
-  EXPECT_EQ(load_encoder(folder_ / "run")->labels(),
+  EXPECT_EQ(load_as<EncoderModel>(folder_ / "run")->labels(),
             (std::vector<std::string>{"O", "B-LOC", "B-PER", "I-PER"}));
 }
 
@@ -280,7 +280,7 @@ TEST_F(TasksTest, FrozenParametersStay) {
   r.task.freeze = "bert.embeddings.* bert.encoder.*";
   train(r, {.output = folder_ / "run"});
   const auto values = [&](std::int64_t step, const std::string& name) {
-    const auto model = load_encoder(checkpoint_path(folder_ / "run", step));
+    const auto model = load_as<EncoderModel>(checkpoint_path(folder_ / "run", step));
     for (const Parameter& p : model->parameters()) {
       if (p.name == name) return p.tensor.to_vector<float>();
     }

@@ -65,7 +65,9 @@ TEST_F(TrainTest, LeavesADirectoryThatTranslates) {
     TranslateOptions how;
     how.generation = load_generation_options(directory);
     how.generation.max_new_tokens = 8;
-    EXPECT_EQ(translate(*load_encoder_decoder(directory), *load_tokenizer(directory), texts, how).size(), 2u);
+    EXPECT_EQ(
+        translate(*load_as<EncoderDecoderModel>(directory), *load_tokenizer(directory), texts, how).size(),
+        2u);
   }
 }
 
@@ -108,7 +110,7 @@ TEST_F(TrainTest, ReadsPairsAndSaysWhatItSkipped) {
   EXPECT_TRUE(result.test.has_value());
   EXPECT_THAT(messages, HasSubstr("44 lines, 42 kept, 2 skipped"));
   EXPECT_THAT(messages, HasSubstr("32 pairs to train on, 6 for development, 4 for the test"));
-  EXPECT_EQ(load_encoder_decoder(options.output)->vocab_size(), 60);
+  EXPECT_EQ(load_as<EncoderDecoderModel>(options.output)->vocab_size(), 60);
   const std::string held_out = read_file(options.output / "test.source.txt");
   EXPECT_EQ(std::count(held_out.begin(), held_out.end(), '\n'), 4);
   EXPECT_EQ(std::count(held_out.begin(), held_out.end(), ' '), 4);
@@ -122,7 +124,7 @@ TEST_F(TrainTest, ReadsPairsAndSaysWhatItSkipped) {
   train(r, tuning);
   EXPECT_THAT(messages, HasSubstr("starting from the model and tokenizer of"));
   const auto bias = [](const std::filesystem::path& directory) {
-    return load_encoder_decoder(directory)->parameters().back().tensor.to_vector<float>();
+    return load_as<EncoderDecoderModel>(directory)->parameters().back().tensor.to_vector<float>();
   };
   EXPECT_EQ(bias(options.output), bias(tuning.output));
 }
@@ -150,7 +152,7 @@ TEST_F(TrainTest, AverageOfModelsIsTheirMean) {
   const auto b = checkpoint_path(folder_ / "run", 12);
   average_models({a, b}, folder_ / "mean");
   const auto numbers = [](const std::filesystem::path& directory) {
-    return load_encoder_decoder(directory)->parameters().front().tensor.to_vector<float>();
+    return load_as<EncoderDecoderModel>(directory)->parameters().front().tensor.to_vector<float>();
   };
   const std::vector<float> first = numbers(a);
   const std::vector<float> second = numbers(b);

@@ -153,7 +153,7 @@ TEST_F(Transcription, AnotherTokenizerGetsANewHead) {
   r.tokenizer.from = letters;
   const TrainResult result = train(r, {.output = folder_ / "run", .init = kFixtures / "ctc"});
   EXPECT_EQ(result.evaluation->metric("wer").value(), 0.0);
-  EXPECT_EQ(load_encoder(folder_ / "run")->vocab_size(), 13);
+  EXPECT_EQ(load_as<EncoderModel>(folder_ / "run")->vocab_size(), 13);
   EXPECT_THAT(texts_of(folder_ / "run"), ElementsAre("ASK SHE", "NOT"));
 }
 

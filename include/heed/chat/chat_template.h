@@ -17,6 +17,10 @@
 
 namespace HEED_API heed {
 
+namespace chat {
+struct ParsedTemplate;
+}
+
 /// What a template may use up. Rendering ends with an Error where it would need more.
 struct ChatLimits {
   /// Parts of the template that are run, elements of lists that are visited, and 64-byte pieces of text that
@@ -58,11 +62,12 @@ class ChatTemplate {
   /// the template reads. Throws Error, which names template and line, where the template or a filter fails,
   /// where it calls `raise_exception`, and at the limits.
   RenderedChat render(std::string_view variables, const RenderOptions& options = {}) const;
+  /// For heed's own modules: src/chat/rendering.h.
+  const chat::ParsedTemplate& parsed() const { return *parsed_; }
 
  private:
-  struct Parsed;
-  explicit ChatTemplate(std::shared_ptr<const Parsed> parsed);
-  std::shared_ptr<const Parsed> parsed_;
+  explicit ChatTemplate(std::shared_ptr<const chat::ParsedTemplate> parsed);
+  std::shared_ptr<const chat::ParsedTemplate> parsed_;
 };
 
 }  // namespace heed

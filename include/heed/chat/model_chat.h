@@ -19,6 +19,10 @@
 
 namespace HEED_API heed {
 
+namespace chat {
+class Conversation;
+}
+
 /// A conversation as tokens.
 struct EncodedChat {
   std::string text;   ///< as the template writes it
@@ -38,7 +42,8 @@ struct EncodedChat {
 ///     name, else `default`
 ///   add_generation_prompt: whether the text ends with the beginning of an answer
 ///   continue_final_message: whether the text ends within the last message, to be continued
-///   chat_template_kwargs: an object of further variables; other members are variables, too
+///   chat_template_kwargs: an object of further variables, none of which has a name of these members; other
+///     members are variables, too
 /// Special tokens (`bos_token`, `eos_token`, ...) are the tokenizer's. Nothing that a member says becomes a
 /// special token (Tokenizer::encode_chat), and no token is added that the template does not write.
 /// Threads: several may use one object at once.
@@ -50,8 +55,10 @@ class ModelChat {
   /// `tokenizer`, which must outlive the result, is the model's. Throws Error if the model has no template,
   /// or none of the name `default`, and `FILE: line N: ...` if one cannot be parsed.
   static ModelChat load(const std::string& model, const Tokenizer& tokenizer);
+  static ModelChat load(const ModelFiles& model, const Tokenizer& tokenizer);
   /// Whether load() would find a template.
   static bool has_template(const std::string& model);
+  static bool has_template(const ModelFiles& model);
 
   /// Renders and tokenizes. `where` begins messages about the conversation: `where: messages.2.content:
   /// expected ...`, with messages counted from 0. Throws Error for one that is not as described above, and
@@ -69,11 +76,14 @@ class ModelChat {
   /// rule of TRL for prompts with completions). Throws Error for a conversation without an answer, one that
   /// begins with an answer, and a template that writes an answer in another way once others follow.
   EncodedChat encode_answers(std::string_view conversation, const std::string& where = "chat") const;
+  /// For heed's own modules: the same of a conversation that is a value already (src/chat/conversation.h).
+  EncodedChat encode(const chat::Conversation& conversation) const;
+  EncodedChat prompt(const chat::Conversation& conversation) const;
+  EncodedChat encode_answers(const chat::Conversation& conversation) const;
 
  private:
   struct Templates;
   ModelChat(std::shared_ptr<const Templates> templates, const Tokenizer& tokenizer);
-  EncodedChat encode(std::string_view conversation, const std::string& where, bool prompt) const;
 
   std::shared_ptr<const Templates> templates_;
   const Tokenizer* tokenizer_;

@@ -23,12 +23,15 @@ std::string read_file(const std::filesystem::path& path, std::size_t limit = std
 void write_file(const std::filesystem::path& path, std::string_view content);
 
 /// A memory-mapped file, read on access. The bytes may be written to: changed pages become private copies and
-/// never reach the file. Throws Error if the file is missing, unreadable or not a regular file. The file must
-/// not be truncated while it is mapped (replacing it by rename, as heed does, is safe).
+/// never reach the file. The file must not be truncated while it is mapped (replacing it by rename, as heed
+/// does, is safe).
 /// Threads: several may read one object at once.
 class MappedFile {
  public:
-  static std::shared_ptr<MappedFile> open(const std::filesystem::path& path);
+  /// Throws Error, which calls the file `shown` (empty: as the path), if it is missing, unreadable or not a
+  /// regular file.
+  static std::shared_ptr<MappedFile> open(const std::filesystem::path& path,
+                                          const std::filesystem::path& shown = {});
   ~MappedFile();
   MappedFile(const MappedFile&) = delete;
   MappedFile& operator=(const MappedFile&) = delete;

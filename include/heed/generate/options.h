@@ -12,6 +12,8 @@
 
 namespace HEED_API heed {
 
+class ModelFiles;
+
 /// When beam search stops although running beams could still improve the result.
 enum class EarlyStopping : std::uint8_t {
   no,     ///< when the best running beam, at its current length, scores below the worst finished one
@@ -84,11 +86,14 @@ struct GenerationOptions {
 /// type or is out of range.
 GenerationOptions load_generation_options(const std::string& directory,
                                           std::vector<std::string>* unused = nullptr);
+GenerationOptions load_generation_options(const ModelFiles& model,
+                                          std::vector<std::string>* unused = nullptr);
 
 /// Overrides the options by config.json's `task_specific_params` for a task (`summarization`,
 /// `translation_en_to_de`). Returns the prefix that the task puts before every text. Throws Error if there is
 /// no such task.
 std::string apply_task(const std::string& directory, const std::string& task, GenerationOptions& options);
+std::string apply_task(const ModelFiles& model, const std::string& task, GenerationOptions& options);
 
 /// Throws Error naming the first option that is out of range, contradicts another, or (except eos_token_id)
 /// contains a token id outside a vocabulary of `vocab_size`, if given.

@@ -15,6 +15,8 @@
 
 namespace HEED_API heed {
 
+class ModelFiles;
+
 namespace image {
 struct ProcessorSettings;
 }
@@ -60,7 +62,7 @@ class ImageProcessor {
   ResizeFilter filter() const;
 
  private:
-  friend ImageProcessor load_image_processor(const std::filesystem::path&, std::optional<ResizeArithmetic>);
+  friend ImageProcessor load_image_processor(const ModelFiles&, std::optional<ResizeArithmetic>);
   friend ImageProcessor make_image_processor(const Config&);
   explicit ImageProcessor(std::shared_ptr<const image::ProcessorSettings> settings)
       : settings_(std::move(settings)) {}
@@ -79,6 +81,8 @@ class ImageProcessor {
 /// "Fast" or it has no other (DINOv3). Throws Error naming the file, and the key if possible, for a missing
 /// file, another class, a value out of range, and a key that heed does not know.
 ImageProcessor load_image_processor(const std::filesystem::path& directory,
+                                    std::optional<ResizeArithmetic> arithmetic = std::nullopt);
+ImageProcessor load_image_processor(const ModelFiles& model,
                                     std::optional<ResizeArithmetic> arithmetic = std::nullopt);
 
 /// The same from the contents of such a file, which must name its class.

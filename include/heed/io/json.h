@@ -18,6 +18,7 @@
 
 namespace HEED_API heed {
 
+class ModelFiles;
 namespace io {
 struct ConfigNode;
 }
@@ -31,6 +32,8 @@ class Config {
   /// Throws Error if the file cannot be read, is longer than 8 MiB, or is not one JSON object: strict JSON in
   /// UTF-8, without comments or repeated keys, nested at most 64 deep.
   static Config load(const std::filesystem::path& file);
+  /// The same of a file of a model.
+  static Config load(const ModelFiles& model, std::string_view name);
   /// The same from text. Messages name `where` instead of the file.
   static Config parse(std::string_view text, std::string where);
 

@@ -16,6 +16,8 @@
 
 namespace HEED_API heed {
 
+class ModelFiles;
+
 /// A tensor's entry in the header.
 struct TensorInfo {
   std::string name;
@@ -32,10 +34,11 @@ class SafetensorsFile {
   /// Maps the file and checks its whole header: length (at most 100 MB); UTF-8; JSON that starts with "{"; no
   /// repeated name or field; exactly the fields dtype, shape and data_offsets; a dtype of the format; sizes
   /// whose product does not overflow; as many bytes as dtype and shape need; and tensors that fill the rest
-  /// of the file without gaps, overlaps or trailing bytes. Throws Error naming the file, and if possible the
-  /// tensor and field.
-  static SafetensorsFile open(const std::filesystem::path& path);
+  /// of the file without gaps, overlaps or trailing bytes. Throws Error naming the file, as `shown` where
+  /// that is given, and if possible the tensor and field.
+  static SafetensorsFile open(const std::filesystem::path& path, const std::filesystem::path& shown = {});
 
+  /// As messages name it.
   const std::filesystem::path& path() const;
   /// In the order of their bytes in the file.
   const std::vector<TensorInfo>& tensors() const;
@@ -88,6 +91,8 @@ class TensorFiles {
   /// `quantization_config` (GPTQ, AWQ, compressed-tensors, FP8, bitsandbytes), the tensors of each quantized
   /// weight are one tensor under the weight's name. Of a GGUF file that is one of several, all are opened.
   static TensorFiles open(const std::filesystem::path& path);
+  /// The same of a model whose files are open.
+  static TensorFiles open(const ModelFiles& model);
 
   std::size_t file_count() const;
   /// All names, file by file, in the order of their bytes.
@@ -108,7 +113,7 @@ class TensorFiles {
   struct Quantized;
   const SafetensorsFile& owner(std::string_view name) const;
   void add(SafetensorsFile file);
-  void join_quantized(const std::filesystem::path& config);
+  void join_quantized(const ModelFiles& model);
 
   std::filesystem::path path_;
   std::vector<SafetensorsFile> files_;

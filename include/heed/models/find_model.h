@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "heed/export.h"
+#include "heed/files/model_files.h"
 #include "heed/models/adapter.h"
 #include "heed/models/steering.h"
 
@@ -35,14 +36,24 @@ std::vector<KnownModel> known_models();
 /// Returns the directory that a name refers to: a directory or GGUF file itself; else NAME in one of
 /// model_folders(); else the snapshot of the repository NAME (`owner/name`, `name`, or `owner/name@revision`;
 /// default: main) in the Hugging Face cache. Throws Error saying where it looked and what to run, and for a
-/// file (or a folder of nothing but files) of another format what that is.
+/// file (or a folder of nothing but files) of another format what that is; also for a run that is not
+/// finished.
 std::filesystem::path find_model(const std::string& name);
 /// The same with these folders and the cache `hub`.
 std::filesystem::path find_model(const std::string& name, const std::vector<std::filesystem::path>& folders,
                                  const std::filesystem::path& hub);
 
+/// The files of a model's directory or GGUF file, with those that stand for what a GGUF file lacks.
+ModelFiles model_files(const std::filesystem::path& directory);
+
 /// Returns the adapter of that name. Throws Error if it is not found, or is no adapter.
 AdapterSource find_adapter(const std::string& name, double weight = 1.0);
+
+/// The steps of the complete checkpoints of a training run, in increasing order, and the folder of one.
+std::vector<std::int64_t> checkpoint_steps(const std::filesystem::path& run);
+std::filesystem::path checkpoint_path(const std::filesystem::path& run, std::int64_t step);
+/// Throws Error naming the last checkpoint if `directory` is a run that has no final model yet.
+void refuse_unfinished_run(const std::filesystem::path& directory);
 
 /// Where a model is, and what changes it.
 struct LocatedModel {

@@ -163,7 +163,7 @@ class Decoding {
   /// there. Throws Error for more tokens than a row has, and for a model that cannot (recurrent).
   virtual void truncate(std::int64_t length);
   /// Appends copies of the rows of `other`, which decodes the same model with the same cache_dtype, and their
-  /// sources. Both have read tokens. Throws Error where granule() is 0.
+  /// sources. Both have read tokens. Throws Error where chunk_size() is 0.
   virtual void join(const Decoding& other);
   /// The first `length` tokens of a row as a decoding of one row. Throws Error for a row or tokens that are
   /// not there, for fewer tokens than the row has where truncate() cannot go back, for rows with a source,
@@ -172,7 +172,7 @@ class Decoding {
   /// A prompt may be read in several passes, with the same bits as in one, if each pass but the last ends at
   /// a multiple of this number of tokens. 1: anywhere, and truncate() and copy_row() may go back to any
   /// token. 0: nowhere.
-  virtual std::int64_t granule() const { return 0; }
+  virtual std::int64_t chunk_size() const { return 0; }
   /// Memory of what is remembered of the rows; 0 where that is not known.
   virtual std::size_t bytes() const { return 0; }
   virtual std::int64_t rows() const = 0;

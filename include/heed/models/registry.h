@@ -17,6 +17,7 @@ namespace HEED_API heed {
 
 /// The config.json of a model's directory. Throws Error when there is none, or it is not a JSON object.
 Config load_model_config(const std::filesystem::path& directory);
+Config load_model_config(const ModelFiles& files);
 
 /// How a model holds its weights, and multiplies by them.
 struct WeightOptions {
@@ -28,6 +29,9 @@ struct WeightOptions {
   /// An output map that is tied to the token table becomes a weight of its own, for
   /// QuantizeOptions::output_bits.
   bool separate_output = false;
+  /// False: an encoder without the head that config.json names, for vectors of texts: the files may lack it,
+  /// as those of sentence-transformers do. Other models have their heads.
+  bool head = true;
 };
 
 /// Loads the model of a directory in Hugging Face layout: the family is config.json's model_type. With
@@ -37,15 +41,11 @@ struct WeightOptions {
 /// for of a model without weights that are integers.
 std::unique_ptr<Model> load_model(const std::filesystem::path& directory, const WeightOptions& options = {},
                                   const std::vector<AdapterSource>& adapters = {});
+std::unique_ptr<Model> load_model(const ModelFiles& files, const WeightOptions& options = {},
+                                  const std::vector<AdapterSource>& adapters = {});
 
 /// The same of what the command line names: with its adapters, and steered (steer_model()).
 std::unique_ptr<Model> load_model(const LocatedModel& located, const WeightOptions& options = {});
-
-/// The same without the head of an encoder, for vectors of texts: the files may lack the head that
-/// config.json names, as those of sentence-transformers do. Other models have their heads.
-std::unique_ptr<Model> load_model_body(const std::filesystem::path& directory,
-                                       const WeightOptions& options = {},
-                                       const std::vector<AdapterSource>& adapters = {});
 
 /// A new model with random weights (f32), with the family and sizes of a config.json. Throws Error for an
 /// invalid config.
@@ -60,23 +60,11 @@ std::string class_with_head(const Config& config, const std::string& head);
 std::unique_ptr<EncoderModel> load_encoder(const std::filesystem::path& directory, const Config& config,
                                            Generator& new_head);
 
-/// load_model that throws Error when the model is not an encoder-decoder.
-std::unique_ptr<EncoderDecoderModel> load_encoder_decoder(const std::filesystem::path& directory,
-                                                          DType dtype = DType::f32);
-
-/// make_model that throws Error when the config is not that of an encoder-decoder.
-std::unique_ptr<EncoderDecoderModel> make_encoder_decoder(const Config& config, Generator& generator);
-
-/// load_model that throws Error when the model is not a decoder.
-std::unique_ptr<DecoderModel> load_decoder(const std::filesystem::path& directory, DType dtype = DType::f32);
-
-/// make_model that throws Error when the config is not that of a decoder.
-std::unique_ptr<DecoderModel> make_decoder(const Config& config, Generator& generator);
-
-/// make_model that throws Error when the config is not that of an encoder.
-std::unique_ptr<EncoderModel> make_encoder(const Config& config, Generator& generator);
-
-/// load_model that throws Error when the model is not an encoder.
-std::unique_ptr<EncoderModel> load_encoder(const std::filesystem::path& directory, DType dtype = DType::f32);
+/// load_model() and make_model() that throw Error when the model is not a `Kind`: DecoderModel, EncoderModel
+/// or EncoderDecoderModel.
+template <class Kind>
+std::unique_ptr<Kind> load_as(const std::filesystem::path& directory, DType dtype = DType::f32);
+template <class Kind>
+std::unique_ptr<Kind> make_as(const Config& config, Generator& generator);
 
 }  // namespace heed

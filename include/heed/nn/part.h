@@ -40,8 +40,8 @@ class PartState {
   /// Forgets all tokens but the first `length` of every row; the next pass says so (Pass::past). Throws Error
   /// where they cannot be taken out of what is remembered.
   virtual void truncate(std::int64_t length) = 0;
-  /// As StackState::granule(). A part that says 0 need not join() nor copy_row().
-  virtual std::int64_t granule() const { return 0; }
+  /// As StackState::chunk_size(). A part that says 0 need not join() nor copy_row().
+  virtual std::int64_t chunk_size() const { return 0; }
   /// Appends copies of the rows of `other`, a state of the same part. Throws Error for another cache_dtype.
   virtual void join(const PartState&, const RowJoin&) { refuse_rows(); }
   /// The first `length` tokens of a row, of `row_length`, as a state of its own. Throws Error as truncate()

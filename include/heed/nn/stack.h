@@ -95,7 +95,7 @@ class StackState {
   StackState copy_row(std::int64_t row, std::int64_t length) const;
   /// Tokens may be read in several passes, with the same bits as in one, if each pass but the last ends at a
   /// multiple of this number. 1: anywhere, and truncate() may go back to any token. 0: nowhere.
-  std::int64_t granule() const;
+  std::int64_t chunk_size() const;
   /// Memory of all parts.
   std::size_t bytes() const;
 

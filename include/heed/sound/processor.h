@@ -17,8 +17,10 @@
 
 namespace HEED_API heed {
 
+class ModelFiles;
+
 namespace sound {
-struct ProcessorSettings;
+struct ExtractorSettings;
 }
 
 /// The inputs of a model of sound.
@@ -81,13 +83,13 @@ class SoundProcessor {
   std::optional<std::int64_t> window() const;
 
  private:
-  friend SoundProcessor load_sound_processor(const std::filesystem::path&);
+  friend SoundProcessor load_sound_processor(const ModelFiles&);
   friend class SoundWindows;
   friend class LongSpectrogram;
-  explicit SoundProcessor(std::shared_ptr<const sound::ProcessorSettings> settings)
+  explicit SoundProcessor(std::shared_ptr<const sound::ExtractorSettings> settings)
       : settings_(std::move(settings)) {}
 
-  std::shared_ptr<const sound::ProcessorSettings> settings_;
+  std::shared_ptr<const sound::ExtractorSettings> settings_;
 };
 
 /// Reads `feature_extractor` in `processor_config.json` or, if that is missing, `preprocessor_config.json` of
@@ -98,6 +100,7 @@ class SoundProcessor {
 /// Throws Error naming the file, and the key if possible, for a missing file, another class, a value out of
 /// range, a key that heed does not know, and `dither` other than 0 (noise).
 SoundProcessor load_sound_processor(const std::filesystem::path& directory);
+SoundProcessor load_sound_processor(const ModelFiles& model);
 
 /// A part of a recording.
 struct SoundWindow {

@@ -18,6 +18,7 @@
 namespace HEED_API heed {
 
 class ImageProcessor;
+class ModelFiles;
 
 /// Pooling of the hidden states h_1 .. h_n of a text's tokens into one vector.
 enum class Pooling : std::uint8_t {
@@ -59,9 +60,11 @@ struct EmbeddingRecipe {
 /// vectors of models that make their own; cls pooling for images, mean for other encoders, last for decoders.
 /// Throws Error for an unknown module.
 EmbeddingRecipe load_embedding_recipe(const std::filesystem::path& directory, const Model& model);
+EmbeddingRecipe load_embedding_recipe(const ModelFiles& files, const Model& model);
 
 /// Returns the folder of the transformer's files in a model directory (modules.json may name a subfolder).
 std::filesystem::path transformer_directory(const std::filesystem::path& directory);
+ModelFiles transformer_files(const ModelFiles& files);
 
 /// Returns the tokens of texts as embed() reads them: with the recipe's prompt, and at most as many as model,
 /// tokenizer and recipe allow, with a warning for texts that are cut.

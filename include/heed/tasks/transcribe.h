@@ -22,6 +22,7 @@ namespace HEED_API heed {
 class EncoderDecoderModel;
 class EncoderModel;
 class Model;
+class ModelFiles;
 class SoundProcessor;
 class SoundReader;
 class Tokenizer;
@@ -51,6 +52,8 @@ struct SpeechSettings {
 /// unsupported feature. Throws Error naming file and key for what is missing, malformed or out of range, and
 /// for a model that takes no sound.
 SpeechSettings load_speech_settings(const std::string& directory, const EncoderDecoderModel& model,
+                                    std::vector<std::string>* unused = nullptr);
+SpeechSettings load_speech_settings(const ModelFiles& files, const EncoderDecoderModel& model,
                                     std::vector<std::string>* unused = nullptr);
 
 /// Returns the code of a language that is given by code or English name in any case ("fr", "French"). Throws
@@ -159,6 +162,8 @@ class Transcriber {
   /// Reads the settings from the model's directory. Model and tokenizer must outlive this. `unused` and
   /// errors are those of load_speech_settings().
   Transcriber(const Model& model, const Tokenizer& tokenizer, const std::string& directory,
+              std::vector<std::string>* unused = nullptr);
+  Transcriber(const Model& model, const Tokenizer& tokenizer, const ModelFiles& files,
               std::vector<std::string>* unused = nullptr);
   /// Samples per second of the recordings.
   std::int64_t rate() const;

@@ -25,6 +25,7 @@ namespace HEED_API heed {
 ///
 /// Throws Error naming the file and the field if something is missing, malformed or contradictory.
 std::unique_ptr<Tokenizer> load_marian_tokenizer(const std::filesystem::path& directory);
+std::unique_ptr<Tokenizer> load_marian_tokenizer(const ModelFiles& model);
 
 struct MarianTokenizerOptions {
   /// vocab_size here is the translation model's: it includes `<pad>`, which is not a SentencePiece piece.

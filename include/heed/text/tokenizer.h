@@ -17,6 +17,8 @@
 
 namespace HEED_API heed {
 
+class ModelFiles;
+
 /// The tokens of one text or of a pair; all vectors have the same length.
 struct Encoding {
   std::vector<std::int64_t> ids;
@@ -195,6 +197,7 @@ class Tokenizer {
 /// source.spm, target.spm and vocab.json make a Marian tokenizer (heed/text/marian.h). Throws Error naming
 /// the file that is missing, malformed or of an unsupported kind.
 std::unique_ptr<Tokenizer> load_tokenizer(const std::filesystem::path& directory);
+std::unique_ptr<Tokenizer> load_tokenizer(const ModelFiles& model);
 
 /// Decodes ids one by one. The returned parts join to what decode_clean() gives for all ids together, or,
 /// after a prompt, to what decode_continuation() gives. Text is held back while it may still change:

@@ -12,6 +12,7 @@
 #include "heed/data/batch.h"
 #include "heed/export.h"
 #include "heed/io/safetensors.h"
+#include "heed/models/find_model.h"
 #include "heed/train/adamw.h"
 #include "heed/train/training_task.h"
 
@@ -38,10 +39,6 @@ struct TrainingState {
   std::string fingerprint;                    ///< of the data
   std::map<std::string, std::string> files;   ///< the checksum of the file of each key of [data]
 };
-
-/// Returns the steps of the complete checkpoints in `run`/checkpoints, in ascending order.
-std::vector<std::int64_t> checkpoint_steps(const std::filesystem::path& run);
-std::filesystem::path checkpoint_path(const std::filesystem::path& run, std::int64_t step);
 
 /// Opens what a checkpoint or model directory holds of trained tensors: those of an adapter, or the model.
 TensorFiles open_weights(const std::filesystem::path& directory);

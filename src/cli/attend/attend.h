@@ -14,14 +14,15 @@
 
 #include "cli/cli.h"
 #include "cli/input/chats.h"
-#include "cli/input/model_commands.h"
+#include "cli/input/models.h"
 #include "cli/options/ablation_options.h"
-#include "cli/options/metric_options.h"
 #include "cli/results/pictures.h"
+#include "heed/analyses/analyzed.h"
 #include "heed/chat/model_chat.h"
 #include "heed/generate/options.h"
 #include "heed/inspect/ablation.h"
 #include "heed/inspect/record.h"
+#include "heed/models/kind.h"
 #include "heed/models/model.h"
 #include "heed/plot/picture.h"
 #include "heed/text/tokenizer.h"
@@ -136,7 +137,7 @@ struct AttendArguments {
   std::vector<std::string> texts;
   std::optional<std::string> target, pair;
   std::optional<std::int64_t> max_new_tokens;
-  std::filesystem::path input, prompts;
+  std::filesystem::path input;
   ChatArguments chat;
   ModelChoice model{kDefaultTranslator};
   std::string kind;  // empty: cross if the model has it, otherwise self
@@ -150,25 +151,21 @@ struct AttendArguments {
   bool vectors = false;
   std::optional<bool> ablate;  // by default, for a page where it is cheap
   AblationArguments ablation;
-  MetricArguments metric;  // its token and position are those of --show gradient, too
+  TokenChoice token;  // of --show gradient
+  std::optional<std::int64_t> position;
   double width = 0;
   std::string palette = "blue";
 
   bool shows(const std::string& measure) const {
     return std::find(show.begin(), show.end(), measure) != show.end();
   }
-  /// Whether numbers are shown instead of maps.
-  bool measures() const { return metric.metric || !prompts.empty(); }
-  bool asks_for_each() const { return ablate.value_or(ablation.ablation && ablation.remove.empty()); }
+  bool asks_for_each() const { return ablate.value_or(ablation.replacement && ablation.remove.empty()); }
 };
 
 /// The maps that --layers and --heads choose.
 MapChoice choice_of(const AttendArguments& arguments);
 /// Throws UsageError for chosen layers that are not among `layers`.
 void check_layers(const MapChoice& choice, const std::set<std::int64_t>& layers);
-
-/// The metrics of the texts, or of the rows of --prompts, with and without heads, as a table.
-void show_metrics(const AttendArguments& arguments, const Globals& globals);
 
 /// Throws UsageError unless the ranges lie within the tokens of each kind.
 void check_ranges(const AttendRanges& ranges, const AttendInput& input,
@@ -181,7 +178,7 @@ AttentionRecord cut_record(const AttendRanges& ranges, const AttentionRecord& re
 /// image is left out where only some of its keys are shown.
 void cut_picture(const AttendRanges& ranges, AttentionPicture& picture);
 
-/// Adds the maps of `measure`: weights, norms, mean, max, gradient, or rollout, which takes the record of all
+/// Adds the maps of `measure`: weights, norms, gradient, or rollout, which takes the record of all
 /// layers. Throws UsageError for heads that do not exist.
 void add_measure(AttentionPicture& picture, const AttentionRecord& record, const MapChoice& choice,
                  const std::string& measure);
@@ -215,10 +212,10 @@ void add_alignment(AttentionPicture& picture, const AttentionRecord& record, con
 void add_ablations(AttentionPicture& picture, const AttentionRecord& record, HeadAblationOptions options,
                    const AttendInput& input, const AttendSource& source, bool shows_progress);
 
-/// The logit that --show gradient explains: at --position (the mask token's, else the last), of --token, --id
-/// or --label (the one that follows in the text, else the most probable); empty: none. Throws UsageError for
-/// those that do not exist, Error for a model without logits.
-LogitChoice chosen_logit(std::optional<std::int64_t> position, const ChosenToken& chosen,
+/// The logit that --show gradient explains: at --position (the mask token's, else the last), of --token or
+/// --id (the one that follows in the text, else the most probable). Throws UsageError for those that do not
+/// exist, Error for a model without logits.
+LogitChoice chosen_logit(std::optional<std::int64_t> position, const TokenChoice& chosen,
                          const AttendInput& input, const AttendSource& source);
 
 /// The token or label that a logit is of.

@@ -1,8 +1,9 @@
 // What heed attend feeds a model that writes captions: an image, and its caption, by words.
 #include "cli/attend/attend.h"
-#include "cli/input/model_commands.h"
+#include "cli/input/models.h"
 #include "core/strings.h"
 #include "heed/image/processor.h"
+#include "heed/models/kind.h"
 #include "heed/ops/loss.h"
 #include "heed/tasks/caption.h"
 #include "inspect/token_input.h"

@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "cli/input/model_commands.h"
+#include "cli/input/models.h"
 #include "cli/options/generation_arguments.h"
 #include "cli/options/tap_options.h"
 #include "files/input_file.h"
@@ -14,6 +14,7 @@
 #include "heed/generate/translate.h"
 #include "heed/image/processor.h"
 #include "heed/io/safetensors.h"
+#include "heed/models/kind.h"
 #include "heed/ops/loss.h"
 #include "heed/ops/shape.h"
 #include "inspect/token_input.h"

@@ -152,7 +152,7 @@ std::string name_of(std::int64_t token, const AttendSource& source) {
   return std::to_string(token);
 }
 
-LogitChoice chosen_logit(std::optional<std::int64_t> position, const ChosenToken& chosen,
+LogitChoice chosen_logit(std::optional<std::int64_t> position, const TokenChoice& chosen,
                          const AttendInput& input, const AttendSource& source) {
   const Tensor logits = record_attention(source.model, input.tensors, {attention_kinds(source.model)}).logits;
   if (!logits.defined())
@@ -166,7 +166,7 @@ LogitChoice chosen_logit(std::optional<std::int64_t> position, const ChosenToken
         fmt::format("--position: expected a position below {}, got {}", positions, choice.position));
   const auto at = static_cast<std::size_t>(choice.position);
   const bool follows = at < input.following.size() && input.following[at] >= 0 && logits.rank() == 3;
-  const bool token = chosen.token && !chosen.id && !chosen.label && predicts_tokens(source);
+  const bool token = chosen.token && !chosen.id && predicts_tokens(source);
   choice.token = token            ? token_id(*chosen.token, source.tokenizer)
                  : chosen.given() ? chosen_id(chosen, source.model, source.tokenizer)
                  : follows        ? input.following[at]
@@ -177,24 +177,17 @@ LogitChoice chosen_logit(std::optional<std::int64_t> position, const ChosenToken
   return choice;
 }
 
-void add_measure(AttentionPicture& picture, const AttentionRecord& record, const MapChoice& chosen,
+void add_measure(AttentionPicture& picture, const AttentionRecord& record, const MapChoice& choice,
                  const std::string& measure) {
-  MapChoice choice = chosen;
   if (measure == "rollout") {
     inspect::add_rollout(picture, record, choice.layers);
     return;
-  }
-  if (measure == "mean" || measure == "max") {
-    choice.mean_of_heads = measure == "mean";
-    choice.max_of_heads = measure == "max";
   }
   for (const RecordedLayer& layer : record.layers) {
     if (!choice.layers.empty() &&
         std::find(choice.layers.begin(), choice.layers.end(), layer.layer) == choice.layers.end())
       continue;
-    const bool other = measure == "norms" || measure == "gradient";
-    add_maps(picture, layer.name, layer.kind, layer.layer, values_of(layer, measure), choice,
-             other ? measure : "weights");
+    add_maps(picture, layer.name, layer.kind, layer.layer, values_of(layer, measure), choice, measure);
   }
 }
 

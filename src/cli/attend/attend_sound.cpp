@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "cli/attend/attend.h"
-#include "cli/input/model_commands.h"
+#include "cli/input/models.h"
 #include "cli/options/generation_arguments.h"
 #include "cli/terminal/signals.h"
 #include "core/strings.h"

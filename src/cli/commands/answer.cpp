@@ -5,7 +5,6 @@
 
 #include "cli/cli.h"
 #include "cli/input/lines.h"
-#include "cli/input/model_commands.h"
 #include "cli/options/option_group.h"
 #include "cli/options/task_arguments.h"
 #include "cli/terminal/terminal.h"
@@ -68,15 +67,14 @@ void run(AnswerArguments arguments, const Globals& globals) {
   const std::string context = arguments.context ? valid_text(*arguments.context, "--context", globals.quiet)
                                                 : valid_text(read_file(arguments.context_file),
                                                              arguments.context_file, globals.quiet);
-  const auto loaded =
-      open_model_to<EncoderModel>(Task::answer, arguments.model, weight_options(arguments.weights), globals);
+  const LoadedModel loaded = open_model_to(Task::answer, arguments.model, arguments.weights, globals);
   for_each_line(
       arguments.texts, arguments.batch_tokens, globals,
       [&](const std::vector<std::string>& texts, const TaskOptions& options) {
         arguments.answering.task = options;
         std::vector<Question> questions;
         for (const std::string& text : texts) questions.push_back({text, context});
-        return answer(*loaded.model, *loaded.tokenizer, questions, arguments.answering);
+        return loaded.answer(questions, arguments.answering);
       },
       [&](std::vector<Answer>& answers, const Line&) {
         if (globals.json) return print_json(answers, arguments.answering.top_k > 1);

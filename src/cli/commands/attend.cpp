@@ -6,19 +6,19 @@
 
 #include "cli/attend/attend.h"
 #include "cli/cli.h"
+#include "cli/input/analysis_input.h"
 #include "cli/input/chats.h"
 #include "cli/input/input.h"
 #include "cli/input/lines.h"
-#include "cli/input/model_commands.h"
 #include "cli/input/models.h"
 #include "cli/options/ablation_options.h"
-#include "cli/options/metric_options.h"
-#include "cli/options/option_values.h"
+#include "cli/options/option_group.h"
 #include "cli/options/task_arguments.h"
 #include "cli/results/pictures.h"
 #include "cli/terminal/terminal.h"
 #include "heed/canceled.h"
 #include "heed/inspect/record.h"
+#include "heed/models/kind.h"
 #include "heed/models/registry.h"
 #include "inspect/token_input.h"
 #include "models/non_finite.h"
@@ -195,11 +195,13 @@ AttentionPicture attend(const AttendArguments& arguments, AttendInput input, con
   options.value_norms = page || shows("norms");
   options.vectors = page;
   const AttentionKind& first = options.kinds.front();
-  HeadAblationOptions ablation{.heads = choice.heads,
-                               .ablation = ablation_options(arguments.ablation, first, source.globals)};
-  const std::vector<TensorMap> reference =
-      reference_inputs(arguments.ablation, source.globals,
-                       [&](const std::string& line) { return reference_input(line, arguments, source); });
+  HeadAblationOptions ablation{
+      .heads = choice.heads,
+      .ablation = {.replacement = arguments.ablation.replacement.value_or(Replacement::zero),
+                   .seed = source.globals.seed.value_or(0),
+                   .removed = components_named(arguments.ablation.remove, first)}};
+  const std::vector<TensorMap> reference = arguments.ablation.reference_inputs(
+      source.globals, [&](const std::string& line) { return reference_input(line, arguments, source); });
   ablation.ablation.reference = reference;
   Taps removed;
   if (!arguments.ablation.remove.empty()) {
@@ -212,14 +214,14 @@ AttentionPicture attend(const AttendArguments& arguments, AttendInput input, con
   picture.title = input.title;
   if (!arguments.ablation.remove.empty())
     picture.title +=
-        fmt::format(" (with {} for {})", arguments.ablation.replacement(), arguments.ablation.remove);
+        fmt::format(" (with {} for {})", text_of(ablation.ablation.replacement), arguments.ablation.remove);
   picture.sound = input.sound;
   if (shows("gradient") && towers != nullptr) {
     if (input.texts.empty()) throw UsageError("--show gradient: missing --text, whose similarity it is of");
     options.gradient = LogitChoice();
     picture.title += " (gradient of the similarity)";
   } else if (shows("gradient")) {
-    options.gradient = chosen_logit(arguments.metric.position, arguments.metric.chosen, input, source);
+    options.gradient = chosen_logit(arguments.position, arguments.token, input, source);
     picture.title += fmt::format(" (gradient of {} at {})", name_of(options.gradient->token, source),
                                  options.gradient->position);
   }
@@ -248,7 +250,7 @@ AttentionPicture attend(const AttendArguments& arguments, AttendInput input, con
   const bool aligns = shows_alignment(arguments, input, source.globals) &&
                       (arguments.heads == "alignment" || has_kind(options.kinds, "cross"));
   for (const std::string& measure : measures) {
-    if (aligns && measure != "rollout" && measure != "mean" && measure != "max") {
+    if (aligns && measure != "rollout") {
       keep_layers(record, choice.layers);
       add_alignment(picture, record, input, measure);
     } else {
@@ -302,23 +304,21 @@ void check_arguments(AttendArguments& arguments, const Globals& globals) {
     throw UsageError("--max-new-tokens: cannot be combined with --target");
   if (arguments.vectors && !writes(arguments, ".html"))
     throw UsageError("--vectors: needs --output FILE.html");
-  check_ablation(arguments.ablation);
+  arguments.ablation.check();
   if (arguments.asks_for_each() && !writes(arguments, ".html") && !writes(arguments, ".json") &&
       !(globals.json && arguments.output.empty()))
-    throw UsageError("--ablate: needs --output FILE.html or FILE.json, or --json (or choose a --metric)");
+    throw UsageError(
+        "--ablate: needs --output FILE.html or FILE.json, or --json (heed ablate measures what a prediction "
+        "loses)");
   arguments.ranges.selection();
   if (arguments.heads == "alignment" && writes(arguments, ".html"))
     throw UsageError("--heads: expected heads, all, mean or max for a page, got alignment");
   const bool gradient = arguments.shows("gradient");
-  const MetricArguments& metric = arguments.metric;
-  if (metric.other) throw UsageError("--other: needs --metric or --prompts");
-  if (!gradient && (metric.position || metric.chosen.given()))
-    throw UsageError(std::string(metric.position ? "--position" : "--token") +
-                     ": needs --show gradient, --metric or --prompts");
+  if (!gradient && (arguments.position || arguments.token.given()))
+    throw UsageError(std::string(arguments.position ? "--position" : "--token") + ": needs --show gradient");
 }
 
 void run(AttendArguments arguments, const Globals& globals) {
-  if (arguments.measures()) return show_metrics(arguments, globals);
   check_arguments(arguments, globals);
   const bool chats = !arguments.chat.messages.empty();
   std::vector<std::string> texts{""};
@@ -366,6 +366,8 @@ void run(AttendArguments arguments, const Globals& globals) {
           arguments.input.empty() ? text_input(text, source) : tensor_input(arguments.input, source), source);
     } catch (const UsageError&) {
       throw;
+    } catch (const OptionError&) {
+      throw;
     } catch (const Canceled&) {
       throw;
     } catch (const Error& error) {
@@ -401,7 +403,7 @@ void check_layers(const MapChoice& choice, const std::set<std::int64_t>& layers)
   for (const std::int64_t layer : choice.layers) {
     if (!layers.contains(layer))
       throw UsageError("--layers: " + std::to_string(layer) +
-                       " not found (heed info MODEL lists the model's layers, counted from 0)");
+                       " not found (heed models MODEL lists the model's layers, counted from 0)");
   }
 }
 
@@ -458,14 +460,6 @@ void add_attend(CLI::App& app, const Globals& globals) {
                    "sound, input_ids, ...")
       ->type_name("FILE")
       ->group("Input");
-  CLI::Option* prompts =
-      command
-          ->add_option(
-              "--prompts", a->prompts,
-              "Instead of texts: rows with clean, and A and B for --token and --other; shows the mean "
-              "of each metric with and without the heads of --ablate and --remove")
-          ->type_name("FILE.jsonl|.tsv|.csv")
-          ->group("Input");
   add_model_option(*command, a->model)->capture_default_str();
   command
       ->add_option("--kind", a->kind,
@@ -500,24 +494,25 @@ void add_attend(CLI::App& app, const Globals& globals) {
   CLI::Option* show = command->add_option(
       "--show", a->show,
       "What to show, one or more, by commas: attention weights; their norms with the values, "
-      "||alpha f(x)||; mean or max of the heads' weights; rollout through the layers; weight times "
-      "gradient of a logit (default: weights, and on a page rollout)");
-  accept_words(show, {"weights", "norms", "mean", "max", "rollout", "gradient"})
-      ->delimiter(',')
-      ->group("Output");
+      "||alpha f(x)||; rollout through the layers; weight times gradient of a logit (default: weights, and "
+      "on "
+      "a page rollout)");
+  accept_words(show, {"weights", "norms", "rollout", "gradient"})->delimiter(',')->group("Output");
   command
       ->add_flag_function(
           "--ablate,!--no-ablate", [a](std::int64_t count) { a->ablate = count > 0; },
-          "Say what the absence of each chosen head changes in --metric, or in the logits (.html, .json), by "
-          "a "
-          "pass for each (default: on a page, where passes x positions x parameters are up to 1e10, about 2 "
-          "s)")
+          "Say what the absence of each chosen head changes in the logits (.html, .json), by a pass for each "
+          "(default: on a page, where passes x positions x parameters are up to 1e10, about 2 s)")
       ->group("Ablation");
-  add_ablation_options(*command, a->ablation, " of --ablate and --remove");
-  add_metric_options(*command, a->metric,
-                     "with --prompts, each that A and B allow; else none, and the maps are shown",
-                     "--show gradient and --metric are of (of the gradient, the token that follows in the "
-                     "text, else the most probable)");
+  a->ablation.add_to(*command, "Heads and feed-forward networks without which the attention is shown");
+  add_token_options(*command, a->token,
+                    "What --show gradient is of (default: the one that follows in the text, else the most "
+                    "probable)",
+                    "Gradient");
+  OptionGroup(*command, "Gradient")
+      .count("--position", a->position, 0,
+             "The position whose logit it is, from 0 (default: the last; of a masked language model, that of "
+             "the first mask)");
   command
       ->add_flag(
           "--vectors", a->vectors,
@@ -547,20 +542,11 @@ void add_attend(CLI::App& app, const Globals& globals) {
       ->capture_default_str()
       ->group("Output");
   command
-      ->add_option(
-          "--output,-o", a->output,
-          "Write .html, .svg, .pdf, .png, .json or .npy instead of a heat map in the terminal; of "
-          "several texts, to FILE-N for the N-th; with --metric or --prompts, the table as .svg, .pdf, "
-          ".png, .csv or .npz")
+      ->add_option("--output,-o", a->output,
+                   "Write .html, .svg, .pdf, .png, .json or .npy instead of a heat map in the terminal; of "
+                   "several texts, to FILE-N for the N-th")
       ->type_name("FILE")
       ->group("Output");
-  CLI::Option* metric = command->get_option("--metric");
-  for (const char* option :
-       {"--pair", "--text", "--messages", "--start", "--max-new-tokens", "--input", "--queries", "--keys",
-        "--show", "--vectors", "--patch", "--time", "--palette"}) {
-    prompts->excludes(command->get_option(option));
-    metric->excludes(command->get_option(option));
-  }
   command->footer(
       "Examples:\n"
       "  heed attend \"The cat sat on the mat.\"\n"
@@ -568,9 +554,6 @@ void add_attend(CLI::App& app, const Globals& globals) {
       "--heads all\n"
       "  heed attend \"I like tea.\" --kind encoder --output tea.html\n"
       "  heed attend --model gpt2 \"The cat sat. The cat\" --remove 4.11,5.1 --output without.svg\n"
-      "  heed attend --model gpt2 --prompts prompts.tsv --remove 9.6,9.9,10.0 --ablation mean\n"
-      "  heed attend --model gpt2 --prompts prompts.tsv --ablate --layers 9 --metric logit-diff -o "
-      "heads.csv\n"
       "  heed attend \"I like tea.\" --show norms --output tea.svg --width 640 --palette grey\n"
       "  heed attend --model gpt2 --queries 900: --keys :64 --output last.png < long.txt\n"
       "  heed attend --model bert-base-uncased \"Tea is a [MASK].\" --show gradient\n"

@@ -193,24 +193,24 @@ DType number_dtype(const std::string& name) {
 
 struct AttentionArguments {
   std::string kind = "full", dtype = "f32";
-  bench::AttentionSizes sizes;
+  bench::AttentionShape sizes;
   bench::Repeats repeats;
 };
 
-bench::AttentionKind attention_kind(const std::string& name) {
-  for (const bench::AttentionKind kind : bench::kAttentionKinds) {
+bench::AttentionForm attention_kind(const std::string& name) {
+  for (const bench::AttentionForm kind : bench::kAttentionForms) {
     if (name == bench::name_of(kind)) return kind;
   }
-  throw UsageError("--kind: expected full, window, strided, fixed, linear or formula, got " + name);
+  throw UsageError("--pattern: expected full, window, strided, fixed, linear or formula, got " + name);
 }
 
 void bench_attention(const AttentionArguments& a, const Globals& globals) {
-  bench::AttentionSizes sizes = a.sizes;
+  bench::AttentionShape sizes = a.sizes;
   sizes.kind = attention_kind(a.kind);
   sizes.dtype = number_dtype(a.dtype);
   if (sizes.kv_heads > 0 && sizes.heads % sizes.kv_heads != 0)
-    throw UsageError(
-        fmt::format("--kv-heads: expected a divisor of --heads {}, got {}", sizes.heads, sizes.kv_heads));
+    throw UsageError(fmt::format("--num-kv-heads: expected a divisor of --num-heads {}, got {}", sizes.heads,
+                                 sizes.kv_heads));
   measure_and_print(attention_work(sizes), a.repeats, globals);
 }
 
@@ -218,20 +218,20 @@ void add_bench_attention(CLI::App& parent, const Globals& globals) {
   CLI::App* command =
       parent.add_subcommand("attention", "Time attention: full, in a window, sparse or linear");
   auto a = std::make_shared<AttentionArguments>();
-  bench::AttentionSizes& sizes = a->sizes;
+  bench::AttentionShape& sizes = a->sizes;
   OptionGroup shape(*command, "Shape");
   shape
-      .value("--kind", a->kind, "full|window|strided|fixed|linear|formula",
+      .value("--pattern", a->kind, "full|window|strided|fixed|linear|formula",
              "Which keys a query attends to, and how")
       ->capture_default_str();
   add_size(*command, "--batch", sizes.batch, "Sequences")->capture_default_str();
-  add_size(*command, "--heads", sizes.heads, "Query heads")->capture_default_str();
-  add_size(*command, "--kv-heads", sizes.kv_heads, "Key-value heads (default: as many as query heads)");
+  add_size(*command, "--num-heads", sizes.heads, "Query heads")->capture_default_str();
+  add_size(*command, "--num-kv-heads", sizes.kv_heads, "Key-value heads (default: as many as query heads)");
   add_size(*command, "--head-dim", sizes.head_dim, "Dimension of a head")->capture_default_str();
   add_size(*command, "--length", sizes.length, "Queries")->capture_default_str();
-  add_size(*command, "--keys", sizes.keys, "Keys (default: as many as queries)");
+  add_size(*command, "--num-keys", sizes.keys, "Keys (default: as many as queries)");
   add_size(*command, "--window", sizes.window,
-           "Sliding window: keys a query sees, itself included; 0 for all (--kind window: 256)", 0)
+           "Sliding window: keys a query sees, itself included; 0 for all (--pattern window: 256)", 0)
       ->capture_default_str();
   add_size(*command, "--stride", sizes.stride,
            "Stride of strided and fixed (default: the square root of the keys)");
@@ -245,9 +245,10 @@ void add_bench_attention(CLI::App& parent, const Globals& globals) {
   command->footer(
       "Examples:\n"
       "  heed bench attention --length 4096 --causal\n"
-      "  heed bench attention --heads 1 --length 65536 --backward --repeats 1\n"
-      "  heed bench attention --kind linear --heads 8 --length 65536 --causal --backward\n"
-      "  heed bench attention --heads 32 --kv-heads 8 --head-dim 128 --length 1 --keys 4096 --json");
+      "  heed bench attention --num-heads 1 --length 65536 --backward --repeats 1\n"
+      "  heed bench attention --pattern linear --num-heads 8 --length 65536 --causal --backward\n"
+      "  heed bench attention --num-heads 32 --num-kv-heads 8 --head-dim 128 --length 1 --num-keys 4096 "
+      "--json");
   command->callback([a, &globals] { bench_attention(*a, globals); });
 }
 
@@ -289,9 +290,9 @@ void add_bench_lengths(CLI::App& parent, const Globals& globals) {
   add_size(*command, "--formula-to", range.formula_to,
            "Longest length for the formula, whose memory is quadratic")
       ->capture_default_str();
-  add_size(*command, "--heads", range.heads, "Heads")->capture_default_str();
+  add_size(*command, "--num-heads", range.heads, "Heads")->capture_default_str();
   add_size(*command, "--head-dim", range.head_dim, "Dimension of a head")->capture_default_str();
-  add_size(*command, "--window", range.window, "Keys that a query of kind window sees")
+  add_size(*command, "--window", range.window, "Keys that a query of pattern window sees")
       ->capture_default_str();
   OptionGroup(*command, "Output")
       .value("-o,--output", a->output, "DIR",
@@ -300,7 +301,7 @@ void add_bench_lengths(CLI::App& parent, const Globals& globals) {
   command->footer(
       "Examples:\n"
       "  heed bench lengths --output costs\n"
-      "  heed bench lengths --to 8192 --heads 8 --json");
+      "  heed bench lengths --to 8192 --num-heads 8 --json");
   command->callback([a, &globals] { bench_lengths(*a, globals); });
 }
 
@@ -327,7 +328,7 @@ void add_bench_recurrent(CLI::App& parent, const Globals& globals) {
       ->capture_default_str();
   add_size(*command, "--batch", sizes.batch, "Sequences")->capture_default_str();
   add_size(*command, "--length", sizes.length, "Steps of a sequence")->capture_default_str();
-  add_size(*command, "--input", sizes.input, "Numbers of each input")->capture_default_str();
+  add_size(*command, "--input-size", sizes.input, "Numbers of each input")->capture_default_str();
   add_size(*command, "--hidden", sizes.hidden, "Numbers of the state")->capture_default_str();
   add_backward(*command, sizes.backward);
   add_repeats(*command, a->repeats);
@@ -376,12 +377,9 @@ struct ModelArguments {
   bench::Repeats repeats;
 };
 
-std::shared_ptr<const bench::BenchModel> open_model(const ModelArguments& a) {
-  const WeightOptions options = weight_options(a.weights);
-  if (!a.model.name.empty()) {
-    const LocatedModel located = locate_model(a.model);
-    return bench::open_model(a.model.name, located.directory, options, located.adapters);
-  }
+std::shared_ptr<const bench::BenchModel> bench_model(const ModelArguments& a) {
+  const LoadOptions options = load_options(a.model, a.weights);
+  if (!a.model.name.empty()) return bench::named_model(a.model.name, options);
   if (!a.config.empty()) return bench::random_model(a.config.string(), Config::load(a.config), options);
   const std::vector<std::string> known = bench::known_shapes();
   if (std::find(known.begin(), known.end(), a.shape) == known.end())
@@ -397,7 +395,7 @@ CLI::App* add_model_bench(CLI::App& parent, const char* kind, const char* text, 
   auto a = std::make_shared<ModelArguments>();
   a->sizes = sizes;
   a->shape = shape;
-  auto* by_model = add_stored_model_option(*command, a->model);
+  auto* by_model = add_stored_model_argument(*command, a->model);
   OptionGroup shapes(*command, "Shape");
   auto* by_config =
       OptionGroup(*command, "Model")
@@ -424,7 +422,7 @@ CLI::App* add_model_bench(CLI::App& parent, const char* kind, const char* text, 
   add_repeats(*command, a->repeats);
   command->callback([a, make_work, &globals] {
     a->sizes.cache_dtype = a->cache_dtype.value_or(CacheDType::f32);
-    measure_and_print(make_work(open_model(*a), a->sizes), a->repeats, globals);
+    measure_and_print(make_work(bench_model(*a), a->sizes), a->repeats, globals);
   });
   return command;
 }
@@ -441,7 +439,7 @@ void add_bench_models(CLI::App& parent, const Globals& globals) {
   add_model_bench(parent, "translate", "Time translation or transcription with an encoder-decoder", "marian",
                   bench::translate_work, {.batch = 8, .length = 24, .new_tokens = 24}, globals)
       ->footer(
-          "Examples:\n  heed bench translate --model en-fr --batch 8 --length 24 --num-beams 4\n"
+          "Examples:\n  heed bench translate en-fr --batch 8 --length 24 --num-beams 4\n"
           "  heed bench translate --shape whisper-base --batch 1 --new-tokens 100");
   add_model_bench(parent, "train", "Time training steps with AdamW", "gpt2", bench::train_work,
                   {.batch = 4, .length = 256}, globals)
@@ -461,12 +459,12 @@ void add_bench(CLI::App& app, const Globals& globals) {
   add_bench_models(*command, globals);
   command->footer(
       "Examples:\n"
-      "  heed bench attention --heads 12 --head-dim 64 --length 4096 --causal\n"
+      "  heed bench attention --num-heads 12 --head-dim 64 --length 4096 --causal\n"
       "  heed bench lengths --output costs\n"
       "  heed bench gemm --m 512 --n 3072 --k 768 --json\n"
       "  heed bench encode --shape bert-base --batch 8 --length 128\n"
       "  heed bench generate --shape gpt2 --dtype bf16\n"
-      "  heed bench translate --model en-fr --num-beams 4\n"
+      "  heed bench translate en-fr --num-beams 4\n"
       "  heed bench train --config config.json --batch 4 --length 256");
 }
 

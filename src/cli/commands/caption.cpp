@@ -7,7 +7,6 @@
 #include "cli/cli.h"
 #include "cli/input/input.h"
 #include "cli/input/lines.h"
-#include "cli/input/model_commands.h"
 #include "cli/input/models.h"
 #include "cli/options/generation_arguments.h"
 #include "cli/options/option_values.h"
@@ -36,16 +35,12 @@ void print_captions(const std::vector<Caption>& captions, std::size_t index, boo
 }
 
 void run(const CaptionArguments& arguments, const Globals& globals) {
-  const LocatedModel located = locate_model(arguments.model);
+  const LoadedModel model = open_model(arguments.model, arguments.weights, true);
   CaptionOptions options;
-  options.generation = arguments.generation.load(located.directory, globals);
-  const auto model =
-      load_model_to<EncoderDecoderModel>(Task::caption, located, weight_options(arguments.weights), globals);
-  if (model->input().kind != InputKind::pixels) refuse(*model, located.directory.string(), Task::caption);
-  check_tokens(arguments.generation, options.generation, model->vocab_size(), located.directory,
+  options.generation = arguments.generation.load(model.directory(), globals);
+  require_task(model, Task::caption, globals);
+  check_tokens(arguments.generation, options.generation, model.model().vocab_size(), model.directory(),
                globals.quiet);
-  const auto tokenizer = load_tokenizer(located.directory);
-  const ImageProcessor processor = load_image_processor(located.directory);
   const GenerationOptions& generation = options.generation;
   const bool may_stream = !globals.json && generation.num_return_sequences == 1 && generation.num_beams == 1;
   bool streamed = false;  // a part of the last caption is on stdout
@@ -63,7 +58,7 @@ void run(const CaptionArguments& arguments, const Globals& globals) {
       };
     }
     try {
-      return caption_images(*model, *tokenizer, processor, files, options);
+      return model.caption(files, options);
     } catch (const Canceled&) {
       if (streamed) fmt::print("\n");
       throw;

@@ -13,7 +13,7 @@
 #include "cli/input/chats.h"
 #include "cli/input/input.h"
 #include "cli/input/lines.h"
-#include "cli/input/model_commands.h"
+#include "cli/input/models.h"
 #include "cli/options/generation_arguments.h"
 #include "cli/options/option_group.h"
 #include "cli/options/task_arguments.h"
@@ -347,20 +347,17 @@ void run(const ChatCommandArguments& a, const Globals& globals) {
   if (!a.chat.messages.empty()) chats = read_chats(a.chat.messages, "--messages");
   if (chats.size() > 1)
     throw Error(fmt::format("{}: expected one conversation, got {}", a.chat.messages.string(), chats.size()));
-  const LocatedModel located = locate_model(a.model);
-  const std::filesystem::path& directory = located.directory;
-  const GenerationOptions generation = a.generation.load(directory, globals);
-  const auto model = load_model_to<DecoderModel>(Task::generate, located, weight_options(a.weights), globals);
-  check_tokens(a.generation, generation, model->vocab_size(), directory, globals.quiet);
-  const auto tokenizer = load_tokenizer(directory);
-  const ModelChat chat = ModelChat::load(directory.string(), *tokenizer);
-  ChatSession session(*model, *tokenizer, chat, generation);
+  const LoadedModel model = open_model(a.model, a.weights, true);
+  const GenerationOptions generation = a.generation.load(model.directory(), globals);
+  require_task(model, Task::generate, globals);
+  check_tokens(a.generation, generation, model.model().vocab_size(), model.directory(), globals.quiet);
+  ChatSession session(model, generation);
   if (!chats.empty()) session.load(chats.front().json, chats.front().where);
   if (a.system) session.set_system(a.system);
   stop_flag();  // from here on, Ctrl-C stops an answer
   if (isatty(STDIN_FILENO) == 0 || !stdout_is_terminal() || globals.json)
     return converse_by_lines(session, globals);
-  const AttendSource source{*model, tokenizer.get(), directory, globals};
+  const AttendSource source{model.model(), &model.tokenizer(), model.directory(), globals};
   Terminal(session, source, std::filesystem::path(title_of(a.model)).filename().string(),
            LineHistory(a.no_history ? "" : history_file("chat_history")))
       .run();
@@ -372,10 +369,7 @@ void add_chat(CLI::App& app, const Globals& globals) {
   CLI::App* command = app.add_subcommand(
       "chat", "Talk with a model for chats, in the terminal; elsewhere, a message and an answer a line");
   auto a = std::make_shared<ChatCommandArguments>();
-  command->add_option("model", a->model.name, "Model directory, GGUF file, or the name of a model")
-      ->required()
-      ->type_name("MODEL");
-  add_adapter_option(*command, a->model);
+  add_stored_model_argument(*command, a->model)->required();
   add_weight_options(*command, a->weights);
   OptionGroup input(*command, "Input");
   input.value("--system", a->system, "TEXT", "System prompt: a message of the system before all others");

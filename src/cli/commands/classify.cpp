@@ -1,18 +1,20 @@
-// heed classify: predicts labels of texts, or of image files.
+// heed classify: predicts labels of texts, of their tokens and the entities that these form, or of image and
+// sound files.
 #include "heed/tasks/classify.h"
 
 #include <fmt/core.h>
 
+#include <algorithm>
+
 #include "cli/cli.h"
 #include "cli/input/input.h"
 #include "cli/input/lines.h"
-#include "cli/input/model_commands.h"
 #include "cli/options/option_group.h"
 #include "cli/options/task_arguments.h"
-#include "heed/image/processor.h"
 #include "heed/io/json.h"
+#include "heed/models/kind.h"
+#include "heed/tasks/tag.h"
 #include "heed/text/unicode.h"
-#include "tasks/file_input.h"
 
 namespace heed::cli {
 namespace {
@@ -23,21 +25,69 @@ struct ClassifyArguments : TaskArguments {
   bool tab_pairs = false;
   std::vector<std::string> labels;
   std::string label_template = "{}";
+  TagOptions tagging;
 };
 
-void print_json(const std::vector<std::string>& labels, const std::vector<LabelScore>& scores) {
+void print_json(const std::vector<Label>& labels) {
   JsonWriter json;
   json.begin_array();
-  for (const LabelScore& one : scores)
-    json.begin_object().field("label", labels[one.index]).field("score", one.score).end_object();
+  for (const Label& one : labels)
+    json.begin_object().field("label", one.name).field("score", one.score).end_object();
   fmt::print("{}\n", json.end_array().text());
 }
 
-void print_text(const std::vector<std::string>& labels, const std::vector<LabelScore>& scores) {
+void print_text(const std::vector<Label>& labels) {
   std::string line;
-  for (const LabelScore& one : scores)
-    line += (line.empty() ? "" : "\t") + labels[one.index] + " " + short_score(one.score);
+  for (const Label& one : labels)
+    line += (line.empty() ? "" : "\t") + one.name + " " + short_score(one.score);
   fmt::print("{}\n", line);
+}
+
+void print_json(const std::vector<TaggedText>& tagged, bool tokens) {
+  JsonWriter json;
+  json.begin_array();
+  for (const TaggedText& one : tagged) {
+    json.begin_object().field(tokens ? "entity" : "entity_group", one.label).field("score", one.score);
+    if (tokens) json.field("index", one.index);
+    json.field("word", one.word).field("start", one.start).field("end", one.end).end_object();
+  }
+  fmt::print("{}\n", json.end_array().text());
+}
+
+void print_text(const std::vector<TaggedText>& tagged) {
+  std::string line;
+  for (const TaggedText& one : tagged) {
+    line += fmt::format("{}{} {} {}-{} {}", line.empty() ? "" : "\t", one.label, one.word, one.start, one.end,
+                        short_score(one.score));
+  }
+  fmt::print("{}\n", line);
+}
+
+// Options of labels of whole texts, for a model that labels tokens, and the other way round.
+void check_use(const CLI::App& command, bool of_tokens, const std::string& got) {
+  for (const char* option : {"--pair", "--tab-pairs", "--top-k"}) {
+    if (of_tokens && command.count(option) > 0)
+      throw UsageError(std::string(option) + ": expected a model that labels whole texts or files, got " +
+                       got);
+  }
+  for (const char* option : {"--aggregation", "--stride"}) {
+    if (!of_tokens && command.count(option) > 0)
+      throw UsageError(std::string(option) + ": expected a model that labels tokens, got " + got);
+  }
+}
+
+// The labels of tokens, and the entities that these form.
+void classify_tokens(const LoadedModel& model, const ClassifyArguments& arguments, const Globals& globals) {
+  TagOptions tagging = arguments.tagging;
+  for_each_line(
+      arguments.texts, arguments.batch_tokens, globals,
+      [&](const std::vector<std::string>& texts, const TaskOptions& options) {
+        tagging.task = options;
+        return model.tag(texts, tagging);
+      },
+      [&](const std::vector<TaggedText>& tagged, const Line&) {
+        globals.json ? print_json(tagged, tagging.aggregation == Aggregation::none) : print_text(tagged);
+      });
 }
 
 // Each text split at its first tab; one without a tab is refused.
@@ -85,25 +135,25 @@ std::vector<std::string> prompts_of(const ClassifyArguments& arguments, const Gl
 // Images by the labels of the command line.
 void classify_by_labels(const ClassifyArguments& arguments, const Globals& globals) {
   const std::vector<std::string> prompts = prompts_of(arguments, globals);
-  const LocatedModel located = locate_model(arguments.model);
-  const auto model = load_model(located, weight_options(arguments.weights));
-  const auto* dual = dynamic_cast<const DualEncoderModel*>(model.get());
-  if (dual == nullptr)
-    throw UsageError("--labels: expected a model of texts and images, such as CLIP, got " + kind_of(*model));
-  warn_of_unknown_settings(*model, located.directory, globals);
-  const auto tokenizer = load_tokenizer(located.directory);
-  const ImageProcessor processor = load_image_processor(located.directory);
+  const LoadedModel model = open_model(arguments.model, arguments.weights, true);
+  if (as<DualEncoderModel>(model.model()) == nullptr)
+    throw UsageError("--labels: expected a model of texts and images, such as CLIP, got " + model.kind());
+  warn_of_settings(model, globals);
   for_each_line(
       file_arguments(arguments.texts), arguments.batch_tokens, globals,
       [&](const std::vector<std::string>& files, const TaskOptions& options) {
-        return classify_images(*dual, *tokenizer, processor, files, prompts, arguments.top_k, options);
+        return model.classify_images(files, prompts, arguments.top_k, options);
       },
-      [&](const std::vector<LabelScore>& scores, const Line&) {
-        globals.json ? print_json(arguments.labels, scores) : print_text(arguments.labels, scores);
+      [&](std::vector<Label>& labels, const Line&) {
+        for (Label& one : labels) {
+          const auto prompt = std::find(prompts.begin(), prompts.end(), one.name);
+          one.name = arguments.labels[static_cast<std::size_t>(prompt - prompts.begin())];
+        }
+        globals.json ? print_json(labels) : print_text(labels);
       });
 }
 
-void run(const ClassifyArguments& arguments, const Globals& globals) {
+void run(const ClassifyArguments& arguments, const CLI::App& command, const Globals& globals) {
   if (!arguments.labels.empty()) {
     if (arguments.tab_pairs || !arguments.pairs.empty())
       throw UsageError("--pair, --tab-pairs: expected neither beside --labels, got one");
@@ -118,23 +168,23 @@ void run(const ClassifyArguments& arguments, const Globals& globals) {
     throw UsageError("--tab-pairs: expected no --pair beside it, got one");
   std::vector<std::string> pairs;
   for (const std::string& pair : arguments.pairs) pairs.push_back(valid_text(pair, "--pair", globals.quiet));
-  const LocatedModel located = locate_model(arguments.model);
-  const auto model = load_model_to<EncoderModel>(Task::classify, located, weight_options(arguments.weights),
-                                                 globals, {Task::classify_images, Task::classify_sounds});
-  const auto print = [&](const std::vector<LabelScore>& scores, const Line&) {
-    globals.json ? print_json(model->labels(), scores) : print_text(model->labels(), scores);
+  const LoadedModel model = open_model_to(Task::classify, arguments.model, arguments.weights, globals,
+                                          {Task::classify_images, Task::classify_sounds, Task::tag});
+  if (model.can(Task::classify_images) && model.can(Task::embed)) refuse(model, Task::classify_images);
+  check_use(command, model.can(Task::tag), model.kind());
+  const auto print = [&](const std::vector<Label>& labels, const Line&) {
+    globals.json ? print_json(labels) : print_text(labels);
   };
-  if (model->input().kind != InputKind::tokens) {
+  if (model.model().input().kind != InputKind::tokens) {
     if (arguments.tab_pairs || !pairs.empty())
       throw UsageError("--pair, --tab-pairs: expected neither for images and sounds, got one");
-    const tasks::FileProcessor processor = tasks::load_file_processor(model->input(), located.directory);
     const auto compute = [&](const std::vector<std::string>& files, const TaskOptions& options) {
-      return processor.image ? classify_images(*model, *processor.image, files, arguments.top_k, options)
-                             : classify_sounds(*model, *processor.sound, files, arguments.top_k, options);
+      return model.model().input().is_image() ? model.classify_images(files, arguments.top_k, options)
+                                              : model.classify_sounds(files, arguments.top_k, options);
     };
     return for_each_line(file_arguments(arguments.texts), arguments.batch_tokens, globals, compute, print);
   }
-  const auto tokenizer = load_tokenizer(located.directory);
+  if (model.can(Task::tag)) return classify_tokens(model, arguments, globals);
   for_each_line(
       arguments.texts, arguments.batch_tokens, globals,
       [&](const std::vector<std::string>& texts, const TaskOptions& options) {
@@ -144,7 +194,7 @@ void run(const ClassifyArguments& arguments, const Globals& globals) {
         const std::vector<TextPair> inputs = arguments.tab_pairs
                                                  ? split_at_tabs(texts, options)
                                                  : with_pairs(texts, pairs, options.first_index);
-        return classify(*model, *tokenizer, inputs, arguments.top_k, options);
+        return model.classify(inputs, arguments.top_k, options);
       },
       print);
 }
@@ -152,12 +202,13 @@ void run(const ClassifyArguments& arguments, const Globals& globals) {
 }  // namespace
 
 void add_classify(CLI::App& app, const Globals& globals) {
-  CLI::App* command = app.add_subcommand("classify", "Label texts, images or sounds with a classifier");
+  CLI::App* command =
+      app.add_subcommand("classify", "Label texts, their tokens, images or sounds with a classifier");
   auto a = std::make_shared<ClassifyArguments>();
   add_task_options(*command, *a,
                    "Texts, or image or sound files for a model of those, - for one on stdin; without any, "
                    "the lines of stdin");
-  OptionGroup input(*command, "Input"), output(*command, "Output");
+  OptionGroup input(*command, "Input"), tokens(*command, "Labels of tokens"), output(*command, "Output");
   input.value("--pair", a->pairs, "TEXT", "Second text of a pair: one for all texts, or one for each");
   input.flag("--tab-pairs", a->tab_pairs, "Each text is a pair: two texts with a tab between them");
   input.value("--labels", a->labels, "TEXT",
@@ -166,16 +217,27 @@ void add_classify(CLI::App& app, const Globals& globals) {
       .value("--template", a->label_template, "TEXT",
              "With --labels: the text around each label, in place of {}")
       ->capture_default_str();
+  tokens.choice<Aggregation>(
+      "--aggregation", a->tagging.aggregation,
+      {{"none", Aggregation::none},
+       {"simple", Aggregation::simple},
+       {"first", Aggregation::first},
+       {"average", Aggregation::average},
+       {"max", Aggregation::max}},
+      "How they become entities: none (a label per token), simple (join equal labels), or "
+      "the label of a word from its first token, average, or max score");
+  tokens.count("--stride", a->tagging.stride, 0, "Tokens by which the windows of a long text overlap");
   output.count("--top-k", a->top_k, 0, "Number of labels to list for each, the likeliest first; 0 for all");
   command->footer(
       "Examples:\n"
       "  heed classify --model ./sentiment \"What a fine day.\"\n"
       "  heed classify --model ./entailment \"A man sleeps.\" --pair \"Nobody is awake.\" --top-k 0 --json\n"
       "  heed classify --model ./reranker --tab-pairs < queries-and-passages.tsv\n"
+      "  heed classify --model ./ner \"Ada Lovelace lived in London.\" --aggregation first\n"
       "  heed classify --model ./vit photo.jpg drawing.png --top-k 5\n"
       "  heed classify --model ./clip photo.jpg --labels \"a cat\" --labels \"a dog\"\n"
       "  curl -s https://example.org/photo.jpg | heed classify --model ./vit -");
-  command->callback([a, &globals] { run(*a, globals); });
+  command->callback([a, command, &globals] { run(*a, *command, globals); });
 }
 
 }  // namespace heed::cli

@@ -7,7 +7,6 @@
 
 #include "cli/cli.h"
 #include "cli/input/lines.h"
-#include "cli/input/model_commands.h"
 #include "cli/input/models.h"
 #include "cli/options/option_group.h"
 #include "cli/options/task_arguments.h"
@@ -105,12 +104,11 @@ void print_findings(const std::filesystem::path& directory, const Model* model,
 
 void run(const DoctorArguments& a, const Globals& globals) {
   if (a.expected_loss && a.text.empty())
-    throw UsageError("--expect-loss: needs --text FILE, on which the model has that loss");
+    throw UsageError("--expect-loss: needs --texts FILE, on which the model has that loss");
   if (!a.reference.empty() && a.text.empty())
-    throw UsageError("--reference: needs --text FILE, whose lines it translates");
+    throw UsageError("--reference: needs --texts FILE, whose lines it translates");
   const LocatedModel located = locate_model(a.model);
   const std::filesystem::path& directory = located.directory;
-  refuse_unfinished_run(directory);
   const std::string text = a.text.empty() ? std::string() : read_file(a.text);
   const std::string reference = a.reference.empty() ? std::string() : read_file(a.reference);
   std::string error, tokenizer_error;
@@ -140,17 +138,15 @@ void add_doctor(CLI::App& app, const Globals& globals) {
   CLI::App* command = app.add_subcommand(
       "doctor", "Check a model as it is used: masks, positions, padding, cache, heads, files");
   auto a = std::make_shared<DoctorArguments>();
-  OptionGroup model(*command, "Model"), input(*command, "Input");
-  model.value("model,--model,-m", a->model.name, "MODEL", "Model directory, or the name of a model")
-      ->required();
-  add_adapter_option(*command, a->model);
-  input.value("--text", a->text, "FILE",
+  OptionGroup input(*command, "Input");
+  add_stored_model_argument(*command, a->model)->required();
+  input.value("--texts", a->text, "FILE",
               "File of text, for the loss by position up to and beyond the trained length");
   input.value("--reference", a->reference, "FILE",
-              "File with a translation of each line of --text, for an encoder-decoder");
+              "File with a translation of each line of --texts, for an encoder-decoder");
   input
       .value("--expect-loss", a->expected_loss, "NATS",
-             "Mean loss in nats that the model has on --text elsewhere; more than 1.05 times that fails")
+             "Mean loss in nats that the model has on --texts elsewhere; more than 1.05 times that fails")
       ->check(CLI::PositiveNumber);
   command->footer(
       "Prints a line for each check, and what to do about a warning or a failure. The exit status is 1 if a "
@@ -159,9 +155,9 @@ void add_doctor(CLI::App& app, const Globals& globals) {
       "\n"
       "Examples:\n"
       "  heed doctor en-fr\n"
-      "  heed doctor ./checkpoint --text held-out.txt\n"
-      "  heed doctor ./converted --text held-out.txt --expect-loss 2.31\n"
-      "  heed doctor en-fr --text test.en --reference test.fr\n"
+      "  heed doctor ./checkpoint --texts held-out.txt\n"
+      "  heed doctor ./converted --texts held-out.txt --expect-loss 2.31\n"
+      "  heed doctor en-fr --texts test.en --reference test.fr\n"
       "  heed doctor gpt2 --adapter runs/poems\n"
       "  heed doctor ./checkpoint --json");
   command->callback([a, &globals] { run(*a, globals); });

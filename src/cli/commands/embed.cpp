@@ -9,7 +9,6 @@
 #include "cli/cli.h"
 #include "cli/input/input.h"
 #include "cli/input/lines.h"
-#include "cli/input/model_commands.h"
 #include "cli/input/models.h"
 #include "cli/options/option_group.h"
 #include "cli/options/task_arguments.h"
@@ -48,15 +47,13 @@ struct EmbedArguments : TaskArguments {
 struct EmbedSession {
   const EmbedArguments& arguments;
   const Globals& globals;
-  const Model& model;
-  std::unique_ptr<const Tokenizer> tokenizer;  // null: no texts are read
-  std::optional<ImageProcessor> processor;     // of --image
+  const LoadedModel& model;
   EmbeddingRecipe recipe;
 
   // The vectors of texts, or of image files.
   Tensor vectors(std::span<const std::string> inputs, const TaskOptions& options) const {
-    if (processor) return embed_images(model, *processor, inputs, recipe, options);
-    return embed(model, *tokenizer, inputs, recipe, options);
+    return arguments.images ? embed_images(model.model(), model.image_processor(), inputs, recipe, options)
+                            : embed(model.model(), model.tokenizer(), inputs, recipe, options);
   }
 };
 
@@ -66,10 +63,9 @@ std::string names_of(const std::map<std::string, std::string>& prompts) {
   return names.empty() ? "the model has no prompts; give --prompt TEXT" : names;
 }
 
-// Returns the directory's recipe, overridden by the command line.
-EmbeddingRecipe recipe_of(const EmbedArguments& arguments, const std::filesystem::path& directory,
-                          const Model& model, const Globals& globals) {
-  EmbeddingRecipe recipe = load_embedding_recipe(directory, model);
+// Returns the model's recipe, overridden by the command line.
+EmbeddingRecipe recipe_of(const EmbedArguments& arguments, const LoadedModel& model, const Globals& globals) {
+  EmbeddingRecipe recipe = model.recipe();
   if (!arguments.pooling.empty() && !arguments.by_token()) {
     try {
       recipe.poolings = {pooling_named(arguments.pooling)};
@@ -144,7 +140,7 @@ void embed_each_token(const EmbedSession& session) {
   for_each_line(
       arguments.texts, arguments.batch_tokens, session.globals,
       [&](const std::vector<std::string>& texts, const TaskOptions& options) {
-        return embed_tokens(session.model, *session.tokenizer, texts, session.recipe, options);
+        return embed_tokens(session.model.model(), session.model.tokenizer(), texts, session.recipe, options);
       },
       [&](TokenEmbeddings& one, const Line&) {
         if (arguments.output.empty()) return print_tokens(one);
@@ -238,7 +234,7 @@ void search_texts(const EmbedSession& session) {
   const auto prompt = recipe.prompts.find("query");
   if (prompt != recipe.prompts.end() && !arguments.prompt && arguments.prompt_name.empty())
     recipe.prompt = prompt->second;
-  const Tensor asked = embed(session.model, *session.tokenizer, queries, recipe);
+  const Tensor asked = embed(session.model.model(), session.model.tokenizer(), queries, recipe);
   if (vectors.rank() != 2 || vectors.size(1) != asked.size(1)) {
     throw Error(fmt::format("{}: expected vectors of {} numbers, as the model makes, got {}",
                             arguments.vectors.string(), asked.size(1), vectors.str()));
@@ -309,22 +305,12 @@ void check_use(const EmbedArguments& arguments) {
 void run(EmbedArguments arguments, const Globals& globals) {
   check_use(arguments);
   if (arguments.images) arguments.texts = file_arguments(arguments.texts);
-  const LocatedModel located = locate_model(arguments.model);
-  const std::filesystem::path& directory = located.directory;
-  const std::filesystem::path transformer = transformer_directory(directory);
-  const auto model = load_model_body(transformer, weight_options(arguments.weights), located.adapters);
-  steer_model(*model, located.steering);
-  const std::vector<Task> tasks = tasks_of(*model);
+  const LoadedModel model = open_model(arguments.model, arguments.weights, false);
   const bool reads_texts = !arguments.images || !arguments.queries.empty();
-  for (const Task task : {Task::embed, Task::embed_images}) {
-    const bool wanted = task == Task::embed ? reads_texts : arguments.images;
-    if (wanted && std::find(tasks.begin(), tasks.end(), task) == tasks.end())
-      refuse(*model, directory.string(), task);
-  }
-  warn_of_unknown_settings(*model, transformer, globals);
-  EmbedSession session{arguments, globals, *model, {}, {}, recipe_of(arguments, directory, *model, globals)};
-  if (reads_texts) session.tokenizer = load_tokenizer(transformer);
-  if (arguments.images) session.processor = load_image_processor(transformer);
+  if (reads_texts && !model.can(Task::embed)) refuse(model, Task::embed);
+  if (arguments.images && !model.can(Task::embed_images)) refuse(model, Task::embed_images);
+  warn_of_settings(model, globals);
+  const EmbedSession session{arguments, globals, model, recipe_of(arguments, model, globals)};
   if (!arguments.queries.empty()) return search_texts(session);
   if (arguments.similarity) return print_similarities(session);
   if (arguments.by_token()) return embed_each_token(session);

@@ -8,7 +8,6 @@
 
 #include "cli/cli.h"
 #include "cli/input/input.h"
-#include "cli/input/model_commands.h"
 #include "cli/input/models.h"
 #include "cli/options/generation_arguments.h"
 #include "cli/options/option_group.h"
@@ -59,17 +58,15 @@ struct Outputs {
 
 Outputs translate_lines(const EvaluateArguments& arguments, const std::vector<std::string>& sources,
                         const Globals& globals) {
-  const LocatedModel located = locate_model(arguments.model);
-  const std::filesystem::path& directory = located.directory;
+  LoadedModel model = open_model(arguments.model, arguments.weights, true);
   TranslateOptions options;
-  options.generation = arguments.generation.load(directory, globals);
+  options.generation = arguments.generation.load(model.directory(), globals);
   options.prefix = arguments.prefix.value_or("");
   options.task.batch_tokens = arguments.batch_tokens;
-  const auto model = load_model_to<EncoderDecoderModel>(Task::translate, located,
-                                                        weight_options(arguments.weights), globals);
-  const auto tokenizer = load_tokenizer(directory);
-  choose_languages(arguments.languages, arguments.generation, directory, *tokenizer, options.generation);
-  check_tokens(arguments.generation, options.generation, model->vocab_size(), directory, globals.quiet);
+  require_task(model, Task::translate, globals);
+  choose_languages(arguments.languages, arguments.generation, model, options.generation);
+  check_tokens(arguments.generation, options.generation, model.model().vocab_size(), model.directory(),
+               globals.quiet);
   Outputs outputs;
   if (options.generation.do_sample) outputs.seed = options.generation.seed;
   Progress progress(globals.quiet);
@@ -80,8 +77,7 @@ Outputs translate_lines(const EvaluateArguments& arguments, const std::vector<st
       if (!globals.quiet) warn(arguments.source + ":" + std::to_string(line + 1) + ": " + message);
     };
     const std::size_t count = std::min(kWindow, sources.size() - begin);
-    for (const Translation& t :
-         translate(*model, *tokenizer, std::span(sources).subspan(begin, count), options)) {
+    for (const Translation& t : model.translate(std::span(sources).subspan(begin, count), options)) {
       outputs.texts.push_back(t.text());
     }
     progress.show(static_cast<std::int64_t>(outputs.texts.size()), static_cast<std::int64_t>(sources.size()),
@@ -102,21 +98,20 @@ BleuTokenizer tokenizer_named(const std::string& name) {
 constexpr std::int64_t kDefaultWindow = 1024;
 
 void evaluate_text(const EvaluateArguments& a, const Globals& globals) {
-  if (a.model.name.empty()) throw UsageError("evaluate: missing --model, which --text needs");
+  if (a.model.name.empty()) throw UsageError("evaluate: missing --model, which --texts needs");
   if (!a.source.empty() || !a.hypotheses.empty() || !a.references.empty())
-    throw UsageError("evaluate: expected --text, or --source and --reference, got both");
-  const auto loaded =
-      open_model_to<DecoderModel>(Task::generate, a.model, weight_options(a.weights), globals);
+    throw UsageError("evaluate: expected --texts, or --source and --reference, got both");
+  const LoadedModel loaded = open_model_to(Task::generate, a.model, a.weights, globals);
   const std::string text = valid_text(read_file(a.text), a.text, globals.quiet);
-  const std::vector<std::int64_t> ids = loaded.tokenizer->encode(text).ids;
+  const std::vector<std::int64_t> ids = loaded.tokenizer().encode(text).ids;
   if (ids.size() < 2)
     throw Error(fmt::format("{}: expected a text of at least two tokens, got {}", a.text, ids.size()));
-  const std::int64_t window = a.window.value_or(loaded.model->max_positions().value_or(kDefaultWindow));
+  const std::int64_t window = a.window.value_or(loaded.model().max_positions().value_or(kDefaultWindow));
   const std::int64_t stride = a.stride.value_or(window);
   const auto started = std::chrono::steady_clock::now();
   Progress progress(globals.quiet);
   const TextLoss loss = text_loss(
-      *loaded.model, ids, window, stride,
+      loaded.decoder(), ids, window, stride,
       [&](std::int64_t done) { progress.show(done, static_cast<std::int64_t>(ids.size()) - 1, "tokens"); },
       a.generation.cache_dtype());
   progress.finish();
@@ -145,8 +140,8 @@ void evaluate_text(const EvaluateArguments& a, const Globals& globals) {
 }
 
 void check(const EvaluateArguments& a) {
-  if (a.window || a.stride) throw UsageError("--window and --stride: missing --text");
-  if (a.references.empty()) throw UsageError("evaluate: missing --reference (or --text, --data, or --tsv)");
+  if (a.window || a.stride) throw UsageError("--window and --stride: missing --texts");
+  if (a.references.empty()) throw UsageError("evaluate: missing --reference (or --texts, --data, or --tsv)");
   if (a.hypotheses.empty() && a.source.empty())
     throw UsageError("evaluate: missing --source (with --model) or --hypothesis");
   if (!a.hypotheses.empty() && !a.source.empty() && !a.by_length)
@@ -163,11 +158,11 @@ void check(const EvaluateArguments& a) {
     throw UsageError(std::string(a.languages.given()) + ": expected --source with --model, got --hypothesis");
   for (const std::string& metric : a.metrics) {
     if (metric != "bleu" && metric != "chrf" && metric != "rouge")
-      throw UsageError("--metric: expected bleu, chrf or rouge, got " + metric);
+      throw UsageError("--scores: expected bleu, chrf or rouge, got " + metric);
   }
   static_cast<void>(tokenizer_named(a.tokenizer));  // throws
   if (a.stemmer && !a.scores("rouge"))
-    throw UsageError("--stemmer: missing --metric rouge, whose words it stems");
+    throw UsageError("--stemmer: missing --scores rouge, whose words it stems");
 }
 
 using Streams = std::vector<std::vector<std::string>>;
@@ -342,7 +337,7 @@ void add_evaluate(CLI::App& app, const Globals& globals) {
   input.value("--prefix", a->prefix, "TEXT",
               "Text to put before every source text, e.g. \"summarize: \" for T5");
   add_language_options(*command, a->languages);
-  input.value("--text", a->text, "FILE",
+  input.value("--texts", a->text, "FILE",
               "A text whose tokens --model, a decoder, predicts: loss, perplexity, bits per byte");
   input.value(
       "--data", a->data, "FILE",
@@ -358,11 +353,11 @@ void add_evaluate(CLI::App& app, const Globals& globals) {
               "last, or first where only that column has labels)");
   input.value("--set", a->overrides, "SECTION.KEY=VALUE",
               "How --data is read, as in a recipe, e.g. data.format=csv");
-  add_model_option(*command, a->model);
+  add_model_argument(*command, a->model);
   add_activations_option(*command, a->weights);
   add_batch_tokens_option(*command, a->batch_tokens);
   scores
-      .value("--metric", a->metrics, "NAMES",
+      .value("--scores", a->metrics, "NAMES",
              "Scores of texts, separated by commas: bleu, chrf, rouge (ROUGE-1, -2, -L, -Lsum)")
       ->delimiter(',')
       ->default_str("bleu,chrf");
@@ -374,28 +369,28 @@ void add_evaluate(CLI::App& app, const Globals& globals) {
                "Also BLEU by the number of words of --source, in groups of N lengths");
   scores.value("--output", a->output, "FILE", "A picture (SVG) of --by-length");
   scores.count("--window", a->window, 1,
-               "Tokens of --text in one window (default: the model's positions, or 1024)");
+               "Tokens of --texts in one window (default: the model's positions, or 1024)");
   scores.count("--stride", a->stride, 1,
                "Tokens from one window to the next (default: the window); less gives more context");
   a->generation.add_to(*command, kLongestTarget);
   command->footer(
       std::string(kGenerationNote) +
       "Examples:\n"
-      "  heed evaluate --model gpt2 --text book.txt --stride 512\n"
-      "  heed evaluate --model en-fr --source test.en --reference test.fr --num-beams 5\n"
-      "  heed evaluate --model m2m100_418M --source test.fr --reference test.de --source-language fr \\\n"
+      "  heed evaluate gpt2 --texts book.txt --stride 512\n"
+      "  heed evaluate en-fr --source test.en --reference test.fr --num-beams 5\n"
+      "  heed evaluate m2m100_418M --source test.fr --reference test.de --source-language fr \\\n"
       "       --target-language de\n"
       "  heed evaluate --hypothesis output.fr --reference test.fr --json\n"
       "  heed evaluate --hypothesis rnn.fr --hypothesis attention.fr --reference test.fr \\\n"
       "       --source test.en --by-length 5 --output lengths.svg\n"
-      "  heed evaluate --model summaries --source texts.txt --reference summaries.txt --metric rouge\n"
-      "  heed evaluate --model ./sentiment --data dev.tsv\n"
-      "  heed evaluate --model ./sentiment --tsv dev.tsv --columns label,-,text\n"
-      "  heed evaluate --model ./sentiment --data dev.csv --set data.format=csv --set data.header=true \\\n"
+      "  heed evaluate summaries --source texts.txt --reference summaries.txt --scores rouge\n"
+      "  heed evaluate ./sentiment --data dev.tsv\n"
+      "  heed evaluate ./sentiment --tsv dev.tsv --columns label,-,text\n"
+      "  heed evaluate ./sentiment --data dev.csv --set data.format=csv --set data.header=true \\\n"
       "       --set data.text_column=1 --set data.label_column=2\n"
-      "  heed evaluate --model ./names --data test.conll\n"
-      "  heed evaluate --model ./vit --data photos\n"
-      "  heed evaluate --model ./wav2vec2 --data talks");
+      "  heed evaluate ./names --data test.conll\n"
+      "  heed evaluate ./vit --data photos\n"
+      "  heed evaluate ./wav2vec2 --data talks");
   command->callback([a, &globals] { run(*a, globals); });
 }
 

@@ -2,21 +2,23 @@
 // models make of it.
 #include <fmt/core.h>
 
+#include <cstdio>
+
 #include "cli/cli.h"
 #include "cli/input/input.h"
 #include "cli/input/models.h"
-#include "cli/options/option_values.h"
+#include "cli/options/option_group.h"
+#include "cli/options/task_arguments.h"
 #include "cli/terminal/signals.h"
 #include "cli/terminal/terminal.h"
-#include "explore/application.h"
-#include "explore/model_card.h"
-#include "explore/record_texts.h"
+#include "explore/recording/recording.h"
+#include "explore/routes.h"
 #include "heed/canceled.h"
 #include "heed/files/file.h"
-#include "heed/generate/options.h"
 #include "heed/io/json.h"
-#include "heed/models/registry.h"
+#include "heed/open/loaded_model.h"
 #include "server/access.h"
+#include "server/http_server.h"
 
 namespace heed::cli {
 namespace {
@@ -48,29 +50,21 @@ void check_arguments(ExploreArguments& arguments, const Globals& globals) {
 }
 
 explore::ExploredModel open_explored(const ModelChoice& choice, const Globals& globals) {
-  const std::string& name = choice.name;
-  LocatedModel located = locate_model(choice);
-  const std::vector<SteeringSource> steering = std::exchange(located.steering, {});
-  auto model = load_model(located, DType::f32);
-  warn_of_unknown_settings(*model, located.directory, globals);
-  std::unique_ptr<Tokenizer> tokenizer;
-  try {
-    if (model->vocab_size() > 0) tokenizer = load_tokenizer(located.directory);
-  } catch (const Error&) {  // of sound, characters are then shown as numbers
-    const bool captions =
-        model->input().is_image() && dynamic_cast<const EncoderDecoderModel*>(model.get()) != nullptr;
-    if (model->input().kind == InputKind::tokens || captions) throw;
+  const LocatedModel located = locate_model(choice);
+  LoadOptions options{.head = true};
+  for (const AdapterSource& adapter : located.adapters)
+    options.adapters.push_back({adapter.directory.string(), adapter.weight});
+  const LoadedModel opened = heed::load(located.directory.string(), options);
+  if (!globals.quiet) {
+    for (const std::string& warning : opened.warnings()) warn(warning);
   }
   const std::string shown = located.directory.filename().empty()
                                 ? located.directory.parent_path().filename().string()
                                 : located.directory.filename().string();
-  std::string title = std::filesystem::exists(name) ? shown : name;
+  std::string title = std::filesystem::exists(choice.name) ? shown : choice.name;
   for (const std::string& adapter : choice.adapters) title += " + " + adapter;
-  tasks::FileProcessor processor = tasks::load_file_processor(model->input(), located.directory);
-  explore::ExploredModel explored{std::move(title), std::move(model), std::move(tokenizer),
-                                  load_generation_options(located.directory), std::move(processor)};
-  explored.show_examples(explore::examples_of(located.directory));
-  for (const SteeringSource& source : steering) {
+  explore::ExploredModel explored(std::move(title), opened);
+  for (const SteeringSource& source : located.steering) {
     if (source.strength <= 0)
       throw UsageError(fmt::format("--steer: {}: expected a largest strength above 0, got {}",
                                    source.file.string(), source.strength));
@@ -106,18 +100,6 @@ void export_texts(explore::Explorer& explorer, explore::Recording& recording,
   write_page(recording, explorer, arguments, globals);
 }
 
-/// Keeps an answer of the server; says once that the recording is full.
-void record(explore::Recording& recording, const explore::Explorer& explorer,
-            const server::HttpRequest& request, const server::HttpResponse& response,
-            const ExploreArguments& arguments, const Globals& globals) {
-  const std::string_view path = server::path_of(request.target);
-  if ((response.status != 200 && response.status != 400) || path == "/api/file" || path == "/api/tokens")
-    return;
-  const bool was_full = recording.left_out() > 0;
-  recording.add(path, request.body, response.body, explorer);
-  if (recording.left_out() > 0 && !was_full && !globals.quiet) warn_of_left_out(recording, arguments);
-}
-
 void run(ExploreArguments arguments, const Globals& globals) {
   check_arguments(arguments, globals);
   const bool exports = !arguments.page.empty();
@@ -132,16 +114,22 @@ void run(ExploreArguments arguments, const Globals& globals) {
   explore::Recording recording(static_cast<std::size_t>(arguments.page_limit) * 1'000'000);
   if (!arguments.texts.empty()) return export_texts(explorer, recording, arguments, globals);
   const std::string token = server::random_token();
-  explore::Application application(explorer, arguments.host, token);
+  // Says once that the recording is full.
+  const auto record = [&](std::string_view path, const std::string& request, const std::string& answer) {
+    if (!exports) return;
+    const bool was_full = recording.left_out() > 0;
+    recording.add(path, request, answer, explorer);
+    if (recording.left_out() > 0 && !was_full && !globals.quiet) warn_of_left_out(recording, arguments);
+  };
+  server::Application application(explore::routes(explorer, token, record),
+                                  explore::application_options(arguments.host, token));
   server::HttpServer server(
       {.host = arguments.host,
        .port = static_cast<std::uint16_t>(arguments.port),
-       .has_large_body = [&](const server::HttpRequest& request) { return application.has_file(request); }},
-      [&](const server::HttpRequest& request) { return application.at_once(request); },
-      [&](const server::HttpRequest& request, const std::atomic<bool>& stop) {
-        server::HttpResponse response = application.compute(request, stop);
-        if (exports) record(recording, explorer, request, response, arguments, globals);
-        return response;
+       .has_large_body =
+           [&](const server::HttpRequest& request) { return application.takes_large(request); }},
+      [&](server::HttpRequest request, std::shared_ptr<server::Reply> reply) {
+        application.handle(std::move(request), std::move(reply));
       });
   if (!server.is_loopback() && !globals.quiet)
     warn("--host " + arguments.host +
@@ -167,64 +155,50 @@ void add_explore(CLI::App& app, const Globals& globals) {
       "explore",
       "Serve a page to explore what models make of a text, an image or a sound, and change their heads");
   auto a = std::make_shared<ExploreArguments>();
-  command->add_option("model", a->models, "One model, or two to compare: directories or names")
+  OptionGroup recording(*command, "Recording"), server(*command, "Server");
+  add_models_argument(*command, a->models, "A model (heed help models), or two to compare")
       ->required()
-      ->expected(1, 2)
-      ->type_name("MODEL");
-  command
-      ->add_option(
-          "--adapter", a->adapters,
-          "LoRA adapter of the (last) model, as PEFT saves it, times W if that is given; several add up")
-      ->allow_extra_args(false)
-      ->type_name("DIR[=W]");
+      ->expected(1, 2);
+  OptionGroup model(*command, "Model");
+  model.value("--adapter", a->adapters, "DIR[=W]",
+              "LoRA adapter of the (last) model, as PEFT saves it, times W if that is given; several add up");
   CLI::Option* steer =
-      command
-          ->add_option(
-              "--steer", a->steering,
-              "Vectors to add to the residual stream of the (last) model, as heed steer writes them: "
-              "a slider of the page, from -S to S (default: 1)")
-          ->allow_extra_args(false)
-          ->type_name("FILE[=S]");
-  command
-      ->add_option(
-          "--steer-layers", a->steered_layers,
-          "Layers that are steered, as 10:20, from 0 and without the last (default: all of the file)")
-      ->needs(steer)
-      ->type_name("RANGE");
-  command->add_option("--port", a->port, "The port; 0 takes one that is free")
-      ->transform(whole_number(0, 65535))
-      ->capture_default_str()
-      ->type_name("N");
-  command
-      ->add_option("--host", a->host,
-                   "The address to listen on; any but a loopback address lets other machines connect")
-      ->capture_default_str()
-      ->type_name("ADDRESS");
-  command
-      ->add_option("--export", a->page,
-                   "Record what the page asks, and write it as one page that needs no server: at the end, or "
-                   "at once with --text")
-      ->type_name("FILE.html");
-  command
-      ->add_option(
-          "--text", a->texts,
-          "With --export: record what the page asks when it is opened on this text, and do not serve")
-      ->allow_extra_args(false)
-      ->type_name("TEXT");
-  command
-      ->add_option("--target", a->targets,
-                   "The target of the text in the same place, for an encoder-decoder; empty: its own output")
-      ->allow_extra_args(false)
-      ->type_name("TEXT");
-  accept_words(command->add_option("--export-view", a->page_view, "What the exported page opens on"),
-               {std::begin(explore::kExportedViews), std::end(explore::kExportedViews)})
+      model.value("--steer", a->steering, "FILE[=S]",
+                  "Vectors to add to the residual stream of the (last) model, as heed steer writes them: "
+                  "a slider of the page, from -S to S (default: 1)");
+  model
+      .value("--steer-layers", a->steered_layers, "RANGE",
+             "Layers that are steered, as 10:20, from 0 and without the last (default: all of the file)")
+      ->needs(steer);
+  server.count("--port", a->port, 0, "The port; 0 takes one that is free", 65535);
+  server
+      .value("--host", a->host, "ADDRESS",
+             "The address to listen on; any but a loopback address lets other machines connect")
       ->capture_default_str();
-  command
-      ->add_option("--export-limit", a->page_limit,
-                   "The largest recording, before compression; what does not fit is left out")
-      ->transform(whole_number(1, 1000))
-      ->capture_default_str()
+  recording.value("--export", a->page, "FILE.html",
+                  "Record what the page asks, and write it as one page that needs no server: at the end, or "
+                  "at once with --text");
+  recording.value(
+      "--text", a->texts, "TEXT",
+      "With --export: record what the page asks when it is opened on this text, and do not serve");
+  recording.value("--target", a->targets, "TEXT",
+                  "The target of the text in the same place, for an encoder-decoder; empty: its own output");
+  recording.word("--export-view", a->page_view,
+                 {std::begin(explore::kExportedViews), std::end(explore::kExportedViews)},
+                 "What the exported page opens on");
+  recording
+      .count("--export-limit", a->page_limit, 1,
+             "The largest recording, before compression; what does not fit is left out", 1000)
       ->type_name("MB");
+  command
+      ->add_flag_callback(
+          "--list-fields",
+          [] {
+            std::fputs(explore::listed_fields().c_str(), stdout);
+            throw CLI::Success();
+          },
+          "List every field of a request, and exit")
+      ->trigger_on_parse();
   command->footer(
       "Examples:\n"
       "  heed explore gpt2\n"

@@ -5,7 +5,6 @@
 
 #include "cli/cli.h"
 #include "cli/input/lines.h"
-#include "cli/input/model_commands.h"
 #include "cli/options/option_group.h"
 #include "cli/options/task_arguments.h"
 #include "heed/io/json.h"
@@ -55,12 +54,11 @@ void print_text(const FilledText& filled) {
 }
 
 void run(const FillArguments& arguments, const Globals& globals) {
-  const auto loaded =
-      open_model_to<EncoderModel>(Task::fill, arguments.model, weight_options(arguments.weights), globals);
+  const LoadedModel loaded = open_model_to(Task::fill, arguments.model, arguments.weights, globals);
   for_each_line(
       arguments.texts, arguments.batch_tokens, globals,
       [&](const std::vector<std::string>& texts, const TaskOptions& options) {
-        return fill_masks(*loaded.model, *loaded.tokenizer, texts, arguments.top_k, options);
+        return loaded.fill(texts, arguments.top_k, options);
       },
       [&](const FilledText& filled, const Line&) { globals.json ? print_json(filled) : print_text(filled); });
 }

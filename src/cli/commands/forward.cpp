@@ -6,7 +6,6 @@
 #include "cli/cli.h"
 #include "cli/input/input.h"
 #include "cli/input/models.h"
-#include "cli/input/text_tensors.h"
 #include "cli/options/option_group.h"
 #include "cli/options/tap_options.h"
 #include "cli/options/task_arguments.h"
@@ -14,7 +13,9 @@
 #include "heed/autograd.h"
 #include "heed/io/json.h"
 #include "heed/io/safetensors.h"
+#include "heed/models/kind.h"
 #include "heed/models/registry.h"
+#include "heed/open/subject.h"
 #include "heed/tasks/batches.h"
 #include "models/non_finite.h"
 
@@ -39,6 +40,12 @@ TensorMap read_inputs(const std::filesystem::path& path) {
   return inputs;
 }
 
+// The inputs that were given, and the metadata of what is written.
+struct ForwardInputs {
+  TensorMap tensors;
+  std::map<std::string, std::string> metadata{{"format", "pt"}};
+};
+
 // Returns the text's partner: one is given per text, or one for all.
 const std::string& partner(const std::vector<std::string>& given, std::size_t index) {
   return given.size() == 1 ? given.front() : given[index];
@@ -50,11 +57,10 @@ void check_number(const char* option, const std::vector<std::string>& given, std
                                given.size()));
 }
 
-// Returns the texts as the model's input. A decoder needs no padding id: its causal mask hides the padding.
-TextTensors encode_texts(const ForwardArguments& arguments, const Model& model,
-                         const std::filesystem::path& directory, const Globals& globals) {
-  const auto* encoder = dynamic_cast<const EncoderModel*>(&model);
-  const auto* both = dynamic_cast<const EncoderDecoderModel*>(&model);
+// Returns the texts as the model's input.
+ForwardInputs encode_texts(const ForwardArguments& arguments, const Model& model,
+                           const std::filesystem::path& directory, const Globals& globals) {
+  const auto* both = as<EncoderDecoderModel>(model);
   if (both == nullptr && !arguments.targets.empty())
     throw UsageError("--target: expected an encoder-decoder, got " + model.family());
   if (both != nullptr && arguments.targets.empty())
@@ -81,9 +87,9 @@ TextTensors encode_texts(const ForwardArguments& arguments, const Model& model,
       targets.push_back(
           tokenizer->encode_target(valid_text(partner(arguments.targets, i), "--target", globals.quiet)));
   }
-  const std::int64_t pad_id = encoder != nullptr ? encoder->pad_id() : both != nullptr ? both->pad_id() : 0;
-  TextTensors result = side_by_side(encodings, pad_id, encoder != nullptr && encoder->type_vocab_size() > 1);
-  if (both != nullptr) add_targets(result, targets, *both);
+  ForwardInputs result{side_by_side(model, encodings, targets)};
+  add_tokens(result.metadata, "tokens", encodings);
+  add_tokens(result.metadata, "target_tokens", targets);
   return result;
 }
 
@@ -128,7 +134,7 @@ void print_activation_errors(Model& model, const std::filesystem::path& director
   if (maps.empty())
     throw Error(directory.string() +
                 ": --activation-errors: expected a model with weights quantized to integers, got none (heed "
-                "quantize makes one)");
+                "convert --bits makes one)");
   std::size_t width = 0;
   for (const QuantizedMap& map : maps) width = std::max(width, map.name.size());
   if (!globals.json) fmt::print("{:<{}}  int8 activations\n", "relative error of the products of", width);
@@ -162,10 +168,10 @@ void run(const ForwardArguments& arguments, const Globals& globals) {
     throw UsageError("--gradients: expected weights in f32, got --dtype " + arguments.weights.dtype);
   const auto model = load_model(located, weight_options(arguments.weights));
   warn_of_unknown_settings(*model, directory, globals);
-  const TextTensors texts = arguments.input.empty() ? encode_texts(arguments, *model, directory, globals)
-                                                    : TextTensors{{}, {{"format", "pt"}}};
+  const ForwardInputs texts =
+      arguments.input.empty() ? encode_texts(arguments, *model, directory, globals) : ForwardInputs{};
   const TensorMap inputs = arguments.input.empty() ? texts.tensors : read_inputs(arguments.input);
-  if (dynamic_cast<const EncoderDecoderModel*>(model.get()) != nullptr && inputs.contains("input_ids") &&
+  if (as<EncoderDecoderModel>(*model) != nullptr && inputs.contains("input_ids") &&
       !inputs.contains("decoder_input_ids") && !inputs.contains("labels"))
     throw Error(arguments.input.string() + ": expected decoder_input_ids or labels for the decoder of " +
                 model->family() +
@@ -209,7 +215,7 @@ void add_forward(CLI::App& app, const Globals& globals) {
   input.value("--pair", a->pairs, "TEXT", "Second text of a pair: one for all texts, or one for each");
   input.value("--target", a->targets, "TEXT",
               "Target text, for the decoder of an encoder-decoder: one for all texts, or one for each");
-  add_model_option(*command, a->model)->required();
+  add_model_argument(*command, a->model)->required();
   add_weight_options(*command, a->weights);
   CLI::Option* outputs =
       output.value("--output,-o", a->output, "FILE",
@@ -234,15 +240,15 @@ void add_forward(CLI::App& app, const Globals& globals) {
     activation_errors->excludes(other);  // it prints errors and writes nothing
   command->footer(
       "Examples:\n"
-      "  heed forward --model bert-base-uncased --text \"Tea is hot.\" --output out.safetensors\n"
-      "  heed forward --model bert-base-uncased --text \"Tea is hot.\" --hidden-states\n"
-      "  heed forward --model models/en-fr --text \"I like tea.\" --target \"J'aime le thé.\" --output "
+      "  heed forward bert-base-uncased --text \"Tea is hot.\" --output out.safetensors\n"
+      "  heed forward bert-base-uncased --text \"Tea is hot.\" --hidden-states\n"
+      "  heed forward models/en-fr --text \"I like tea.\" --target \"J'aime le thé.\" --output "
       "out.safetensors\n"
       "  heed tokenize --model bert-base-uncased \"Tea is hot.\" --output in.safetensors\n"
-      "  heed forward --model bert-base-uncased --input in.safetensors --output out.safetensors\n"
-      "  heed forward --model models/en-fr --text \"I like tea.\" --target \"J'aime le thé.\" --output "
+      "  heed forward bert-base-uncased --input in.safetensors --output out.safetensors\n"
+      "  heed forward models/en-fr --text \"I like tea.\" --target \"J'aime le thé.\" --output "
       "out.safetensors --gradients\n"
-      "  heed forward --model gpt2 --text \"Tea is hot.\" --taps "
+      "  heed forward gpt2 --text \"Tea is hot.\" --taps "
       "\"decoder.layers.0.self_attn.weights[heads=3]\" "
       "--output out.safetensors");
   command->callback([a, &globals] { run(*a, globals); });

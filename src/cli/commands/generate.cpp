@@ -8,7 +8,6 @@
 #include "cli/cli.h"
 #include "cli/input/chats.h"
 #include "cli/input/lines.h"
-#include "cli/input/model_commands.h"
 #include "cli/input/models.h"
 #include "cli/options/generation_arguments.h"
 #include "cli/options/option_group.h"
@@ -45,12 +44,10 @@ struct GenerateArguments : TaskArguments {
 struct GenerateSession {
   const GenerateArguments& arguments;
   const Globals& globals;
-  std::unique_ptr<DecoderModel> model;
-  std::unique_ptr<Tokenizer> tokenizer;  // null if the model has none and ids suffice
+  LoadedModel model;
   CompleteOptions options;
   std::vector<std::string> given = {};  // texts, or conversations as JSON; none: the lines of stdin
-  std::optional<ModelChat> chat = {};
-  bool one_line = true;  // one line of output per result
+  bool one_line = true;                 // one line of output per result
 
   // Whether the text of a single prompt is printed while it is generated.
   bool streams() const {
@@ -107,7 +104,7 @@ void continue_lines(GenerateSession& session) {
   const auto compute = [&](const std::vector<std::string>& texts, const TaskOptions& options) {
     session.options.task = options;
     const auto run = [&](const CompleteOptions& with) {
-      return complete(*session.model, *session.tokenizer, texts, with);
+      return complete(session.model.decoder(), session.model.tokenizer(), texts, with);
     };
     const bool streams = texts.size() == 1 && session.streams();
     return streams ? stream(session, texts.front(), run) : run(session.options);
@@ -123,8 +120,9 @@ void continue_lines(GenerateSession& session) {
 void continue_without_tokenizer(const GenerateSession& session,
                                 const std::vector<std::vector<std::int64_t>>& prompts) {
   const CompleteOptions& options = session.options;
-  const auto found = search_prompts(*session.model, prompts, options.generation, options.task.batch_tokens,
-                                    {.taps = options.taps, .stop = options.task.stop});
+  const auto found =
+      search_prompts(session.model.decoder(), prompts, options.generation, options.task.batch_tokens,
+                     {.taps = options.taps, .stop = options.task.stop});
   for (std::size_t i = 0; i < found.size(); ++i) {
     const Hypothesis& best = found[i].front();
     if (best.finish_reason == FinishReason::positions)
@@ -137,16 +135,16 @@ void continue_without_tokenizer(const GenerateSession& session,
 void continue_ids(GenerateSession& session) {
   std::vector<std::vector<std::int64_t>> prompts;
   for (const std::string& list : session.arguments.prompt_ids)
-    prompts.push_back(token_ids(list, "--prompt-ids", session.model->vocab_size()));
+    prompts.push_back(token_ids(list, "--prompt-ids", session.model.model().vocab_size()));
   FailedLines failed(session.globals.json);
   session.options.task = line_options(session.globals, session.arguments.batch_tokens, failed);
-  if (session.tokenizer == nullptr) return continue_without_tokenizer(session, prompts);
+  if (!session.model.has_tokenizer()) return continue_without_tokenizer(session, prompts);
   const auto text_of = [&](const std::vector<std::int64_t>& prompt) {
-    return session.arguments.full_text ? session.tokenizer->decode_clean(prompt) : "";
+    return session.arguments.full_text ? session.model.tokenizer().decode_clean(prompt) : "";
   };
   session.one_line = prompts.size() > 1;
   const auto run = [&](const CompleteOptions& with) {
-    return complete(*session.model, *session.tokenizer, prompts, with);
+    return complete(session.model.decoder(), session.model.tokenizer(), prompts, with);
   };
   if (prompts.size() == 1 && session.streams()) {
     stream(session, text_of(prompts.front()), run);
@@ -206,15 +204,16 @@ void check_input(const GenerateArguments& a) {
 }
 
 // Makes prompts of conversations.
-void open_chat(GenerateSession& session, const std::filesystem::path& directory,
-               const std::vector<GivenChat>& chats) {
-  session.chat = ModelChat::load(directory.string(), *session.tokenizer);
-  if (chats.size() == 1) session.chat->prompt(chats.front().json, chats.front().where);  // names the file
+void open_chat(GenerateSession& session, const std::vector<GivenChat>& chats) {
+  const ModelChat& chat = session.model.chat_templates();
+  if (chats.size() == 1) chat.prompt(chats.front().json, chats.front().where);  // names the file
   session.options.encode = [&](const std::string& given) {
     const bool text = session.arguments.chat.of_texts();
-    return session.chat->prompt(text ? chat_of(given, session.arguments.chat.system) : given).encoding.ids;
+    return session.model.chat_templates()
+        .prompt(text ? chat_of(given, session.arguments.chat.system) : given)
+        .encoding.ids;
   };
-  generate::allow_whole_length(*session.model, session.options.generation);
+  generate::allow_whole_length(session.model.decoder(), session.options.generation);
 }
 
 std::optional<Grammar> grammar_of(const GenerateArguments& a) {
@@ -228,9 +227,8 @@ std::optional<Grammar> grammar_of(const GenerateArguments& a) {
 void run(const GenerateArguments& arguments, const Globals& globals) {
   check_input(arguments);
   const std::vector<TapRequest> requests = parse_taps(arguments.taps, "--taps");
-  const LocatedModel located = locate_model(arguments.model);
-  const std::filesystem::path& directory = located.directory;
-  GenerateSession session{arguments, globals, nullptr, nullptr, {}};
+  GenerateSession session{arguments, globals, open_model(arguments.model, arguments.weights, true), {}};
+  const std::filesystem::path directory = session.model.directory();
   session.given = arguments.texts;
   session.given.insert(session.given.end(), arguments.prompts.begin(), arguments.prompts.end());
   std::vector<GivenChat> chats;
@@ -243,19 +241,13 @@ void run(const GenerateArguments& arguments, const Globals& globals) {
   for (const std::string& stop : arguments.stop) {
     if (stop.empty()) throw UsageError("--stop: expected a text, got an empty one");
   }
-  session.model =
-      load_model_to<DecoderModel>(Task::generate, located, weight_options(arguments.weights), globals);
-  check_tokens(arguments.generation, session.options.generation, session.model->vocab_size(), directory,
-               globals.quiet);
-  try {
-    session.tokenizer = load_tokenizer(directory);
-  } catch (const Error&) {
-    // If neither input nor output is text, no tokenizer is needed.
-    if (arguments.prompt_ids.empty() || !globals.json || !arguments.stop.empty() || arguments.full_text ||
-        session.options.grammar)
-      throw;
-  }
-  if (arguments.chat.any()) open_chat(session, directory, chats);
+  require_task(session.model, Task::generate, globals);
+  check_tokens(arguments.generation, session.options.generation, session.model.model().vocab_size(),
+               directory, globals.quiet);
+  const bool ids_suffice = !arguments.prompt_ids.empty() && globals.json && arguments.stop.empty() &&
+                           !arguments.full_text && !session.options.grammar;
+  if (!ids_suffice) static_cast<void>(session.model.tokenizer());  // says what is missing
+  if (arguments.chat.any()) open_chat(session, chats);
   const bool listens = !requests.empty() || !arguments.replacements.empty();
   listens ? continue_tapped(session, requests) : continue_prompts(session);
 }

@@ -1,11 +1,12 @@
-// heed models: the models that --model finds by name.
+// heed models: the models that --model finds by name, or what one of them is.
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "cli/cli.h"
-#include "cli/input/model_commands.h"
 #include "cli/input/models.h"
+#include "cli/options/task_arguments.h"
+#include "cli/results/model_summary.h"
 #include "cli/terminal/terminal.h"
 #include "heed/io/json.h"
 #include "heed/models/registry.h"
@@ -40,7 +41,7 @@ ModelRow row_of(const KnownModel& model) {
       row.command = "pull";
     } else if (is_adapter(model.directory)) {
       row.family = "adapter of " + base_of_adapter(model.directory);
-      row.command = "merge";
+      row.command = "convert";
     } else {
       const auto opened = load_model(model.directory);  // which reads no weights
       row.family = opened->family();
@@ -48,7 +49,7 @@ ModelRow row_of(const KnownModel& model) {
     }
   } catch (const Error&) {
     row.family = "unreadable";
-    row.command = "info";
+    row.command = "models";
   }
   return row;
 }
@@ -72,7 +73,7 @@ void print_table(const std::vector<ModelRow>& rows) {
   }
 }
 
-void run(const Globals& globals) {
+void list_models(const Globals& globals) {
   std::vector<ModelRow> rows;
   for (const KnownModel& model : known_models()) rows.push_back(row_of(model));
   if (globals.json) {
@@ -98,16 +99,24 @@ void run(const Globals& globals) {
 
 void add_models(CLI::App& app, const Globals& globals) {
   CLI::App* command =
-      app.add_subcommand("models", "List the models that are here: those that --model finds by name");
+      app.add_subcommand("models", "List the models that are here, or describe one: sizes, memory, commands");
+  auto name = std::make_shared<std::string>();
+  add_model_argument(*command, *name);
   command->footer(
-      "Lists the models in the folders of HEED_MODELS, those installed with heed, and those in the Hugging "
-      "Face\n"
-      "cache, each with its family, the command that runs it, and the size of its weights.\n"
+      "Without a model, lists those that a name finds, each with its family, the command that runs it, and "
+      "the\n"
+      "size of its weights.\n\n"
+      "A model is, here and in other commands, a directory in the layout of Hugging Face, a GGUF file, or a\n"
+      "name, which is looked up in the folders of HEED_MODELS, among the models installed with heed, and in\n"
+      "the Hugging Face cache. A LoRA adapter that names its base is a model as well.\n"
       "\n"
       "Examples:\n"
       "  heed models\n"
-      "  heed models --json");
-  command->callback([&globals] { run(globals); });
+      "  heed models en-fr\n"
+      "  heed models ./checkpoint --json");
+  command->callback([name, command, &globals] {
+    command->count("--model") > 0 ? print_model(locate_model(*name), globals) : list_models(globals);
+  });
 }
 
 }  // namespace heed::cli

@@ -115,9 +115,9 @@ void run(const PullArguments& arguments, const Globals& globals) {
   const hub::Settings settings = hub::Settings::from_environment();
   try {
     for (const hub::PullOptions& options : pulls) pull_one(settings, options, globals);
-  } catch (const hub::Stopped& error) {
-    print_stderr(std::string("heed: ") + error.what());
-    throw Canceled();
+  } catch (const Canceled&) {
+    print_stderr("heed: download: stopped (run the same command again to resume)");
+    throw;
   }
 }
 

@@ -13,14 +13,14 @@
 #include "cli/cli.h"
 #include "cli/input/lines.h"
 #include "cli/input/models.h"
-#include "cli/options/option_values.h"
+#include "cli/options/option_group.h"
 #include "cli/options/task_arguments.h"
 #include "cli/terminal/signals.h"
 #include "cli/terminal/terminal.h"
 #include "heed/files/file.h"
 #include "heed/io/json.h"
-#include "serve/application.h"
 #include "serve/inspection.h"
+#include "serve/model_server.h"
 #include "server/http_server.h"
 
 namespace heed::cli {
@@ -95,6 +95,7 @@ serve::Services load_services(ServeArguments& arguments, const Globals& globals)
   services.created = std::time(nullptr);
   arguments.limits.generation.cached_bytes = static_cast<std::size_t>(arguments.prompt_cache) << 20;
   services.limits = arguments.limits;
+  const WeightOptions weights = weight_options(arguments.weights);
   for (const std::string& given : arguments.models) {
     const auto [name, path] = named_model(given);
     for (const serve::ServedModel& other : services.models) {
@@ -102,9 +103,10 @@ serve::Services load_services(ServeArguments& arguments, const Globals& globals)
         throw UsageError("serve: expected models of different names, got " + name + " twice (NAME=" + path +
                          " gives another)");
     }
-    const LocatedModel located = locate_model(ModelChoice{path});
-    services.models.push_back(serve::load_served(name, located, weight_options(arguments.weights)));
-    warn_of_unknown_settings(*services.models.back().model, services.models.back().directory, globals);
+    services.models.push_back(serve::serve_model(
+        name, heed::load(path, {.dtype = weights.dtype, .int8_activations = weights.int8_activations})));
+    if (globals.quiet) continue;
+    for (const std::string& warning : services.models.back().opened.warnings()) warn(warning);
   }
   for (const std::string& given : arguments.steering) {
     const std::size_t equals = given.find('=');
@@ -114,7 +116,7 @@ serve::Services load_services(ServeArguments& arguments, const Globals& globals)
     serve::offer_steering(services.models, given.substr(0, equals), given.substr(equals + 1));
   }
   if (!globals.quiet)
-    services.book->log = [](const std::string& line) { std::fputs((line + "\n").c_str(), stderr); };
+    services.registry->log = [](const std::string& line) { std::fputs((line + "\n").c_str(), stderr); };
   return services;
 }
 
@@ -152,27 +154,28 @@ void print_address(const server::HttpServer& server, const std::string& host, co
 
 void run(ServeArguments arguments, const Globals& globals) {
   check_origins(arguments.origins);
-  serve::AccessOptions access{keys_of(arguments), arguments.origins, arguments.host,
-                              static_cast<double>(arguments.request_timeout)};
+  server::AccessOptions access{
+      .keys = keys_of(arguments), .origins = arguments.origins, .host = arguments.host};
   const std::atomic<bool>& stop = stop_flag();
   serve::Services services = load_services(arguments, globals);
-  std::unique_ptr<serve::Application> application;
-  const auto error_form = [megabytes = arguments.max_body](int status, std::string message,
-                                                           const std::string& target) {
+  std::unique_ptr<serve::ModelServer> models;
+  const auto error_form = [&models, megabytes = arguments.max_body](int status, std::string message,
+                                                                    const std::string& target) {
     if (status == 413) message += " (--max-body " + std::to_string(megabytes) + ")";
-    return serve::Application::error_form(status, message, target);
+    return models->application().error_form(status, message, target);
   };
   server::HttpServer server({.host = arguments.host,
                              .port = static_cast<std::uint16_t>(arguments.port),
                              .limits = http_limits(arguments),
                              .error_form = error_form},
                             [&](server::HttpRequest request, std::shared_ptr<server::Reply> reply) {
-                              application->handle(std::move(request), std::move(reply));
+                              models->application().handle(std::move(request), std::move(reply));
                             });
   if (!server.is_loopback()) access.host.clear();  // it has names that are not known here
   if (!server.is_loopback() && access.keys.empty() && !globals.quiet)
     warn("--host " + arguments.host + ": other machines can use the models, without a key and unencrypted");
-  application = std::make_unique<serve::Application>(std::move(services), std::move(access));
+  models = std::make_unique<serve::ModelServer>(std::move(services), std::move(access),
+                                                static_cast<double>(arguments.request_timeout));
   print_address(server, arguments.host, globals);
   server.run(stop);
 }
@@ -182,7 +185,7 @@ constexpr const char* kVariables = "HEED_SERVE_";
 // Each option is also a variable of the environment: --max-queue is HEED_SERVE_MAX_QUEUE.
 void read_environment(CLI::App& command) {
   for (CLI::Option* option : command.get_options()) {
-    if (option->get_lnames().empty() || option == command.get_help_ptr()) continue;
+    if (option->get_positional() || option == command.get_help_ptr()) continue;
     std::string name = kVariables;
     for (const char c : option->get_lnames().front())
       name += c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
@@ -209,65 +212,65 @@ void add_serve(CLI::App& app, const Globals& globals) {
   CLI::App* command = app.add_subcommand(
       "serve", "Serve models over HTTP, to clients of OpenAI and of Text Embeddings Inference");
   auto a = std::make_shared<ServeArguments>();
-  const auto number = [&](const char* name, std::int64_t& value, std::int64_t least, std::int64_t most,
-                          const char* help, const char* unit) {
-    command->add_option(name, value, help)
-        ->transform(whole_number(least, most))
-        ->capture_default_str()
-        ->type_name(unit);
-  };
-  command
-      ->add_option(
-          "model", a->models,
-          "Models: directories, GGUF files or names. Requests name them; NAME=MODEL gives another name")
-      ->type_name("MODEL");
-  command
-      ->add_option("--host", a->host,
-                   "The address to listen on; any but a loopback address lets other machines connect")
-      ->capture_default_str()
-      ->type_name("ADDRESS");
-  number("--port", a->port, 0, 65535, "The port; 0 takes one that is free", "N");
-  command
-      ->add_option(
-          "--api-key", a->keys,
-          "A key that clients send (Authorization: Bearer KEY); any one of several; HEED_API_KEY as well")
-      ->allow_extra_args(false)
-      ->type_name("KEY");
-  command
-      ->add_option("--api-key-file", a->key_file, "A file of keys, one on each line; # begins a comment line")
-      ->type_name("FILE");
-  command
-      ->add_option("--cors-origin", a->origins,
-                   "Let pages of this origin ask (https://example.org); *: of any")
-      ->allow_extra_args(false)
-      ->type_name("ORIGIN");
-  command
-      ->add_option("--steer", a->steering,
-                   "Steering vectors (heed steer) that requests may add, under a name")
-      ->allow_extra_args(false)
-      ->type_name("NAME=FILE");
-  number("--max-batch-tokens", a->limits.batch_tokens, 1, 1 << 24,
-         "Largest batch of texts, in tokens with padding", "N");
-  number("--rows", a->limits.generation.rows, 1, 4096,
-         "Most concurrent sequences: generations that are computed in one batch", "N");
-  number("--prompt-tokens", a->limits.generation.prompt_tokens, 1, 1 << 24,
-         "Prefill chunk: tokens of prompts that are read between two tokens of other generations", "N");
-  number("--prompt-cache", a->prompt_cache, 0, 1 << 20,
-         "Size of the prefix cache: keys and values of prompts, for others that begin alike (2^20 bytes)",
-         "MB");
-  number("--max-queue", a->limits.queue, 1, 1 << 20,
-         "Requests that are accepted at a time; others get status 429", "N");
-  number("--max-queue-tokens", a->limits.queue_tokens, 1, std::int64_t{1} << 40,
-         "Tokens of the prompts of accepted requests at a time; beyond, status 429", "N");
-  number("--max-connections", a->connections, 1, 65536, "Connections at a time", "N");
-  number("--max-body", a->max_body, 1, 1024, "The largest body of a request (2^20 bytes); beyond, status 413",
-         "MB");
-  number("--request-timeout", a->request_timeout, 1, 1 << 24,
-         "Longest time from a request to the end of its answer", "SECONDS");
-  number("--drain-timeout", a->drain_timeout, 0, 1 << 24,
-         "After SIGTERM, the time for answers to what was accepted", "SECONDS");
+  OptionGroup server(*command, "Server"), limits(*command, "Limits");
+  add_models_argument(*command, a->models,
+                      "Models (heed help models). Requests name them; NAME=MODEL gives another name");
+  server
+      .value("--host", a->host, "ADDRESS",
+             "The address to listen on; any but a loopback address lets other machines connect")
+      ->capture_default_str();
+  server.count("--port", a->port, 0, "The port; 0 takes one that is free", 65535);
+  server.value(
+      "--api-key", a->keys, "KEY",
+      "A key that clients send (Authorization: Bearer KEY); any one of several; HEED_API_KEY as well");
+  server.value("--api-key-file", a->key_file, "FILE",
+               "A file of keys, one on each line; # begins a comment line");
+  server.value("--cors-origin", a->origins, "ORIGIN",
+               "Let pages of this origin ask (https://example.org); *: of any");
+  OptionGroup(*command, "Model")
+      .value("--steer", a->steering, "NAME=FILE",
+             "Steering vectors (heed steer) that requests may add, under a name");
+  limits.count("--max-batch-tokens", a->limits.batch_tokens, 1,
+               "Largest batch of texts, in tokens with padding", 1 << 24);
+  limits.count("--rows", a->limits.generation.rows, 1,
+               "Most concurrent sequences: generations that are computed in one batch", 4096);
+  limits.count("--prompt-tokens", a->limits.generation.prompt_tokens, 1,
+               "Prefill chunk: tokens of prompts that are read between two tokens of other generations",
+               1 << 24);
+  limits
+      .count("--prompt-cache", a->prompt_cache, 0,
+             "Size of the prefix cache: keys and values of prompts, for others that begin alike (2^20 bytes)",
+             1 << 20)
+      ->type_name("MB");
+  limits.count("--max-queue", a->limits.queue, 1,
+               "Requests that are accepted at a time; others get status 429", 1 << 20);
+  limits.count("--max-queue-tokens", a->limits.queue_tokens, 1,
+               "Tokens of the prompts of accepted requests at a time; beyond, status 429",
+               std::int64_t{1} << 40);
+  limits.count("--max-connections", a->connections, 1, "Connections at a time", 65536);
+  limits
+      .count("--max-body", a->max_body, 1, "The largest body of a request (2^20 bytes); beyond, status 413",
+             1024)
+      ->type_name("MB");
+  limits
+      .count("--request-timeout", a->request_timeout, 1,
+             "Longest time from a request to the end of its answer", 1 << 24)
+      ->type_name("SECONDS");
+  limits
+      .count("--drain-timeout", a->drain_timeout, 0,
+             "After SIGTERM, the time for answers to what was accepted", 1 << 24)
+      ->type_name("SECONDS");
   add_weight_options(*command, a->weights);
   read_environment(*command);
+  command
+      ->add_flag_callback(
+          "--list-fields",
+          [] {
+            std::fputs(serve::listed_fields().c_str(), stdout);
+            throw CLI::Success();
+          },
+          "List every field of a request, and exit")
+      ->trigger_on_parse();
   command->footer(
       "Each option is also a variable of the environment (HEED_SERVE_MAX_QUEUE=64); the models are\n"
       "HEED_SERVE_MODELS, separated by spaces.\n\n"

@@ -1,16 +1,10 @@
 // heed steer: makes steering vectors of two sets of texts, which --steer adds to a model's residual stream.
-#include <fmt/core.h>
-
-#include <cmath>
-
 #include "cli/cli.h"
 #include "cli/input/analysis_input.h"
 #include "cli/input/input.h"
-#include "cli/options/option_values.h"
+#include "cli/options/option_group.h"
 #include "cli/options/task_arguments.h"
 #include "cli/terminal/terminal.h"
-#include "heed/inspect/steering_directions.h"
-#include "heed/io/json.h"
 
 namespace heed::cli {
 namespace {
@@ -33,39 +27,19 @@ std::vector<std::vector<std::int64_t>> ids_of_lines(const std::string& file, con
   return ids;
 }
 
-double length_of(const Tensor& vector) {
-  double sum = 0;
-  for (const double number : vector.to(DType::f64).to_vector<double>()) sum += number * number;
-  return std::sqrt(sum);
-}
-
-HeatTable steer_table(const std::vector<SteeringDirection>& directions) {
-  HeatTable table{.title = "Steering vectors",
-                  .rows_title = "layer",
-                  .legend =
-                      "length of the vector; stream: mean length of the texts' streams; separated: share of "
-                      "the texts on the right side of the middle",
-                  .rows = {},
-                  .columns = {"length", "stream", "separated"},
-                  .cells = {}};
-  for (const SteeringDirection& one : directions) {
-    table.rows.push_back(std::to_string(one.vector.layer));
-    table.cells.push_back({{fmt::format("{:.4g}", length_of(one.vector.vector))},
-                           {fmt::format("{:.4g}", one.stream)},
-                           {fmt::format("{:.3f}", one.separated), one.separated}});
+void write(const SteerArguments& a, const Model& model, const std::vector<SteeringDirection>& directions,
+           const Globals& globals, std::map<std::string, std::string> metadata) {
+  std::vector<SteeringVector> vectors;
+  for (const SteeringDirection& one : directions) vectors.push_back(one.vector);
+  metadata.insert({{"format", "pt"},
+                   {"model", title_of(a.model)},
+                   {"model_type", model.family()},
+                   {"method", a.method},
+                   {"tokens", a.tokens}});
+  for (const std::filesystem::path& output : a.outputs) {
+    save_steering(output, vectors, model.family(), metadata);
+    if (!globals.quiet) print_stderr("wrote " + output.string());
   }
-  return table;
-}
-
-std::string steer_json(const std::vector<SteeringDirection>& directions) {
-  JsonWriter json;
-  json.begin_array();
-  for (const SteeringDirection& one : directions) {
-    json.begin_object().field("stack", one.vector.stack).field("layer", one.vector.layer);
-    json.field("length", length_of(one.vector.vector)).field("stream", one.stream);
-    json.field("separated", one.separated).end_object();
-  }
-  return json.end_array().text();
 }
 
 void run(SteerArguments& a, const Globals& globals) {
@@ -73,33 +47,23 @@ void run(SteerArguments& a, const Globals& globals) {
     if (output.extension() != ".safetensors" && output.extension() != ".gguf")
       throw UsageError("--output: expected a file ending in .safetensors or .gguf, got " + output.string());
   }
-  const AnalyzedModel loaded = load_analyzed(a.model, globals);
-  if (loaded.reads_files())
-    throw Error("steer: expected a model of texts, got " + loaded.model->family() + ", which reads " +
-                loaded.reads() + "s");
-  const auto positive = ids_of_lines(a.positive, *loaded.tokenizer, globals);
-  const auto negative = ids_of_lines(a.negative, *loaded.tokenizer, globals);
-  Progress progress(globals.quiet);
-  a.options.progress = [&](std::int64_t done, std::int64_t total) { progress.show(done, total, "texts"); };
+  const AnalyzedModel model = load_analyzed(a.model, globals);
+  if (model.reads_files())
+    throw Error("steer: expected a model of texts, got " + model.model->family() + ", which reads " +
+                model.reads() + "s");
+  const auto positive = ids_of_lines(a.positive, *model.tokenizer(), globals);
+  const auto negative = ids_of_lines(a.negative, *model.tokenizer(), globals);
+  Progress bar(globals.quiet);
+  a.options.progress = [&](std::int64_t done, std::int64_t total) { bar.show(done, total, "texts"); };
   const std::vector<SteeringDirection> directions =
-      steering_directions(*loaded.model, positive, negative, a.options);
-  progress.finish();
-  std::vector<SteeringVector> vectors;
-  for (const SteeringDirection& one : directions) vectors.push_back(one.vector);
-  const std::map<std::string, std::string> metadata{{"format", "pt"},
-                                                    {"model", title_of(a.model)},
-                                                    {"model_type", loaded.model->family()},
-                                                    {"method", a.method},
-                                                    {"tokens", a.tokens},
-                                                    {"positive_texts", std::to_string(positive.size())},
-                                                    {"negative_texts", std::to_string(negative.size())}};
-  for (const std::filesystem::path& output : a.outputs) {
-    save_steering(output, vectors, loaded.model->family(), metadata);
-    if (!globals.quiet) print_stderr("wrote " + output.string());
-  }
-  HeatTable table = steer_table(directions);
-  table.subtitle = subtitle_of(a.model, a.positive + " − " + a.negative);
-  show_table(table, steer_json(directions), {}, globals);
+      steering_directions(*model.model, positive, negative, a.options);
+  bar.finish();
+  write(a, *model.model, directions, globals,
+        {{"positive_texts", std::to_string(positive.size())},
+         {"negative_texts", std::to_string(negative.size())}});
+  show_report(model, {}, globals, [&](const AnalysisProgress&) {
+    return steering_report(model, directions, a.positive + " − " + a.negative);
+  });
 }
 
 }  // namespace
@@ -108,34 +72,21 @@ void add_steer(CLI::App& app, const Globals& globals) {
   CLI::App* command =
       app.add_subcommand("steer", "Make steering vectors, by which two sets of texts differ inside a model");
   auto a = std::make_shared<SteerArguments>();
-  command->add_option("--positive", a->positive, "File with a text in each line: towards what to steer")
-      ->required()
-      ->type_name("FILE")
-      ->group("Input");
-  command->add_option("--negative", a->negative, "File with a text in each line: away from what")
-      ->required()
-      ->type_name("FILE")
-      ->group("Input");
-  add_stored_model_option(*command, a->model)->required();
-  accept_words(command->add_option("--method", a->method,
-                                   "The difference of the means, or the first principal direction of the "
-                                   "differences of pairs, line by line"),
-               {"mean", "pca"})
-      ->capture_default_str()
-      ->group("Output");
-  accept_words(command->add_option("--tokens", a->tokens,
-                                   "Whose stream a text has: that of its last token, or the mean over all"),
-               {"last", "mean"})
-      ->capture_default_str()
-      ->group("Output");
-  command
-      ->add_option(
-          "--output,-o", a->outputs,
-          "Write the vectors: .safetensors, or .gguf for a control vector of llama.cpp; may be repeated")
-      ->allow_extra_args(false)
-      ->required()
-      ->type_name("FILE")
-      ->group("Output");
+  OptionGroup input(*command, "Input"), output(*command, "Output");
+  input.value("--positive", a->positive, "FILE", "File with a text in each line: towards what to steer")
+      ->required();
+  input.value("--negative", a->negative, "FILE", "File with a text in each line: away from what")->required();
+  add_stored_model_argument(*command, a->model)->required();
+  output.word(
+      "--method", a->method, {"mean", "pca"},
+      "The difference of the means, or the first principal direction of the differences of pairs, line "
+      "by line");
+  output.word("--tokens", a->tokens, {"last", "mean"},
+              "Whose stream a text has: that of its last token, or the mean over all");
+  output
+      .value("--output,-o", a->outputs, "FILE",
+             "Write the vectors: .safetensors, or .gguf for a control vector of llama.cpp; may be repeated")
+      ->required();
   command->footer(
       "Examples:\n"
       "  heed steer --model gpt2 --positive happy.txt --negative sad.txt --output mood.safetensors\n"

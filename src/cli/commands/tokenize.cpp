@@ -9,12 +9,13 @@
 #include "cli/input/chats.h"
 #include "cli/input/input.h"
 #include "cli/input/models.h"
-#include "cli/input/text_tensors.h"
 #include "cli/options/option_group.h"
 #include "cli/terminal/terminal.h"
 #include "heed/chat/model_chat.h"
 #include "heed/io/json.h"
 #include "heed/io/safetensors.h"
+#include "heed/models/find_model.h"
+#include "heed/open/subject.h"
 #include "heed/text/tokenizer.h"
 
 namespace heed::cli {
@@ -65,8 +66,8 @@ Encoding encode(const Tokenizer& tokenizer, const std::string& text, const Token
 /// Returns true if the model has token_type_ids: according to its config.json, or, without one, if any type
 /// is not 0.
 bool takes_types(const std::filesystem::path& location, const std::vector<Encoding>& encodings) {
-  if (std::filesystem::exists(location / "config.json"))
-    return Config::load(location / "config.json").integer("type_vocab_size", 0) > 1;
+  if (const ModelFiles files = model_files(location); files.has("config.json"))
+    return Config::load(files, "config.json").integer("type_vocab_size", 0) > 1;
   for (const Encoding& encoding : encodings) {
     if (std::any_of(encoding.type_ids.begin(), encoding.type_ids.end(), [](auto id) { return id != 0; }))
       return true;
@@ -79,10 +80,12 @@ void write(const Tokenizer& tokenizer, const std::filesystem::path& location,
   if (encodings.empty()) throw Error("tokenize: missing texts (give them on stdin or as arguments)");
   const auto padding = tokenizer.padding();
   const std::int64_t pad_id = padding ? padding->pad_id : tokenizer.pad_id().value_or(0);
-  const TextTensors texts = side_by_side(encodings, pad_id, takes_types(location, encodings));
   std::vector<NamedTensor> tensors;
-  for (const auto& [name, tensor] : texts.tensors) tensors.push_back({name, tensor});
-  save_safetensors(arguments.output, tensors, texts.metadata);
+  for (const auto& [name, tensor] : side_by_side(encodings, pad_id, takes_types(location, encodings)))
+    tensors.push_back({name, tensor});
+  std::map<std::string, std::string> metadata{{"format", "pt"}};
+  add_tokens(metadata, "tokens", encodings);
+  save_safetensors(arguments.output, tensors, metadata);
 }
 
 /// Returns what the model reads of the conversations: prompts, without further tokens around them.

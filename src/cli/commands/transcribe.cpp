@@ -9,7 +9,7 @@
 #include "cli/cli.h"
 #include "cli/input/input.h"
 #include "cli/input/lines.h"
-#include "cli/input/model_commands.h"
+#include "cli/input/models.h"
 #include "cli/options/generation_arguments.h"
 #include "cli/options/option_group.h"
 #include "cli/options/task_arguments.h"
@@ -87,8 +87,8 @@ std::string option_of(std::string field) {
       {"temperatures", "temperature"},
       {"log_probability_threshold", "logprob-threshold"},
       {"condition_on_previous_text", "no-condition-on-previous-text"},
-      {"window_seconds", "window"},
-      {"stride_seconds", "stride"}};
+      {"window_seconds", "chunk-length-s"},
+      {"stride_seconds", "stride-length-s"}};
   for (const auto& [name, option] : kOthers) {
     if (field == name) return std::string("--") + option;
   }
@@ -114,9 +114,7 @@ class Transcription {
       : arguments_(arguments),
         form_(form),
         globals_(globals),
-        located_(locate_model(arguments.model)),
-        model_(load_model_to<Model>(Task::transcribe, located_, weight_options(arguments.weights), globals)),
-        tokenizer_(load_tokenizer(located_.directory)),
+        model_(open_model_to(Task::transcribe, arguments.model, arguments.weights, globals)),
         transcriber_(load_transcriber()),
         options_(arguments.options) {
     if (const SpeechSettings* settings = transcriber_.settings()) check_language(*settings);
@@ -166,18 +164,18 @@ class Transcription {
 
   Transcriber load_transcriber() const {
     std::vector<std::string> unused;
-    Transcriber transcriber(*model_, *tokenizer_, located_.directory.string(), &unused);
+    Transcriber transcriber(model_.model(), model_.tokenizer(), model_.files(), &unused);
     for (const std::string& key : unused) {
       if (!globals_.quiet)
         warn(fmt::format("{}: {} is not supported and ignored",
-                         (located_.directory / "generation_config.json").string(), key));
+                         model_.files().where("generation_config.json"), key));
     }
     return transcriber;
   }
 
   // Wrong options are found before the first file.
   void check_language(const SpeechSettings& settings) const {
-    const std::string where = located_.directory.string();
+    const std::string where = model_.directory();
     if (!settings.is_multilingual() && (options_.language || !arguments_.task.empty()))
       throw Error(
           fmt::format("{}: expected neither --language nor --task for a model of English only, got {}", where,
@@ -194,9 +192,7 @@ class Transcription {
   const TranscribeArguments& arguments_;
   TranscriptForm form_;
   const Globals& globals_;
-  LocatedModel located_;
-  std::unique_ptr<Model> model_;
-  std::unique_ptr<Tokenizer> tokenizer_;
+  LoadedModel model_;
   Transcriber transcriber_;
   TranscribeOptions options_;
 };
@@ -309,11 +305,11 @@ void add_transcribe(CLI::App& app, const Globals& globals) {
       "Find the times of words: of Whisper by the cross-attention, and segments' times by their words; "
       "of CTC by the frames");
   windows
-      .value("--window", o.window_seconds, "SECONDS",
+      .value("--chunk-length-s", o.window_seconds, "SECONDS",
              "Length of a window in seconds, of models other than Whisper (default: 30)")
       ->check(positive_number());
   windows
-      .value("--stride", o.stride_seconds, "SECONDS",
+      .value("--stride-length-s", o.stride_seconds, "SECONDS",
              "CTC: seconds at each end of a window that only its neighbors are there for (default: a "
              "sixth of the window)")
       ->check(finite_number());

@@ -6,7 +6,6 @@
 
 #include "cli/cli.h"
 #include "cli/input/lines.h"
-#include "cli/input/model_commands.h"
 #include "cli/input/models.h"
 #include "cli/options/generation_arguments.h"
 #include "cli/options/option_group.h"
@@ -40,9 +39,7 @@ struct TranslateArguments : TaskArguments {
 struct TranslateSession {
   const TranslateArguments& arguments;
   const Globals& globals;
-  std::filesystem::path directory;
-  std::unique_ptr<EncoderDecoderModel> model;
-  std::unique_ptr<Tokenizer> tokenizer;  // if there are texts to translate
+  const LoadedModel& model;
   GenerationOptions generation;
   std::string prefix;
 };
@@ -54,11 +51,11 @@ void write_attention(const Translation& translation, const std::string& text, co
   AttentionPicture picture;
   picture.title = text + " → " + best.text;
   picture.model.name = title_of(session.arguments.model);
-  picture.model.task = inspect::task_of(*session.model);
+  picture.model.task = inspect::task_of(session.model.model());
   AttentionTokens& tokens = picture.tokens["cross"] = {best.tokens, translation.source_tokens};
   if (file.extension() != ".json")
-    tokens = {inspect::shown_tokens(tokens.queries, session.tokenizer.get()),
-              inspect::shown_tokens(tokens.keys, session.tokenizer.get())};
+    tokens = {inspect::shown_tokens(tokens.queries, &session.model.tokenizer()),
+              inspect::shown_tokens(tokens.keys, &session.model.tokenizer())};
   std::int64_t layer = 0;
   for (const auto& [name, weights] : best.hypothesis.captured)
     add_maps(picture, name, "cross", layer++, weights, {});
@@ -77,7 +74,6 @@ void print_translation(const TranslateSession& session, std::size_t index, const
 
 void translate_texts(const TranslateSession& session) {
   const TranslateArguments& arguments = session.arguments;
-  const Tokenizer& tokenizer = *session.tokenizer;
   TranslateOptions options;
   options.generation = session.generation;
   options.long_lines = arguments.long_lines;
@@ -85,7 +81,7 @@ void translate_texts(const TranslateSession& session) {
   if (!arguments.attention.empty()) options.capture = {kCrossAttention};
   const auto compute = [&](const std::vector<std::string>& texts, const TaskOptions& of_lines) {
     options.task = of_lines;
-    return translate(*session.model, tokenizer, texts, options);
+    return session.model.translate(texts, options);
   };
   const auto print = [&](const Translation& translation, const Line& line) {
     print_translation(session, line.index, translation);
@@ -116,9 +112,9 @@ struct Found {
 Found search_ids(const TranslateSession& session) {
   std::vector<std::vector<std::int64_t>> sources;
   for (const std::string& list : session.arguments.prompt_ids)
-    sources.push_back(source_ids(list, *session.model));
-  return {search_sources(*session.model, sources, session.generation, session.arguments.batch_tokens,
-                         {.stop = &stop_flag()})};
+    sources.push_back(source_ids(list, session.model.model()));
+  return {search_sources(session.model.encoder_decoder(), sources, session.generation,
+                         session.arguments.batch_tokens, {.stop = &stop_flag()})};
 }
 
 // A text in its place is a likely mistake.
@@ -136,22 +132,19 @@ Found search_sound(const TranslateSession& session) {
   const TranslateArguments& arguments = session.arguments;
   std::vector<std::int64_t> prompt;
   if (arguments.decoder_input_ids) {
-    prompt = token_ids(*arguments.decoder_input_ids, "--decoder-input-ids", session.model->vocab_size());
+    prompt =
+        token_ids(*arguments.decoder_input_ids, "--decoder-input-ids", session.model.model().vocab_size());
   }
   const SafetensorsFile file = features_file(*arguments.input);
-  return {search_features(*session.model, file.get(session.model->input().name), prompt, session.generation,
-                          arguments.batch_tokens, {.stop = &stop_flag()}),
+  return {search_features(session.model.encoder_decoder(), file.get(session.model.model().input().name),
+                          prompt, session.generation, arguments.batch_tokens, {.stop = &stop_flag()}),
           std::max<std::int64_t>(1, std::ssize(prompt))};
 }
 
 // Translates token ids to token ids, and to text too if the model has a tokenizer.
 void translate_numbers(const TranslateSession& session) {
-  std::unique_ptr<Tokenizer> tokenizer;
-  try {
-    tokenizer = load_tokenizer(session.directory);
-  } catch (const Error& error) {
-    if (!session.globals.json) throw;  // without text there would be nothing to print
-  }
+  const bool decodes = !session.globals.json || session.model.has_tokenizer();
+  if (decodes) static_cast<void>(session.model.tokenizer());  // without text there would be nothing to print
   const Found found = session.arguments.input ? search_sound(session) : search_ids(session);
   FailedLines failed(session.globals.json);
   const TaskOptions options = line_options(session.globals, session.arguments.batch_tokens, failed);
@@ -161,7 +154,7 @@ void translate_numbers(const TranslateSession& session) {
       options.warn(i, positions_warning(best, found.prompt_length, session.generation));
     std::vector<std::optional<std::string>> texts;
     for (const Hypothesis& h : found.results[i]) {
-      texts.push_back(tokenizer ? std::optional(tokenizer->decode(h.ids)) : std::nullopt);
+      texts.push_back(decodes ? std::optional(session.model.tokenizer().decode(h.ids)) : std::nullopt);
     }
     print_hypotheses(session.globals.json, i, found.results[i], texts, session.generation);
   }
@@ -190,30 +183,17 @@ void run(const TranslateArguments& arguments, const Globals& globals) {
       throw UsageError("--attention: cannot be combined with --long-lines split (use cut or error)");
     check_picture_file(arguments.attention);
   }
-  const LocatedModel located = locate_model(arguments.model);
-  const std::filesystem::path& directory = located.directory;
+  LoadedModel model = open_model(arguments.model, arguments.weights, true);
   std::string prefix;
-  GenerationOptions options = arguments.generation.load(directory, globals, arguments.task, &prefix);
-  auto model = load_model_to<EncoderDecoderModel>(Task::translate, located, weight_options(arguments.weights),
-                                                  globals, {Task::transcribe});
-  if (!ids && !sound && model->input().kind != InputKind::tokens)
-    refuse(*model, directory.string(), Task::translate);
-  if (!arguments.attention.empty() && !model->has_cross_attention())
-    throw UsageError("--attention: expected a model with cross-attention, got " + kind_of(*model) +
+  GenerationOptions options = arguments.generation.load(model.directory(), globals, arguments.task, &prefix);
+  require_task(model, Task::translate, globals, {Task::transcribe});
+  if (!ids && !sound && !model.can(Task::translate)) refuse(model, Task::translate);
+  if (!arguments.attention.empty() && !model.encoder_decoder().has_cross_attention())
+    throw UsageError("--attention: expected a model with cross-attention, got " + model.kind() +
                      " without (config.json: attention)");
-  std::unique_ptr<Tokenizer> tokenizer;
-  if (!ids && !sound) {
-    tokenizer = load_tokenizer(directory);
-    choose_languages(arguments.languages, arguments.generation, directory, *tokenizer, options);
-  }
-  check_tokens(arguments.generation, options, model->vocab_size(), directory, globals.quiet);
-  const TranslateSession session{arguments,
-                                 globals,
-                                 directory,
-                                 std::move(model),
-                                 std::move(tokenizer),
-                                 options,
-                                 arguments.prefix.value_or(prefix)};
+  if (!ids && !sound) choose_languages(arguments.languages, arguments.generation, model, options);
+  check_tokens(arguments.generation, options, model.model().vocab_size(), model.directory(), globals.quiet);
+  const TranslateSession session{arguments, globals, model, options, arguments.prefix.value_or(prefix)};
   if (ids || sound) {
     translate_numbers(session);
   } else {
@@ -238,7 +218,7 @@ void add_translate(CLI::App& app, const Globals& globals) {
   input.value("--prefix", a->prefix, "TEXT",
               "Text to put before every source text, e.g. \"translate English to German: \" for T5");
   add_language_options(*command, a->languages);
-  input.value("--task", a->task, "NAME",
+  input.value("--task-params", a->task, "NAME",
               "Use the settings of this name in the config's task_specific_params: prefix, lengths, beams");
   input.choice<LongLines>(
       "--long-lines", a->long_lines,

@@ -1,4 +1,3 @@
-// Models, texts, files and tables of the analyses.
 #include "cli/input/analysis_input.h"
 
 #include <fmt/core.h>
@@ -6,14 +5,14 @@
 #include <algorithm>
 #include <charconv>
 
-#include "cli/input/text_tensors.h"
+#include "cli/input/input.h"
+#include "cli/options/option_group.h"
+#include "cli/options/task_arguments.h"
+#include "cli/results/written_model.h"
 #include "cli/terminal/terminal.h"
 #include "core/strings.h"
-#include "files/input_file.h"
-#include "heed/autograd.h"
 #include "heed/files/file.h"
-#include "heed/models/registry.h"
-#include "inspect/patch_grid.h"
+#include "heed/models/kind.h"
 
 namespace heed::cli {
 namespace {
@@ -24,7 +23,7 @@ bool is_figure(const std::filesystem::path& file) {
   return file.extension() == ".svg" || file.extension() == ".pdf" || file.extension() == ".png";
 }
 
-HeatTableStyle figure_style(const TableOutput& output) {
+TableStyle figure_style(const ReportOutput& output) {
   if (output.width.empty()) return {};
   double number = 0;
   const char* end = output.width.data() + output.width.size();
@@ -39,194 +38,214 @@ HeatTableStyle figure_style(const TableOutput& output) {
   return {.width = width, .resolution = print ? kPrintInch / kScreenInch : 1};
 }
 
-std::string table_figure(HeatTable table, const TableOutput& output) {
-  if (output.title) table.title = *output.title;
-  if (output.no_title) table.title = table.subtitle = "";
-  const auto draw = output.file.extension() == ".png"   ? heat_table_png
-                    : output.file.extension() == ".pdf" ? heat_table_pdf
-                                                        : heat_table_svg;
-  return draw(table, figure_style(output));
+void add_prompts_and_target(CLI::App& command, GivenInputs& given, const char* prompts_help,
+                            const char* target_help) {
+  OptionGroup input(command, "Input");
+  if (prompts_help != nullptr) input.value("--prompts", given.prompts, "FILE.jsonl|.tsv|.csv", prompts_help);
+  input.value("--target", given.target, "TEXT", target_help);
+}
+
+std::optional<std::string> valid_target(const std::optional<std::string>& target, const Globals& globals) {
+  return target ? std::optional(valid_text(*target, "--target", globals.quiet)) : std::nullopt;
+}
+
+// The target of a text, or the text itself, where an encoder-decoder has none.
+std::optional<std::string> target_for(const GivenInputs& given, const AnalyzedModel& model,
+                                      const std::string& text, const Globals& globals) {
+  if (given.target || as<EncoderDecoderModel>(*model.model) == nullptr)
+    return valid_target(given.target, globals);
+  return text;
+}
+
+// The arguments, or the lines of a file or of stdin, without empty ones.
+std::vector<std::string> lines_of(const GivenInputs& given, const AnalyzedModel& model, bool quiet) {
+  std::vector<std::string> lines =
+      !given.lines.empty()
+          ? read_lines(given.lines, quiet)
+          : read_texts(model.reads_files() ? file_arguments(given.texts) : given.texts, quiet);
+  std::erase_if(lines, [](const std::string& line) { return line.empty(); });
+  return lines;
 }
 
 }  // namespace
 
-const char* AnalyzedModel::reads() const {
-  return !reads_files() ? "text" : model->input().is_image() ? "image" : "sound";
-}
-
 AnalyzedModel load_analyzed(const ModelChoice& choice, const Globals& globals) {
   const LocatedModel located = locate_model(choice);
-  AnalyzedModel analyzed{load_model(located, DType::f32)};
-  warn_of_unknown_settings(*analyzed.loaded, located.directory, globals);
-  analyzed.model = analyzed.loaded.get();
-  if (const auto* dual = dynamic_cast<const DualEncoderModel*>(analyzed.model))
-    analyzed.model = &dual->image();
-  if (!analyzed.reads_files()) {
-    analyzed.tokenizer = load_tokenizer(located.directory);
-    return analyzed;
+  LoadOptions options{.head = true};
+  for (const AdapterSource& one : located.adapters)
+    options.adapters.push_back({one.directory.string(), one.weight});
+  for (const SteeringSource& one : located.steering)
+    options.steering.push_back({one.file.string(), one.strength, one.layers});
+  LoadedModel opened = load(located.directory.string(), options);
+  for (const std::string& warning : opened.warnings()) {
+    if (!globals.quiet) warn(warning);
   }
-  if (dynamic_cast<const EncoderModel*>(analyzed.model) == nullptr)
-    throw Error(located.directory.string() +
-                ": expected a model that reads text, or an encoder of images or "
-                "sounds, got " +
-                kind_of(*analyzed.model));
-  analyzed.processor = tasks::load_file_processor(analyzed.model->input(), located.directory);
-  return analyzed;
+  return {std::move(opened), title_of(choice)};
 }
 
-AnalyzedFile analyzed_file(const AnalyzedModel& model, const std::string& file) {
-  const InputSpec input = model.model->input();
-  AnalyzedFile result{tasks::file_input(input, model.processor, file).tensors, {}};
-  const auto grid = inspect::patch_grid(input, result.inputs);
-  if (!grid)
-    throw Error(shown_name(file) + ": expected at least one part, got " + result.inputs.at(input.name).str());
-  result.parts = inspect::part_labels(input, result.inputs, *grid);
-  return result;
+void GivenInputs::add_one(CLI::App& command, const char* text_help, const char* prompts_help,
+                          ModelChoice& model) {
+  CLI::Option* given = command.add_option("text", text, text_help);
+  if (prompts_help == nullptr) given->required();
+  add_prompts_and_target(command, *this, prompts_help, "Target text, for the decoder of an encoder-decoder");
+  add_model_option(command, model)->required();
 }
 
-const std::vector<std::string>& labels_of(const AnalyzedModel& model, const char* where) {
-  const auto& encoder = dynamic_cast<const EncoderModel&>(*model.model);
-  if (encoder.head() != EncoderHead::sequence)
-    throw Error(std::string(where) + ": expected a classifier, got " + kind_of(encoder) + " without labels");
-  return encoder.labels();
+void GivenInputs::add_many(CLI::App& command, const char* prompts_help, ModelChoice& model) {
+  command.add_option(
+      "texts", texts,
+      "Texts, or files for a model of images or sounds, - for one on stdin; without any, the lines of stdin");
+  OptionGroup(command, "Input")
+      .value("--texts", lines, "FILE", "File with a text, or the name of a file, in each line");
+  add_prompts_and_target(command, *this, prompts_help,
+                         "Target text, for the decoder of an encoder-decoder (default: the text itself)");
+  OptionGroup(command, "Input")
+      .count("--repeat", repeat, 2,
+             "Instead of texts: N random tokens, then the same again. Induction heads, which attend to what "
+             "followed an earlier occurrence of the token, stand out there");
+  add_model_option(command, model)->required();
 }
 
-std::int64_t predicted_label(const AnalyzedModel& model, const TensorMap& inputs) {
-  const NoGradients guard;
-  const std::vector<float> logits = model.model->forward(inputs).at("logits").to_vector<float>();
-  return std::max_element(logits.begin(), logits.end()) - logits.begin();
+void GivenInputs::check_one(const char* where) const {
+  if (text.has_value() != prompts.empty())
+    throw UsageError(std::string(where) + ": expected a text, or --prompts FILE");
 }
 
-std::string label_name(const std::vector<std::string>& labels, std::int64_t label) {
-  const auto index = static_cast<std::size_t>(label);
-  return index < labels.size() ? labels[index] : std::to_string(label);
+void GivenInputs::check_many() const {
+  if (!texts.empty() + !lines.empty() + !prompts.empty() + repeat.has_value() < 2) return;
+  throw UsageError(fmt::format("{0}: expected texts or {0}{1}, got both",
+                               repeat             ? "--repeat"
+                               : !prompts.empty() ? "--prompts"
+                                                  : "--texts",
+                               repeat ? "" : " FILE"));
 }
 
-void refuse_text_option(const AnalyzedModel& model, const char* option, bool given) {
-  if (given && model.reads_files())
-    throw UsageError(std::string(option) + ": expected a model that reads text, got " +
-                     kind_of(*model.model));
+std::vector<AnalyzedInput> GivenInputs::read_one(const AnalyzedModel& model, const Globals& globals,
+                                                 const char* where) const {
+  model.refuse_for_files("target", target.has_value());
+  model.refuse_for_files("prompts", !prompts.empty());
+  if (model.reads_files()) return {file_input(model, file_arguments({*text}).front())};
+  const std::optional<std::string> valid = valid_target(target, globals);
+  if (!prompts.empty()) return prompt_inputs(model, read_prompts(prompts), valid);
+  return {text_input(model, valid_text(*text, where, globals.quiet), valid)};
 }
 
-std::string subtitle_of(const ModelChoice& choice, const std::string& text) {
-  return title_of(choice) + ": " + text;
-}
-
-std::vector<std::string> tokens_of(const std::vector<std::int64_t>& ids, const Tokenizer& tokenizer) {
-  std::vector<std::string> names;
-  for (const std::int64_t id : ids) names.push_back(tokenizer.token(id));
-  return names;
-}
-
-AnalyzedText analyzed_text(const AnalyzedModel& loaded, const std::string& text,
-                           const std::optional<std::string>& target) {
-  const auto* both = dynamic_cast<const EncoderDecoderModel*>(loaded.model);
-  if (both == nullptr && target)
-    throw UsageError("--target: expected an encoder-decoder, got " + loaded.model->family());
-  if (both != nullptr && !target)
-    throw UsageError("--target: missing (the decoder of " + loaded.model->family() + " reads a target text)");
-  const Encoding encoding = loaded.tokenizer->encode(text);
-  if (encoding.ids.empty()) throw Error("missing text (give one with at least one token)");
-  AnalyzedText result = analyzed_ids(encoding.ids);
-  if (both == nullptr) return result;
-  TextTensors tensors = side_by_side(std::vector<Encoding>{encoding}, both->pad_id(), false);
-  add_targets(tensors, std::vector<Encoding>{loaded.tokenizer->encode_target(*target)}, *both);
-  result.inputs = tensors.tensors;
-  result.ids = result.inputs.at("decoder_input_ids").to_vector<std::int64_t>();
-  return result;
-}
-
-AnalyzedText analyzed_ids(const std::vector<std::int64_t>& ids) {
-  AnalyzedText result;
-  result.ids = result.source_ids = ids;
-  result.inputs["input_ids"] = Tensor::from(ids, {1, static_cast<std::int64_t>(ids.size())});
-  return result;
-}
-
-std::int64_t single_token(const Tokenizer& tokenizer, const std::string& text, const char* option) {
-  const std::vector<std::int64_t> ids = tokenizer.encode(text, false).ids;
-  if (ids.size() == 1) return ids.front();
-  if (const auto id = tokenizer.token_to_id(text)) return *id;
-  if (text.starts_with(" ") && text.size() > 1) {  // of tokenizers that put a space before every text
-    const std::vector<std::int64_t> bare = tokenizer.encode(std::string_view(text).substr(1), false).ids;
-    if (bare.size() == 1) return bare.front();
+std::vector<AnalyzedInput> GivenInputs::read_many(const AnalyzedModel& model, const Globals& globals) const {
+  model.refuse_for_files("target", target.has_value());
+  model.refuse_for_files("prompts", !prompts.empty());
+  model.refuse_for_files("repeat", repeat.has_value());
+  if (repeat) return {repeated_input(model, *repeat, globals.seed.value_or(0))};
+  if (!prompts.empty()) {
+    std::vector<Prompt> rows = read_prompts(prompts);
+    for (Prompt& row : rows) {
+      if (!row.target) row.target = target_for(*this, model, row.clean, globals);
+    }
+    return prompt_inputs(model, rows);
   }
-  std::string tokens;
-  for (const std::int64_t id : ids) tokens += (tokens.empty() ? "" : " ") + tokenizer.token(id);
-  throw UsageError(fmt::format("{}: expected one token, got {} ({})", option, ids.size(), tokens));
+  std::vector<AnalyzedInput> inputs;
+  for (const std::string& line : lines_of(*this, model, globals.quiet))
+    inputs.push_back(input_of(model, line, globals));
+  return inputs;
 }
 
-std::size_t index_of_kind(const std::string& kind, const std::vector<std::string>& kinds) {
-  const auto found = std::find(kinds.begin(), kinds.end(), kind);
-  if (found != kinds.end()) return static_cast<std::size_t>(found - kinds.begin());
-  if (kinds.size() == 1)
-    throw UsageError("--kind: expected " + kinds.front() + ", the only kind of this model, got " + kind);
-  throw UsageError("--kind: expected " + alternatives(kinds) + ", got " + kind);
+AnalyzedInput GivenInputs::input_of(const AnalyzedModel& model, const std::string& line,
+                                    const Globals& globals) const {
+  return model.reads_files() ? file_input(model, line)
+                             : text_input(model, line, target_for(*this, model, line, globals));
 }
 
-AttentionKind analyzed_kind(const std::string& kind, const Model& model, const char* where) {
-  const auto* both = dynamic_cast<const EncoderDecoderModel*>(&model);
-  if (both != nullptr && !both->has_self_attention())
-    throw Error(std::string(where) + ": expected a model with heads and residual streams, got " +
-                model.family() + " (heed attend shows its attention)");
-  const std::vector<AttentionKind> kinds = attention_kinds(model);
-  std::vector<std::string> names;
-  for (const AttentionKind& one : kinds) names.push_back(one.name);
-  const bool decodes = both != nullptr || dynamic_cast<const DecoderModel*>(&model) != nullptr;
-  return kinds[index_of_kind(!kind.empty() ? kind : decodes ? "decoder" : "encoder", names)];
+std::string GivenInputs::title(const AnalyzedModel& model, const std::vector<AnalyzedInput>& inputs) const {
+  return !prompts.empty()     ? prompts.string()
+         : !lines.empty()     ? lines
+         : texts.size() == 1  ? texts.front()
+         : inputs.size() == 1 ? inputs.front().title
+                              : fmt::format("{} {}s", inputs.size(), model.reads());
 }
 
-void add_table_output(CLI::App& command, TableOutput& output, const char* description) {
-  command.add_option("--output,-o", output.file, description)->type_name("FILE")->group("Output");
-  auto* title =
-      command.add_option("--title", output.title, "Title of the figure")->type_name("TEXT")->group("Output");
-  command.add_flag("--no-title", output.no_title, "Leave out the title of the figure, and what is under it")
-      ->excludes(title)
-      ->group("Output");
-  command
-      .add_option(
-          "--width", output.width,
-          "Width of the figure: 85mm (a column; PNG has 300 pixels to the inch), or 640 pixels, 96 to the "
-          "inch (default: as wide as the table)")
-      ->type_name("N|Nmm")
-      ->group("Output");
+void add_token_options(CLI::App& command, TokenChoice& choice, const std::string& what,
+                       const std::string& group) {
+  OptionGroup options(command, group);
+  options.value("--token", choice.token, "TOKEN", what + ": a token; of a classifier, a label");
+  options.value("--id", choice.id, "N", "The same by its id in the vocabulary, or the number of a label");
 }
 
-void check_table_output(const TableOutput& output, const std::vector<std::string>& endings) {
-  const std::string ending = output.file.extension().string();
-  if (!output.file.empty() && std::find(endings.begin(), endings.end(), ending) == endings.end()) {
+void add_other_options(CLI::App& command, MetricChoice& choice, const std::string& group) {
+  OptionGroup options(command, group);
+  options.value("--other", choice.other, "TOKEN",
+                "The token that --token is compared with, given in the same way");
+  options.count("--position", choice.position, 0,
+                "The position that predicts --token, from 0 (default: the last; of a masked language model, "
+                "that of the first mask)");
+}
+
+void add_metric_options(CLI::App& command, MetricChoice& choice, const std::string& usual) {
+  const std::string help =
+      "What is measured: the loss, the logit or probability of --token, the difference of the logits of "
+      "--token and --other, or the KL divergence from the unchanged run (default: " +
+      usual + ")";
+  const auto choose = [&choice](const std::vector<std::string>& given) {
+    const auto& names = metric_names();
+    const auto found = std::find(names.begin(), names.end(), given.front());
+    choice.kind = static_cast<MetricKind>(found - names.begin());
+    return true;
+  };
+  accept_words(command.add_option("--metric", choose, help), metric_names())->group("Metric");
+  add_token_options(command, choice.token, "What --metric is of", "Metric");
+  add_other_options(command, choice, "Metric");
+}
+
+void add_kind_option(CLI::App& command, std::string& kind, const char* form, const char* which) {
+  OptionGroup(command, "Output").value("--kind", kind, form, which);
+}
+
+void ReportOutput::add_to(CLI::App& command, const char* description) {
+  OptionGroup options(command, "Output");
+  options.value("--output,-o", file, "FILE", description);
+  CLI::Option* given = options.value("--title", title, "TEXT", "Title of the figure");
+  options.flag("--no-title", no_title, "Leave out the title of the figure, and what is under it")
+      ->excludes(given);
+  options.value("--width", width, "N|Nmm",
+                "Width of the figure: 85mm (a column; PNG has 300 pixels to the inch), or 640 pixels, 96 to "
+                "the inch (default: as wide as the table)");
+}
+
+void ReportOutput::check(const std::vector<std::string>& endings) const {
+  if (!file.empty() && std::find(endings.begin(), endings.end(), file.extension()) == endings.end())
     throw UsageError("--output: expected a file ending in " + alternatives(endings) + ", got " +
-                     output.file.string());
-  }
-  const char* option = output.title            ? "--title"
-                       : output.no_title       ? "--no-title"
-                       : !output.width.empty() ? "--width"
-                                               : nullptr;
-  if (option != nullptr && !is_figure(output.file))
+                     file.string());
+  const char* option = title ? "--title" : no_title ? "--no-title" : !width.empty() ? "--width" : nullptr;
+  if (option != nullptr && !is_figure(file))
     throw UsageError(std::string(option) + ": expected with --output FILE.svg, FILE.pdf or FILE.png");
-  figure_style(output);
+  figure_style(*this);
 }
 
-void show_tables(const std::vector<HeatTable>& tables, const HeatTable& figure, const std::string& json,
-                 const TableOutput& output, const Globals& globals) {
+void ReportOutput::check() const { check({".svg", ".pdf", ".png", ".csv", ".npz"}); }
+
+void show_report(const AnalyzedModel& model, const ReportOutput& output, const Globals& globals,
+                 const std::function<Report(const AnalysisProgress& progress)>& analysis) {
+  Progress bar(globals.quiet);
+  Report report = analysis([&](std::int64_t done, std::int64_t total, const char* what) {
+    stop_if_asked();
+    bar.show(done, total, what);
+  });
+  bar.finish();
+  warn_of_non_finite(*model.model, report.finite, globals);
+  for (const std::string& warning : report.warnings) {
+    if (!globals.quiet) warn(warning);
+  }
   if (!output.file.empty()) {
-    write_file(output.file, output.file.extension() == ".csv"   ? heat_table_csv(figure)
-                            : output.file.extension() == ".npz" ? heat_table_npz(figure)
-                                                                : table_figure(figure, output));
+    ReportTable& figure = report.shown();
+    if (output.title) figure.title = *output.title;
+    if (output.no_title) figure.title = figure.subtitle = "";
+    write_file(output.file, report_file(report, output.file.extension().string(), figure_style(output)));
     if (!globals.quiet) print_stderr("wrote " + output.file.string());
   }
   if (globals.json) {
-    fmt::print("{}\n", json);
+    fmt::print("{}\n", report_json(report));
   } else if (output.file.empty()) {
-    for (std::size_t i = 0; i < tables.size(); ++i)
-      fmt::print("{}{}", i > 0 ? "\n" : "", heat_table_text(tables[i], color_stdout()));
+    fmt::print("{}", report_text(report, color_stdout()));
   }
   flush_results();
-}
-
-void show_table(const HeatTable& table, const std::string& json, const TableOutput& output,
-                const Globals& globals) {
-  show_tables({table}, table, json, output, globals);
 }
 
 }  // namespace heed::cli

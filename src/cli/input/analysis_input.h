@@ -1,102 +1,81 @@
-// What lens, heads, patch and why share: the model with what makes its inputs, texts and files as inputs,
-// tokens, and tables as results.
+// What the analyses share on the command line: the model, what it reads, what is measured of it, and where
+// the report goes.
 #pragma once
 
-#include <memory>
+#include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "cli/cli.h"
-#include "cli/input/model_commands.h"
-#include "heed/inspect/analysis.h"
-#include "heed/inspect/record.h"
-#include "heed/plot/heat_table.h"
-#include "tasks/file_input.h"
+#include "cli/input/models.h"
+#include "heed/analyses/analyses.h"
 
 namespace heed::cli {
 
-/// A model, with a tokenizer if it reads text, else with what makes its inputs of files.
-struct AnalyzedModel {
-  std::unique_ptr<Model> loaded;
-  const Model* model = nullptr;  ///< `loaded`; of a model of texts and images, the tower for images
-  std::unique_ptr<Tokenizer> tokenizer = nullptr;
-  tasks::FileProcessor processor = {};
-
-  bool reads_files() const { return model->input().kind != InputKind::tokens; }
-  /// `text`, `image` or `sound`.
-  const char* reads() const;
-};
-
-/// Throws Error for an encoder-decoder of images or sounds.
+/// Warns of unknown settings. Throws as analyzed_model().
 AnalyzedModel load_analyzed(const ModelChoice& choice, const Globals& globals);
 
-/// An image or a sound as named inputs, with the names of its positions.
-struct AnalyzedFile {
-  TensorMap inputs;
-  std::vector<std::string> parts;
+/// A text or a file, or the rows of a file of prompts; or many of them, as arguments or as lines.
+struct GivenInputs {
+  std::optional<std::string> text = {}, target = {};
+  std::vector<std::string> texts = {};  ///< of a command that takes many
+  std::string lines = {};               ///< a file of these
+  std::filesystem::path prompts = {};
+  std::optional<std::int64_t> repeat = {};  ///< instead: so many random tokens, twice
+
+  /// Adds the text, --prompts, --target and --model; without help for --prompts, the text is required.
+  void add_one(CLI::App& command, const char* text_help, const char* prompts_help, ModelChoice& model);
+  /// Adds many texts, --texts, --prompts, --repeat, --target and --model.
+  void add_many(CLI::App& command, const char* prompts_help, ModelChoice& model);
+  /// Throws UsageError, as `where`, unless there is one text or --prompts.
+  void check_one(const char* where) const;
+  /// Throws UsageError for two ways at once.
+  void check_many() const;
+  /// Of add_one(). Throws UsageError for options of texts that were given for a file.
+  std::vector<AnalyzedInput> read_one(const AnalyzedModel& model, const Globals& globals,
+                                      const char* where) const;
+  /// Of add_many(): without any, the lines of stdin. An encoder-decoder reads the text as target, too, where
+  /// there is none.
+  std::vector<AnalyzedInput> read_many(const AnalyzedModel& model, const Globals& globals) const;
+  /// One of them: a text, or the name of a file.
+  AnalyzedInput input_of(const AnalyzedModel& model, const std::string& line, const Globals& globals) const;
+  /// What a figure of them is of: a text, a file of lines or prompts, or `3 texts`.
+  std::string title(const AnalyzedModel& model, const std::vector<AnalyzedInput>& inputs) const;
 };
-AnalyzedFile analyzed_file(const AnalyzedModel& model, const std::string& file);
 
-/// The labels of a classifier of files. Throws Error, as `where`, for another model.
-const std::vector<std::string>& labels_of(const AnalyzedModel& model, const char* where);
-/// The label of the largest logit.
-std::int64_t predicted_label(const AnalyzedModel& model, const TensorMap& inputs);
-/// The name of a label, or its number.
-std::string label_name(const std::vector<std::string>& labels, std::int64_t label);
+/// Adds --token and --id.
+void add_token_options(CLI::App& command, TokenChoice& choice, const std::string& what,
+                       const std::string& group);
+/// Adds --other and --position.
+void add_other_options(CLI::App& command, MetricChoice& choice, const std::string& group);
+/// Adds --metric and all of these; `usual` says what is measured by default.
+void add_metric_options(CLI::App& command, MetricChoice& choice, const std::string& usual);
+/// Adds --kind. `which` says whose attention, and which by default.
+void add_kind_option(CLI::App& command, std::string& kind, const char* form, const char* which);
 
-/// Throws UsageError for an option of texts that was given for a file.
-void refuse_text_option(const AnalyzedModel& model, const char* option, bool given);
-
-/// One text as named inputs. `ids` are those of the stack that predicts, the target's in an encoder-decoder;
-/// `source_ids` those of the text.
-struct AnalyzedText {
-  TensorMap inputs;
-  std::vector<std::int64_t> ids, source_ids;
-};
-/// What a figure is of: "gpt2: The cat sat".
-std::string subtitle_of(const ModelChoice& choice, const std::string& text);
-
-/// The tokens of ids.
-std::vector<std::string> tokens_of(const std::vector<std::int64_t>& ids, const Tokenizer& tokenizer);
-/// Throws UsageError where an encoder-decoder has no target, or another model has one.
-AnalyzedText analyzed_text(const AnalyzedModel& model, const std::string& text,
-                           const std::optional<std::string>& target);
-/// The same for token ids of a model without an encoder.
-AnalyzedText analyzed_ids(const std::vector<std::int64_t>& ids);
-
-/// The id of a text that is one token. Throws UsageError naming `option` for any other.
-std::int64_t single_token(const Tokenizer& tokenizer, const std::string& text, const char* option);
-
-/// Returns the index of `kind` in `kinds`, those that the model has. Throws UsageError that names them.
-std::size_t index_of_kind(const std::string& kind, const std::vector<std::string>& kinds);
-
-/// The kind of attention of that name; of an empty one, the self-attention of the stack that predicts. Throws
-/// UsageError for a kind that the model does not have, and Error, as `where`, for a recurrent model.
-AttentionKind analyzed_kind(const std::string& kind, const Model& model, const char* where);
-
-/// The file that a table goes to, and how it looks there as a figure.
-struct TableOutput {
+/// The file that a report goes to, and how it looks there as a figure.
+struct ReportOutput {
   std::filesystem::path file = {};
   std::optional<std::string> title = {};
   bool no_title = false;
   std::string width = {};  ///< 640, 640px or 85mm
+
+  /// Adds --output, which is what `description` says, --title, --no-title and --width.
+  void add_to(CLI::App& command, const char* description);
+  /// Throws UsageError for a file with another ending, for the options of a figure without one, and for
+  /// another width.
+  void check(const std::vector<std::string>& endings) const;
+  void check() const;
 };
-/// Adds --output, which is what `description` says, --title, --no-title and --width.
-void add_table_output(CLI::App& command, TableOutput& output, const char* description);
 /// What most analyses write: figures, and the numbers of tables.
-inline const std::vector<std::string> kTableEndings{".svg", ".pdf", ".png", ".csv", ".npz"};
-inline constexpr const char* kTableOutput =
+inline constexpr const char* kReportOutput =
     "Write a figure (.svg, .pdf, .png), or the numbers of the table (.csv, NumPy's .npz)";
-/// Throws UsageError for a file with another ending, for the options of a figure without one, and for another
-/// width.
-void check_table_output(const TableOutput& output, const std::vector<std::string>& endings = kTableEndings);
-/// Prints the tables, or `json` where that is asked for, and writes the figure or its numbers where there is
-/// a file.
-void show_tables(const std::vector<HeatTable>& tables, const HeatTable& figure, const std::string& json,
-                 const TableOutput& output, const Globals& globals);
-/// The same of a table that is its own figure.
-void show_table(const HeatTable& table, const std::string& json, const TableOutput& output,
-                const Globals& globals);
+
+/// Runs an analysis, whose progress is shown, warns of what its report says, and writes it to the file, or
+/// prints tables or JSON.
+void show_report(const AnalyzedModel& model, const ReportOutput& output, const Globals& globals,
+                 const std::function<Report(const AnalysisProgress& progress)>& analysis);
 
 }  // namespace heed::cli

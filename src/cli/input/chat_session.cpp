@@ -19,13 +19,15 @@ bool begins_with_system(const Json& messages) {
 
 }  // namespace
 
-ChatSession::ChatSession(const DecoderModel& model, const Tokenizer& tokenizer, const ModelChat& chat,
-                         GenerationOptions options)
-    : model_(model), tokenizer_(tokenizer), chat_(chat), options_(std::move(options)) {
+ChatSession::ChatSession(const LoadedModel& model, GenerationOptions options)
+    : model_(model.decoder()),
+      tokenizer_(model.tokenizer()),
+      chat_(model.chat_templates()),
+      options_(std::move(options)) {
   options_.num_return_sequences = 1;
-  longest_ = model.trained_positions();
+  longest_ = model_.trained_positions();
   if (options_.max_length) longest_ = std::min(*options_.max_length, longest_.value_or(*options_.max_length));
-  generate::allow_whole_length(model, options_);
+  generate::allow_whole_length(model_, options_);
   conversation_["messages"] = Json::array();
 }
 

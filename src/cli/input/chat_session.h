@@ -13,6 +13,7 @@
 #include "heed/chat/model_chat.h"
 #include "heed/generate/search.h"
 #include "heed/models/model.h"
+#include "heed/open/loaded_model.h"
 
 namespace heed::cli {
 
@@ -28,9 +29,9 @@ struct ChatAnswer {
 /// Threads: one at a time.
 class ChatSession {
  public:
-  /// The arguments must outlive this. `options` are those of generation.
-  ChatSession(const DecoderModel& model, const Tokenizer& tokenizer, const ModelChat& chat,
-              GenerationOptions options);
+  /// `model` must outlive this. `options` are those of generation. Throws Error for a model without a chat
+  /// template.
+  ChatSession(const LoadedModel& model, GenerationOptions options);
 
   /// Adds a message.
   void say(const std::string& role, const std::string& text);

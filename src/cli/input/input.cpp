@@ -17,6 +17,7 @@
 #include "heed/canceled.h"
 #include "heed/error.h"
 #include "heed/files/file.h"
+#include "heed/io/json.h"
 #include "heed/text/unicode.h"
 
 namespace heed::cli {
@@ -111,6 +112,12 @@ std::string valid_text(const std::string& text, const std::string& where, bool q
          " replaced");
   }
   return valid;
+}
+
+void add_tokens(std::map<std::string, std::string>& metadata, const std::string& name,
+                std::span<const Encoding> encodings) {
+  for (std::size_t i = 0; i < encodings.size(); ++i)
+    metadata[name + "." + std::to_string(i)] = JsonWriter().value(encodings[i].tokens).text();
 }
 
 std::vector<std::string> read_texts(const std::vector<std::string>& arguments, bool quiet) {

@@ -1,13 +1,21 @@
 // The texts that a command processes: its arguments, the lines of stdin, or those of a file.
 #pragma once
 
+#include <map>
+#include <span>
 #include <string>
 #include <vector>
+
+#include "heed/text/tokenizer.h"
 
 namespace heed::cli {
 
 /// Returns `text` with invalid UTF-8 replaced, with a warning that names `where` unless `quiet`.
 std::string valid_text(const std::string& text, const std::string& where, bool quiet);
+
+/// For the metadata of tensors: NAME.N, the tokens of row N as a JSON list.
+void add_tokens(std::map<std::string, std::string>& metadata, const std::string& name,
+                std::span<const Encoding> encodings);
 
 /// Returns `arguments` if there are any, otherwise every line of stdin, each passed through valid_text.
 std::vector<std::string> read_texts(const std::vector<std::string>& arguments, bool quiet);

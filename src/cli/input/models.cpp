@@ -1,4 +1,4 @@
-// Locates models.
+// Locates and opens models.
 #include "cli/input/models.h"
 
 #include <algorithm>
@@ -11,7 +11,6 @@
 #include "cli/terminal/terminal.h"
 #include "core/edit_distance.h"
 #include "core/strings.h"
-#include "heed/train/checkpoint.h"
 #include "models/non_finite.h"
 
 namespace heed::cli {
@@ -36,14 +35,13 @@ WeightedName weighted_name(const std::string& text, const char* option, const ch
   return result;
 }
 
-AdapterSource adapter_named(const std::string& text) {
+NamedAdapter adapter_named(const std::string& text) {
   const auto [name, weight] = weighted_name(text, "--adapter", "DIR or DIR=WEIGHT");
   if (name.empty()) throw UsageError("--adapter: expected a directory, got an empty text");
-  refuse_unfinished_run(find_model(name));
-  return find_adapter(name, weight);
+  return {name, weight};
 }
 
-SteeringSource steering_named(const std::string& text, const std::string& layers) {
+SteeringFile steering_named(const std::string& text, const std::string& layers) {
   const auto [name, strength] = weighted_name(text, "--steer", "FILE or FILE=STRENGTH");
   if (name.empty()) throw UsageError("--steer: expected a file, got an empty text");
   require_file("--steer", name);
@@ -57,32 +55,65 @@ void require_name(const std::string& name) {
 
 }  // namespace
 
-// Throws Error for an interrupted run, which has checkpoints but no final model yet.
-void refuse_unfinished_run(const fs::path& directory) {
-  std::error_code error;
-  if (!fs::is_directory(directory / "checkpoints", error)) return;
-  if (fs::exists(directory / "model.safetensors", error) || has_adapter(directory)) return;
-  const std::vector<std::int64_t> steps = checkpoint_steps(directory);
-  if (steps.empty()) return;
-  throw Error(directory.string() + ": no final model yet (use " +
-              checkpoint_path(directory, steps.back()).string() +
-              ", or continue with heed train RECIPE --output " + directory.string() + " --resume)");
-}
-
 fs::path locate_model(const std::string& name) {
   require_name(name);
-  const fs::path found = find_model(name);
-  refuse_unfinished_run(found);
-  return found;
+  return find_model(name);
+}
+
+LoadOptions load_options(const ModelChoice& choice, const WeightArguments& weights) {
+  LoadOptions options;
+  options.dtype = weight_options(weights).dtype;
+  options.int8_activations = weight_options(weights).int8_activations;
+  for (const std::string& text : choice.adapters) options.adapters.push_back(adapter_named(text));
+  for (const std::string& text : choice.steering)
+    options.steering.push_back(steering_named(text, choice.steered_layers));
+  return options;
+}
+
+LoadedModel open_model(const ModelChoice& choice, const WeightArguments& weights, std::optional<bool> head) {
+  require_name(choice.name);
+  LoadOptions options = load_options(choice, weights);
+  options.head = head;
+  return heed::open_model(choice.name, options);
+}
+
+void refuse(const LoadedModel& model, Task task) {
+  throw Error(model.directory() + ": " + model.kind() + " cannot " + verb(task) + " (use heed " +
+              commands_for(model.model()).front() + ")");
+}
+
+void require_task(const LoadedModel& model, Task task, const Globals& globals,
+                  const std::vector<Task>& others) {
+  const std::vector<Task> tasks = model.tasks();
+  const auto among_others = [&](Task one) {
+    return std::find(others.begin(), others.end(), one) != others.end();
+  };
+  if (tasks.empty() || (tasks.front() != task && !among_others(tasks.front()))) {
+    const bool images = among_others(Task::classify_images) && model.model().input().is_image();
+    refuse(model, images ? Task::classify_images : task);
+  }
+  warn_of_settings(model, globals);
+}
+
+LoadedModel open_model_to(Task task, const ModelChoice& choice, const WeightArguments& weights,
+                          const Globals& globals, const std::vector<Task>& others) {
+  LoadedModel model = open_model(choice, weights, true);
+  require_task(model, task, globals, others);
+  return model;
+}
+
+void warn_of_settings(const LoadedModel& model, const Globals& globals) {
+  if (globals.quiet) return;
+  for (const std::string& line : model.warnings()) warn(line);
 }
 
 LocatedModel locate_model(const ModelChoice& choice) {
   require_name(choice.name);
   LocatedModel located = heed::locate_model(choice.name);
-  refuse_unfinished_run(located.directory);
-  for (const std::string& text : choice.adapters) located.adapters.push_back(adapter_named(text));
-  for (const std::string& text : choice.steering)
-    located.steering.push_back(steering_named(text, choice.steered_layers));
+  const LoadOptions options = load_options(choice, {});
+  for (const auto& [name, weight] : options.adapters) located.adapters.push_back(find_adapter(name, weight));
+  for (const auto& [file, strength, layers] : options.steering)
+    located.steering.push_back({file, strength, layers});
   return located;
 }
 

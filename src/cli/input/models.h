@@ -1,4 +1,5 @@
-// Where --model finds a model, and train a recipe.
+// The model of the command line: where it is found, how it is opened, and what is said where a command does
+// not run it. And where train finds a recipe.
 #pragma once
 
 #include <filesystem>
@@ -10,6 +11,7 @@
 #include "heed/models/find_model.h"
 #include "heed/models/model.h"
 #include "heed/models/registry.h"
+#include "heed/open/loaded_model.h"
 
 namespace heed::cli {
 
@@ -24,12 +26,33 @@ struct ModelChoice {
   std::string steered_layers = {};         // as TapRange; empty: all
 };
 
+/// How the weights are held and multiplied: --dtype and --activations.
+struct WeightArguments {
+  std::string dtype = "f32", activations = "f32";
+};
+
+/// The model that the command line names, which is read when it is first asked for. Throws UsageError for an
+/// empty name, and Error if one is not found. `head`: LoadOptions::head.
+LoadedModel open_model(const ModelChoice& choice, const WeightArguments& weights = {},
+                       std::optional<bool> head = {});
+/// What ModelChoice says besides the name.
+LoadOptions load_options(const ModelChoice& choice, const WeightArguments& weights = {});
+/// Warns of what the files say and heed does not follow.
+void warn_of_settings(const LoadedModel& model, const Globals& globals);
+/// Throws Error "WHERE: a gpt2 decoder cannot translate (use heed generate)".
+[[noreturn]] void refuse(const LoadedModel& model, Task task);
+/// Refuses models with another main task than `task`, or one of `others`, and warns of its settings.
+void require_task(const LoadedModel& model, Task task, const Globals& globals,
+                  const std::vector<Task>& others = {});
+/// The same of the model that it opens, an encoder with its head.
+LoadedModel open_model_to(Task task, const ModelChoice& choice, const WeightArguments& weights,
+                          const Globals& globals, const std::vector<Task>& others = {});
+
 /// Returns the directories of a model and of its adapters, and the vectors that steer it. The model's may be
 /// that of an adapter whose base is a directory or in the Hugging Face cache: it is then the first of the
 /// adapters. Throws Error if one is not found.
 LocatedModel locate_model(const ModelChoice& choice);
-/// find_model() for --model and similar options: throws UsageError for an empty name, and Error for an
-/// unfinished run.
+/// find_model() for --model and similar options: throws UsageError for an empty name.
 std::filesystem::path locate_model(const std::string& name);
 
 /// Returns the file of a recipe: the path itself, or a name, with or without .toml, among the recipes that
@@ -39,9 +62,6 @@ std::filesystem::path locate_recipe(const std::filesystem::path& recipe);
 /// Returns a model's name for titles: that of its directory where a path was given.
 std::string title_of(const ModelChoice& choice);
 
-/// Throws Error naming the last checkpoint if `directory` is a run that has no final model yet.
-void refuse_unfinished_run(const std::filesystem::path& directory);
-
 /// Warns of unknown settings in the config.json of `directory`, from which the model was loaded.
 void warn_of_unknown_settings(const Model& model, const std::filesystem::path& directory,
                               const Globals& globals);
@@ -50,10 +70,6 @@ void warn_of_unknown_settings(const Model& model, const std::filesystem::path& d
 /// not.
 void warn_of_non_finite(const Model& model, bool finite, const Globals& globals);
 
-/// How the weights are held and multiplied: --dtype and --activations.
-struct WeightArguments {
-  std::string dtype = "f32", activations = "f32";
-};
 WeightOptions weight_options(const WeightArguments& arguments);
 
 }  // namespace heed::cli

@@ -12,6 +12,7 @@
 #include "cli/options/option_group.h"
 #include "cli/terminal/terminal.h"
 #include "heed/error.h"
+#include "heed/text/tokenizer.h"
 
 namespace heed::cli {
 namespace {
@@ -235,18 +236,16 @@ void add_language_options(CLI::App& command, LanguageChoice& choice) {
   input.value("--target-language", choice.target, "CODE", "Language to translate into, spelled likewise");
 }
 
-void choose_languages(const LanguageChoice& choice, const GenerationArguments& given,
-                      const std::filesystem::path& directory, Tokenizer& tokenizer,
+void choose_languages(const LanguageChoice& choice, const GenerationArguments& given, LoadedModel& model,
                       GenerationOptions& generation) {
-  const Languages* languages = tokenizer.languages();
   const auto choose = [&](const char* option, const std::optional<std::string>& name, bool source) {
     if (!name) return;
-    if (languages == nullptr)
+    if (model.tokenizer().languages() == nullptr)
       throw Error(fmt::format(
           "{}: expected a model of several languages (mBART, M2M100, NLLB) for {}, got one without languages",
-          directory.string(), option));
+          model.directory(), option));
     try {
-      tokenizer.set_languages(source ? name : std::nullopt, source ? std::nullopt : name);
+      model.set_languages(source ? name : std::nullopt, source ? std::nullopt : name);
     } catch (const Error& error) {
       constexpr std::string_view kWhere = "language";
       throw UsageError(fmt::format("{}{}", option, std::string_view(error.what()).substr(kWhere.size())));
@@ -254,6 +253,7 @@ void choose_languages(const LanguageChoice& choice, const GenerationArguments& g
   };
   choose("--source-language", choice.source, true);
   choose("--target-language", choice.target, false);
+  const Languages* languages = model.tokenizer().languages();
   if (languages == nullptr || !languages->target) return;
   const bool starts = languages->starts_decoder;
   std::optional<std::int64_t>& token =

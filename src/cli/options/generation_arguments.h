@@ -11,7 +11,7 @@
 
 #include "cli/cli.h"
 #include "generate/option_fields.h"
-#include "heed/text/tokenizer.h"
+#include "heed/open/loaded_model.h"
 
 namespace heed::cli {
 
@@ -66,11 +66,10 @@ struct LanguageChoice {
 /// --source-language and --target-language.
 void add_language_options(CLI::App& command, LanguageChoice& choice);
 
-/// Applies the choice, and the target that tokenizer_config.json records, to the tokenizer and to the token
+/// Applies the choice, and the target that tokenizer_config.json records, to the model and to the token
 /// that generation starts with. `given` are the generation options of the command line. Throws Error for a
 /// model without languages, UsageError for an unknown one and for an option that also names the target.
-void choose_languages(const LanguageChoice& choice, const GenerationArguments& given,
-                      const std::filesystem::path& directory, Tokenizer& tokenizer,
+void choose_languages(const LanguageChoice& choice, const GenerationArguments& given, LoadedModel& model,
                       GenerationOptions& generation);
 
 }  // namespace heed::cli

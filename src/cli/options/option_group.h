@@ -20,8 +20,8 @@ class OptionGroup {
  public:
   OptionGroup(CLI::App& command, std::string title) : command_(command), title_(std::move(title)) {}
 
-  /// An option with a value, which the help shows as `form`: TEXT, FILE, DIR, MODEL, 4|8. A list takes a value
-  /// each time that the option is given.
+  /// An option with a value, which the help shows as `form`: TEXT, FILE, DIR, MODEL, 4|8. A list takes a
+  /// value each time that the option is given.
   template <class T>
   CLI::Option* value(const std::string& names, T& value, const std::string& form, const std::string& help) {
     CLI::Option* option = command_.add_option(names, value, help)->type_name(form)->group(title_);

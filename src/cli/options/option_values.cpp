@@ -95,22 +95,4 @@ std::vector<std::int64_t> token_ids(const std::string& list, const std::string& 
   return ids;
 }
 
-std::optional<LayerPart> parse_layer_part(const std::string& text) {
-  LayerPart part;
-  const std::size_t dot = text.find('.');
-  if (dot == std::string::npos || !parse_number(text.substr(0, dot), part.layer) || part.layer < 0)
-    return std::nullopt;
-  const std::string head = text.substr(dot + 1);
-  if (head == "ff") return LayerPart{part.layer, -1};
-  if (!parse_number(head, part.head) || part.head < 0) return std::nullopt;
-  return part;
-}
-
-LayerPart parse_head(const std::string& text, const char* option) {
-  const std::optional<LayerPart> part = parse_layer_part(text);
-  if (!part || part->head < 0)
-    throw UsageError(std::string(option) + ": expected LAYER.HEAD, as 5.1, got " + text);
-  return *part;
-}
-
 }  // namespace heed::cli

@@ -67,13 +67,4 @@ std::vector<std::int64_t> parse_ids(const std::string& list, const std::string& 
 std::vector<std::int64_t> token_ids(const std::string& list, const std::string& option,
                                     std::int64_t vocab_size);
 
-/// A head of a layer, or its feed-forward network.
-struct LayerPart {
-  std::int64_t layer = 0, head = 0;  ///< head -1: the feed-forward network
-};
-/// Parses `5.1` and `5.ff`; nothing for another text.
-std::optional<LayerPart> parse_layer_part(const std::string& text);
-/// Parses a head, `5.1`. Throws UsageError naming `option`.
-LayerPart parse_head(const std::string& text, const char* option);
-
 }  // namespace heed::cli

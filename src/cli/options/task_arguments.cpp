@@ -9,40 +9,60 @@
 #include "generate/option_fields.h"
 
 namespace heed::cli {
-CLI::Option* add_model_option(CLI::App& command, ModelChoice& model) {
-  CLI::Option* option = add_stored_model_option(command, model);
-  CLI::Option* steer =
-      command
-          .add_option("--steer", model.steering,
-                      "Vectors to add to the residual stream, as heed steer writes them, or a control vector "
-                      "of llama.cpp, times S if that is given; several add up")
-          ->allow_extra_args(false)
-          ->type_name("FILE[=S]")
-          ->group("Model");
-  command
-      .add_option("--steer-layers", model.steered_layers,
-                  "Layers that are steered, as 10:20, from 0 and without the last (default: all of the file)")
-      ->needs(steer)
-      ->type_name("RANGE")
-      ->group("Model");
-  return option;
-}
+namespace {
 
-CLI::Option* add_stored_model_option(CLI::App& command, ModelChoice& model) {
-  CLI::Option* option =
-      OptionGroup(command, "Model")
-          .value("--model,-m", model.name, "MODEL", "Model directory, GGUF file, or the name of a model");
+constexpr const char* kModelHelp = "A model: directory, file or name (heed help models)";
+
+CLI::Option* add_with_adapters(CLI::App& command, ModelChoice& model, const char* names) {
+  CLI::Option* option = OptionGroup(command, "Model").value(names, model.name, "MODEL", kModelHelp);
   add_adapter_option(command, model);
   return option;
 }
 
+CLI::Option* add_with_steering(CLI::App& command, ModelChoice& model, const char* names) {
+  CLI::Option* option = add_with_adapters(command, model, names);
+  OptionGroup group(command, "Model");
+  CLI::Option* steer =
+      group.value("--steer", model.steering, "FILE[=S]",
+                  "Vectors to add to the residual stream, as heed steer writes them, or a control vector "
+                  "of llama.cpp, times S if that is given; several add up");
+  group
+      .value("--steer-layers", model.steered_layers, "RANGE",
+             "Layers that are steered, as 10:20, from 0 and without the last (default: all of the file)")
+      ->needs(steer);
+  return option;
+}
+
+constexpr const char* kOption = "--model,-m";
+constexpr const char* kArgument = "model,--model,-m";
+
+}  // namespace
+
+CLI::Option* add_model_option(CLI::App& command, ModelChoice& model) {
+  return add_with_steering(command, model, kOption);
+}
+
+CLI::Option* add_model_argument(CLI::App& command, ModelChoice& model) {
+  return add_with_steering(command, model, kArgument);
+}
+
+CLI::Option* add_stored_model_argument(CLI::App& command, ModelChoice& model) {
+  return add_with_adapters(command, model, kArgument);
+}
+
+CLI::Option* add_model_argument(CLI::App& command, std::string& name) {
+  return OptionGroup(command, "Model").value(kArgument, name, "MODEL", kModelHelp);
+}
+
+CLI::Option* add_models_argument(CLI::App& command, std::vector<std::string>& names,
+                                 const std::string& help) {
+  return command.add_option(kArgument, names, help)->type_name("MODEL")->group("Model");
+}
+
 void add_adapter_option(CLI::App& command, ModelChoice& model) {
-  command
-      .add_option("--adapter", model.adapters,
-                  "LoRA adapter of the model, as PEFT saves it, times W if that is given; several add up")
-      ->allow_extra_args(false)
-      ->type_name("DIR[=W]")
-      ->group("Model");
+  OptionGroup(command, "Model")
+      .value("--adapter", model.adapters, "DIR[=W]",
+             "LoRA adapter of the model, as PEFT saves it, times W if that is given; several add up");
 }
 
 void add_activations_option(CLI::App& command, WeightArguments& weights) {
@@ -65,13 +85,9 @@ void add_weight_options(CLI::App& command, WeightArguments& weights) {
 }
 
 void add_batch_tokens_option(CLI::App& command, std::int64_t& batch_tokens) {
-  command
-      .add_option("--batch-tokens", batch_tokens,
-                  "Largest number of input tokens, padding included, in one batch; bounds memory")
-      ->transform(whole_number(1))
-      ->capture_default_str()
-      ->type_name("N")
-      ->group("Model");
+  OptionGroup(command, "Model")
+      .count("--batch-tokens", batch_tokens, 1,
+             "Largest number of input tokens, padding included, in one batch; bounds memory");
 }
 
 CLI::Option* add_model_options(CLI::App& command, TaskArguments& a) {

@@ -20,8 +20,14 @@ struct TaskArguments {
 
 /// Adds --model, --adapter, --steer and --steer-layers, and returns the first.
 CLI::Option* add_model_option(CLI::App& command, ModelChoice& model);
-/// Adds --model and --adapter alone, for a command that writes or measures the model.
-CLI::Option* add_stored_model_option(CLI::App& command, ModelChoice& model);
+/// The same for a command that takes a model first: as an argument, or as --model.
+CLI::Option* add_model_argument(CLI::App& command, ModelChoice& model);
+/// The same with --adapter alone, for a command that writes or measures the model.
+CLI::Option* add_stored_model_argument(CLI::App& command, ModelChoice& model);
+/// The same with the name alone.
+CLI::Option* add_model_argument(CLI::App& command, std::string& name);
+/// The same of several models.
+CLI::Option* add_models_argument(CLI::App& command, std::vector<std::string>& names, const std::string& help);
 /// Adds --adapter alone.
 void add_adapter_option(CLI::App& command, ModelChoice& model);
 /// Adds --dtype, f32 or bf16, and --activations, f32 or int8.

@@ -32,7 +32,42 @@ struct FormerName {
   std::string_view command, option, present;
 };
 constexpr FormerName kFormerNames[] = {
+    {"heed attend", "--label", "--token"},
+    {"heed attend", "--metric", "heed ablate --metric"},
+    {"heed attend", "--prompts", "heed ablate --prompts"},
+    {"heed average", "", "heed convert MODEL MODEL"},
+    {"heed bench attention", "--heads", "--num-heads"},
+    {"heed bench attention", "--keys", "--num-keys"},
+    {"heed bench attention", "--kind", "--pattern"},
+    {"heed bench attention", "--kv-heads", "--num-kv-heads"},
+    {"heed bench lengths", "--heads", "--num-heads"},
+    {"heed bench recurrent", "--input", "--input-size"},
+    {"heed doctor", "--text", "--texts"},
+    {"heed evaluate", "--metric", "--scores"},
+    {"heed evaluate", "--text", "--texts"},
+    {"heed heads", "--ablate", "heed ablate"},
+    {"heed heads", "--ablation", "heed ablate --ablation"},
+    {"heed heads", "--feed-forward", "heed ablate --feed-forward"},
+    {"heed heads", "--metric", "heed ablate --metric"},
+    {"heed heads", "--reference", "heed ablate --reference"},
+    {"heed heads", "--remove", "heed ablate --remove"},
+    {"heed heads", "--text", "--texts"},
+    {"heed info", "", "heed models MODEL"},
+    {"heed lens", "--id", "heed attribute logit --id"},
+    {"heed lens", "--other", "heed attribute logit --other"},
+    {"heed lens", "--position", "heed attribute logit --position"},
+    {"heed lens", "--prompts", "heed attribute logit --prompts"},
+    {"heed lens", "--token", "heed attribute logit --token"},
+    {"heed merge", "", "heed convert"},
+    {"heed patch", "--compare", "--check-attribution"},
+    {"heed patch", "--label", "--token"},
+    {"heed quantize", "", "heed convert --bits 4"},
+    {"heed tag", "", "heed classify"},
     {"heed tokenize", "--target", "--as-target"},
+    {"heed transcribe", "--stride", "--stride-length-s"},
+    {"heed transcribe", "--window", "--chunk-length-s"},
+    {"heed translate", "--task", "--task-params"},
+    {"heed why", "", "heed attribute score"},
 };
 
 // Returns the message for a name that went away, or an empty one for another. `option` may be empty.
@@ -42,7 +77,7 @@ std::string about_former_name(const std::string& command, const std::string& opt
     const std::string present(former.present);
     const std::string name = option.empty() ? command : option + " of " + command;
     return "command line: " + name + " is now " + present + " (" +
-           (option.empty() ? before(present, " -") : command) + " --help shows its use)";
+           (option.empty() ? present.substr(0, present.find(' ', 5)) : command) + " --help shows its use)";
   }
   return "";
 }
@@ -182,8 +217,8 @@ std::string wrong_use(const CLI::App& app, const CLI::ParseError& error,
     std::string name = before(text, " is required");
     const CLI::Option* option = command.get_option_no_throw(name);
     if (option != nullptr && option->get_positional()) name = option->get_name(true);
-    if (name == "--model")
-      return "command line: missing --model for " + full_name(command) +
+    if (name == "--model" || name == "model")
+      return "command line: missing " + name + " for " + full_name(command) +
              " (heed models lists those that are here; " + full_name(command) + " --help shows its use)";
     return "command line: missing " + name + " for " + full_name(command) + help;
   }

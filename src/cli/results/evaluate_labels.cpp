@@ -9,7 +9,6 @@
 #include <optional>
 #include <sstream>
 
-#include "cli/input/model_commands.h"
 #include "cli/input/models.h"
 #include "cli/options/recipe_options.h"
 #include "cli/options/task_arguments.h"
@@ -177,9 +176,10 @@ LabeledInputs read_inputs(const Recipe& recipe, const std::vector<std::string>& 
 }
 
 // By the task's own evaluation.
-void print_scores(const Recipe& recipe, const LocatedModel& located, const Globals& globals) {
+void print_scores(const Recipe& recipe, const ModelChoice& choice, const Globals& globals) {
+  const LocatedModel located = locate_model(choice);
   if (!located.adapters.empty())
-    throw Error("evaluate --data: expected a whole model, got an adapter (heed merge makes one of both)");
+    throw Error("evaluate --data: expected a whole model, got an adapter (heed convert makes one of both)");
   const auto started = std::chrono::steady_clock::now();
   TrainOptions options;
   options.init = located.directory;
@@ -238,33 +238,29 @@ void print_text(const LabelReport& report, const std::vector<std::string>& names
 void evaluate_labels(const LabelEvaluation& arguments, const Globals& globals) {
   if (arguments.model.name.empty())
     throw UsageError("evaluate: missing --model, which --data and --tsv need");
-  const LocatedModel located = locate_model(arguments.model);
-  const auto loaded = load_model(located, weight_options(arguments.weights));
-  const auto* model = dynamic_cast<const EncoderModel*>(loaded.get());
-  const std::vector<Task> tasks = tasks_of(*loaded);
+  const LoadedModel loaded = open_model(arguments.model, arguments.weights, true);
+  const std::vector<Task> tasks = loaded.tasks();
   const auto has = [&](Task task) { return !tasks.empty() && tasks.front() == task; };
   if (has(Task::transcribe)) {
-    warn_of_unknown_settings(*loaded, located.directory, globals);
-    return print_scores(speech_recipe(arguments), located, globals);
+    warn_of_settings(loaded, globals);
+    return print_scores(speech_recipe(arguments), arguments.model, globals);
   }
-  if (model == nullptr ||
+  if (as<DualEncoderModel>(loaded.model()) != nullptr ||
       !(has(Task::classify) || has(Task::classify_images) || has(Task::tag) || has(Task::answer)))
-    refuse(*loaded, located.directory.string(), Task::classify);
-  warn_of_unknown_settings(*loaded, located.directory, globals);
-  const Recipe recipe = with_defaults(recipe_of(arguments, *model, globals.quiet));
+    refuse(loaded, Task::classify);
+  warn_of_settings(loaded, globals);
+  const EncoderModel& model = loaded.encoder();
+  const Recipe recipe = with_defaults(recipe_of(arguments, model, globals.quiet));
   const bool images = recipe.task.kind == "image-classification";
   if (!images && (recipe.task.kind != "classification" || recipe.task.problem != "single-label"))
-    return print_scores(recipe, located, globals);
+    return print_scores(recipe, arguments.model, globals);
   refuse_unused_keys(recipe);
-  const std::vector<std::string>& labels = model->labels();
+  const std::vector<std::string>& labels = model.labels();
   const char* hint = arguments.is_tsv ? "--columns says which column has what, e.g. label,text"
                      : images ? "the folders are named as the labels; --set data.format=tsv reads a table"
                               : "--set data.label_column and data.text_column choose columns, "
                                 "data.header=true skips a header line";
   const LabeledInputs data = read_inputs(recipe, labels, hint, globals.quiet);
-  std::optional<ImageProcessor> processor;
-  if (images) processor = load_image_processor(located.directory);
-  const std::unique_ptr<Tokenizer> tokenizer = images ? nullptr : load_tokenizer(located.directory);
   const char* const unit = images ? "images" : "texts";
   TaskOptions options;
   options.batch_tokens = arguments.batch_tokens;
@@ -282,8 +278,9 @@ void evaluate_labels(const LabelEvaluation& arguments, const Globals& globals) {
     options.first_index = begin;
     const std::size_t size = std::min(kWindow, count - begin);
     const auto found =
-        images ? classify_images(*model, *processor, std::span(data.files).subspan(begin, size), 1, options)
-               : classify(*model, *tokenizer, std::span(data.texts).subspan(begin, size), 1, options);
+        images ? classify_images(model, loaded.image_processor(), std::span(data.files).subspan(begin, size),
+                                 1, options)
+               : classify(model, loaded.tokenizer(), std::span(data.texts).subspan(begin, size), 1, options);
     for (const auto& scores : found) predicted.push_back(scores.front().index);
     progress.show(static_cast<std::int64_t>(predicted.size()), static_cast<std::int64_t>(count), unit);
   }

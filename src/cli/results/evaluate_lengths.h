@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "heed/io/json.h"
-#include "heed/score/by_length.h"
+#include "heed/score/bleu.h"
 
 namespace heed::cli {
 

@@ -9,7 +9,7 @@
 
 #include "cli/attend/attend.h"
 #include "cli/input/input.h"
-#include "cli/input/model_commands.h"
+#include "cli/input/models.h"
 #include "cli/terminal/terminal.h"
 #include "files/input_file.h"
 #include "heed/autograd.h"

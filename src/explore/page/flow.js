@@ -51,7 +51,7 @@ class FlowView extends Look {
     const token = flow.tokens[flow.position];
     const size = "Width and shade: the square root of the length of what a part adds at “" + token + "”, over that of the stream that it reads there (the size of heed heads).";
     const effect = flow.linear
-      ? "What each part adds to the logit directly: the terms of direct logit attribution (heed lens --token), which add up to it. Blue raises it, orange lowers it."
+      ? "What each part adds to the logit directly: the terms of direct logit attribution (heed attribute logit), which add up to it. Blue raises it, orange lowers it."
       : "What the logit loses when the part is taken out of the last layer's output at “" + token + "” (this head is not linear, so the parts do not add up). Blue raises it, orange lowers it.";
     this.note.textContent = this.shown === "size" ? size : effect;
   }

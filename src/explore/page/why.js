@@ -1,4 +1,4 @@
-// Why a head attends from one token to another: its score as a sum over pairs of what earlier parts wrote at the two tokens (heed why).
+// Why a head attends from one token to another: its score as a sum over pairs of what earlier parts wrote at the two tokens (heed attribute score).
 class WhyView extends Look {
   constructor(box, panel) {
     super(box, panel);
@@ -91,7 +91,7 @@ class WhyView extends Look {
     return table;
   }
 
-  /// A part by its name in the tables of heed why, with the token that it is of; a button where a click leads somewhere.
+  /// A part by its name in the tables of heed attribute score, with the token that it is of; a button where a click leads somewhere.
   part(part, side) {
     const at = this.found[side], token = this.read(side)[at], of = part.layer < 0 && /^(token|embed)$/.test(part.name);
     const text = of ? part.label + " “" + token + "”" : part.name === "position" ? "position " + at : part.label, leads = part.head >= 0 || part.layer < 0 && /^(token|embed|position|type)$/.test(part.name);

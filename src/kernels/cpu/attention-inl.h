@@ -17,10 +17,10 @@
 #include "heed/buffer.h"
 #include "heed/dtype.h"
 #include "kernels/attention.h"
+#include "kernels/copy.h"
 #include "kernels/cpu/math-inl.h"
 #include "kernels/cpu/philox-inl.h"
 #include "kernels/cpu/tile-inl.h"
-#include "kernels/int8_rows.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace heed::kernels::HWY_NAMESPACE {

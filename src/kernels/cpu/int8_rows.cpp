@@ -1,4 +1,5 @@
-#include "kernels/int8_rows.h"
+// Rounds rows to 8 bits with a scale each, and back.
+#include "kernels/copy.h"
 
 #include <algorithm>
 #include <bit>

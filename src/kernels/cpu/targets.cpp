@@ -1,3 +1,4 @@
+// Which instruction sets the processor has, and what HEED_TARGET leaves of them.
 
 #include <algorithm>
 #include <cstdlib>

@@ -165,7 +165,7 @@ Tensor take_logits_bias(WeightBuilder& w, std::int64_t vocab_size) {
   return reshape(bias, {vocab_size});
 }
 
-std::unique_ptr<Model> assemble_bart(const BartConfig& c, ModelFiles files, EncoderDecoderParts parts) {
+std::unique_ptr<Model> assemble_bart(const BartConfig& c, ModelContents files, EncoderDecoderParts parts) {
   return assemble_encoder_decoder(std::move(files), std::move(parts),
                                   {.vocab_size = c.vocab_size,
                                    .pad_id = c.pad,

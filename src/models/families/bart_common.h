@@ -71,6 +71,7 @@ void take_bart_layers(EncoderDecoderParts& parts, const BartLayers& config, Weig
 std::vector<Layer> take_bart_decoder(const BartLayers& config, const std::string& prefix, WeightBuilder& w);
 /// The bias on the logits.
 Tensor take_logits_bias(WeightBuilder& w, std::int64_t vocab_size);
-std::unique_ptr<Model> assemble_bart(const BartConfig& config, ModelFiles files, EncoderDecoderParts parts);
+std::unique_ptr<Model> assemble_bart(const BartConfig& config, ModelContents files,
+                                     EncoderDecoderParts parts);
 
 }  // namespace heed

@@ -36,8 +36,8 @@ std::unique_ptr<Model> build_bert(const EncoderConfig& c, WeightBuilder& w) {
 
 }  // namespace
 
-TextHalf bert_half(const Config& json) {
-  return bert_text_half(read_bert(json, true), "BertLMHeadModel", bert_heads);
+TextTower bert_tower(const Config& json) {
+  return bert_text_tower(read_bert(json, true), "BertLMHeadModel", bert_heads);
 }
 
 Family bert_family() { return family<parse_bert, build_bert>({"bert"}, {"Bert"}); }

@@ -90,8 +90,9 @@ std::unique_ptr<Model> build_bert_model(const EncoderConfig& c, const EncoderHea
   return assemble_encoder(c, w.finish(), std::move(parts));
 }
 
-TextHalf bert_text_half(EncoderConfig c, const char* architecture,
-                        std::function<EncoderHeads(const EncoderConfig&, const std::string& prefix)> heads) {
+TextTower bert_text_tower(
+    EncoderConfig c, const char* architecture,
+    std::function<EncoderHeads(const EncoderConfig&, const std::string& prefix)> heads) {
   c.architecture = architecture;
   const auto take = [c, heads](const std::string& prefix, std::int64_t d_memory, WeightBuilder& w) {
     const EncoderHeads own = heads(c, prefix);

@@ -8,7 +8,7 @@
 #include "heed/nn/attention.h"
 #include "heed/nn/feed_forward.h"
 #include "models/encoder.h"
-#include "models/families/halves.h"
+#include "models/families/towers.h"
 
 namespace heed {
 
@@ -63,8 +63,8 @@ std::unique_ptr<Model> build_bert_model(const EncoderConfig& config, const Encod
 
 /// The model as a decoder with cross-attention, whose output map is that of the masked_lm head. `heads` makes
 /// them for a prefix of all names, and `architecture` is transformers' class.
-TextHalf bert_text_half(EncoderConfig config, const char* architecture,
-                        std::function<EncoderHeads(const EncoderConfig&, const std::string& prefix)> heads);
+TextTower bert_text_tower(EncoderConfig config, const char* architecture,
+                          std::function<EncoderHeads(const EncoderConfig&, const std::string& prefix)> heads);
 
 /// RoBERTa's positions: they count the tokens that are not padding, from padding id + 1. Checks that the
 /// config has a padding id and rows for at least one token, and sets max_positions.

@@ -247,7 +247,7 @@ struct AttentionPool {
     Pass pass(context);
     pass.name = name;
     const Tensor found =
-        attention.attend(query, project(hidden, 1), project(hidden, 2), see_only(input.mask), pass);
+        attention.attend(query, project(hidden, 1), project(hidden, 2), masked_keys(input.mask), pass);
     const Tensor x = reshape(found, {batch, d});
     return x + down(up(norm(x), activation));
   }
@@ -380,12 +380,12 @@ std::unique_ptr<Model> build_clip(const ClipConfig& c, WeightBuilder& w) {
         w.linear("visual_projection", c.image->projection, c.image->body.encoder.d_model, false);
     text.projection = w.linear("text_projection", c.text->projection, c.text->body.encoder.d_model, false);
   }
-  ModelFiles files = w.finish();
+  ModelContents files = w.finish();
   const auto assemble = [&](const TowerConfig& tower, EncoderParts made, const char* stack) {
     made.stack.name = stack;
     made.pools_vectors = true;
     const std::string type = files.config.required_string("model_type");
-    ModelFiles none{tower.json.with("{\"model_type\": \"" + type + "\"}"), "", {}};
+    ModelContents none{tower.json.with("{\"model_type\": \"" + type + "\"}"), "", {}};
     return Tower{assemble_encoder(tower.body.encoder, std::move(none), std::move(made)), stack,
                  tower.body.encoder.layers};
   };

@@ -1,7 +1,7 @@
 // DINOv2 (Oquab et al. 2024), without and with registers: its config, and the model built from parts.
 #include "models/config_fields.h"
 #include "models/families.h"
-#include "models/families/halves.h"
+#include "models/families/towers.h"
 
 namespace heed {
 namespace {
@@ -9,18 +9,18 @@ namespace {
 constexpr std::int64_t kMostRatio = 1024;  // of the feed-forward network's units to those of the model
 
 struct Dinov2Config {
-  ImageHalf half;
+  ImageTower tower;
   std::string prefix;
 
   static Dinov2Config parse(const Config& json) {
-    return {dinov2_half(json), json.required_string("model_type") + "."};
+    return {dinov2_tower(json), json.required_string("model_type") + "."};
   }
 };
 
 std::unique_ptr<Model> build_dinov2(const Dinov2Config& c, WeightBuilder& w) {
-  const EncoderConfig& e = c.half.body.encoder;
+  const EncoderConfig& e = c.tower.body.encoder;
   const EncoderHeads heads{.prefix = c.prefix, .sequence = {.output = "classifier"}};
-  EncoderParts parts = take_vit_body(c.half.body, begin_body(e, heads, w), c.half.names, w);
+  EncoderParts parts = take_vit_body(c.tower.body, begin_body(e, heads, w), c.tower.names, w);
   parts.pool = pool_first_token();
   parts.head = take_head(e, heads, w);
   return assemble_encoder(e, w.finish(), std::move(parts));
@@ -28,7 +28,7 @@ std::unique_ptr<Model> build_dinov2(const Dinov2Config& c, WeightBuilder& w) {
 
 }  // namespace
 
-ImageHalf dinov2_half(const Config& json) {
+ImageTower dinov2_tower(const Config& json) {
   const bool registers = json.required_string("model_type") == "dinov2_with_registers";
   VitConfig body = VitConfig::parse(json, {.patch = registers ? 16 : 14, .norm_eps = 1e-6});
   body.encoder.dropout = probability(json, "hidden_dropout_prob", 0.0);

@@ -1,30 +1,30 @@
 // The vision transformers of DINOv3 (Simeoni et al. 2025): their config, and the model built from parts.
 #include "models/config_fields.h"
 #include "models/families.h"
-#include "models/families/halves.h"
+#include "models/families/towers.h"
 
 namespace heed {
 namespace {
 
-ImageHalf parse_dinov3(const Config& json) {
+ImageTower parse_dinov3(const Config& json) {
   if (json.required_string("model_type") != "dinov3_vit")
     json.fail("model_type", "dinov3_vit (DINOv3's convolutional networks are not supported)");
-  ImageHalf half = dinov3_half(json);
-  if (half.body.encoder.head != EncoderHead::none) json.fail("architectures", "DINOv3ViTModel");
-  return half;
+  ImageTower tower = dinov3_tower(json);
+  if (tower.body.encoder.head != EncoderHead::none) json.fail("architectures", "DINOv3ViTModel");
+  return tower;
 }
 
-std::unique_ptr<Model> build_dinov3(const ImageHalf& half, WeightBuilder& w) {
-  const EncoderConfig& e = half.body.encoder;
+std::unique_ptr<Model> build_dinov3(const ImageTower& tower, WeightBuilder& w) {
+  const EncoderConfig& e = tower.body.encoder;
   const EncoderHeads heads{.prefix = "model."};
-  EncoderParts parts = take_vit_body(half.body, begin_body(e, heads, w), half.names, w);
+  EncoderParts parts = take_vit_body(tower.body, begin_body(e, heads, w), tower.names, w);
   parts.pool = pool_first_token();
   return assemble_encoder(e, w.finish(), std::move(parts));
 }
 
 }  // namespace
 
-ImageHalf dinov3_half(const Config& json) {
+ImageTower dinov3_tower(const Config& json) {
   VitConfig body = VitConfig::parse(
       json, {.d_model = 384, .heads = 6, .norm_eps = 1e-5, .attention_dropout = "attention_dropout"});
   EncoderConfig& e = body.encoder;

@@ -7,7 +7,7 @@
 #include "models/config_fields.h"
 #include "models/decoder.h"
 #include "models/families.h"
-#include "models/families/halves.h"
+#include "models/families/towers.h"
 #include "models/gguf_model.h"
 
 namespace heed {
@@ -141,7 +141,7 @@ GgufModel gpt2_gguf(const Gpt2Config& c, const std::string& where) {
 std::unique_ptr<Model> build_gpt2(const Gpt2Config& c, WeightBuilder& w) {
   w.set_prefix("transformer.");
   DecoderParts parts = take_gpt2(c, "", false, w);
-  ModelFiles files = w.finish();
+  ModelContents files = w.finish();
   files.gguf = [c, where = files.config.where()] { return gpt2_gguf(c, where); };
   return assemble_decoder(std::move(files), std::move(parts),
                           {.max_positions = c.n_positions, .trained_positions = c.n_positions});
@@ -149,7 +149,7 @@ std::unique_ptr<Model> build_gpt2(const Gpt2Config& c, WeightBuilder& w) {
 
 }  // namespace
 
-TextHalf gpt2_half(const Config& json) {
+TextTower gpt2_tower(const Config& json) {
   const Gpt2Config c = Gpt2Config::parse_settings(json);
   if (!json.boolean("add_cross_attention", false)) json.fail("add_cross_attention", "true");
   return {.vocab_size = c.vocab_size,

@@ -153,7 +153,7 @@ std::unique_ptr<Model> build_llama(const LlamaConfig& c, WeightBuilder& w) {
   parts.recompute_beyond = c.recompute_beyond;
   if (c.experts.loss_coefficient)
     parts.load_balance = {c.experts.chosen, *c.experts.loss_coefficient, c.padding};
-  ModelFiles files = w.finish();
+  ModelContents files = w.finish();
   for (std::int64_t i = 0; i < c.layers && c.experts.layers.empty(); ++i)
     files.scaled_layers.push_back(scaled_groups(c, "model.layers." + std::to_string(i) + "."));
   files.gguf = [c, family = files.config.required_string("model_type"), where = files.config.where()] {

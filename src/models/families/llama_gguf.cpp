@@ -1,3 +1,4 @@
+// Metadata of GGUF files from the configs of LLaMA-like models.
 #include "models/families/llama_common.h"
 
 #include <algorithm>

@@ -23,7 +23,7 @@ std::unique_ptr<Model> build_m2m100(const BartConfig& c, WeightBuilder& w) {
     w.ignore(name + "embed_positions.weights");
     embeddings.unpositioned = c.pad;
   }
-  ModelFiles files = w.finish();
+  ModelContents files = w.finish();
   parts.source.positions = parts.decoder.embeddings.positions =
       AdditivePositions(sinusoidal_table_to_10000(c.pad + 1, c.max_positions, c.layers.d_model), 1);
   return assemble_bart(c, std::move(files), std::move(parts));

@@ -96,7 +96,7 @@ std::unique_ptr<Model> build_marian(const MarianConfig& c, WeightBuilder& w) {
   parts.decoder.output.bias = take_logits_bias(w, c.decoder_vocab_size);
   w.ignore("model.encoder.embed_positions.weight");
   w.ignore("model.decoder.embed_positions.weight");
-  ModelFiles files = w.finish();
+  ModelContents files = w.finish();
   if (files.generation.empty()) files.generation = generation_json(c);
   parts.source.positions = parts.decoder.embeddings.positions = AdditivePositions(
       sinusoidal_table(c.max_position_embeddings, c.layers.d_model, SinusoidLayout::halves));

@@ -82,7 +82,7 @@ struct RecurrentParts {
   RecurrentDecoder decoder;
 };
 
-std::unique_ptr<Model> assemble_recurrent(ModelFiles files, RecurrentParts parts,
+std::unique_ptr<Model> assemble_recurrent(ModelContents files, RecurrentParts parts,
                                           const EncoderDecoderTraits& traits);
 
 }  // namespace heed

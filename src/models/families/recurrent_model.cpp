@@ -96,7 +96,7 @@ class RecurrentDecoding final : public Decoding {
 
 class RecurrentModel final : public Assembled<EncoderDecoderModel> {
  public:
-  RecurrentModel(ModelFiles files, RecurrentParts parts, const EncoderDecoderTraits& traits)
+  RecurrentModel(ModelContents files, RecurrentParts parts, const EncoderDecoderTraits& traits)
       : Assembled(std::move(files)), parts_(std::move(parts)), traits_(traits) {}
 
   std::optional<std::int64_t> max_positions() const override { return std::nullopt; }
@@ -172,7 +172,7 @@ TensorMap RecurrentModel::forward(const TensorMap& inputs, const ForwardOptions&
 
 }  // namespace
 
-std::unique_ptr<Model> assemble_recurrent(ModelFiles files, RecurrentParts parts,
+std::unique_ptr<Model> assemble_recurrent(ModelContents files, RecurrentParts parts,
                                           const EncoderDecoderTraits& traits) {
   return std::make_unique<RecurrentModel>(std::move(files), std::move(parts), traits);
 }

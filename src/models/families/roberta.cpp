@@ -19,13 +19,13 @@ std::unique_ptr<Model> build_roberta(const EncoderConfig& c, WeightBuilder& w) {
 
 }  // namespace
 
-TextHalf roberta_half(const Config& json) {
-  TextHalf half = bert_text_half(
+TextTower roberta_tower(const Config& json) {
+  TextTower tower = bert_text_tower(
       read_roberta(json, true), "RobertaForCausalLM",
       [](const EncoderConfig& c, const std::string& prefix) { return roberta_heads(c, "roberta.", prefix); });
-  half.eos = 2;
-  half.start = 0;
-  return half;
+  tower.eos = 2;
+  tower.start = 0;
+  return tower;
 }
 
 Family roberta_family() {

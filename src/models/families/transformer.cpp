@@ -188,8 +188,9 @@ class TransformerBuilder {
 };
 
 // Ends the walk of tensors; sinusoidal positions are computed once the sizes are those of the file.
-ModelFiles finish(const TransformerConfig& c, WeightBuilder& w, const std::vector<InputEmbeddings*>& inputs) {
-  ModelFiles files = w.finish();
+ModelContents finish(const TransformerConfig& c, WeightBuilder& w,
+                     const std::vector<InputEmbeddings*>& inputs) {
+  ModelContents files = w.finish();
   if (c.positions != "sinusoidal") return files;
   const AdditivePositions positions(
       sinusoidal_table(c.max_positions, c.d_model, SinusoidLayout::interleaved));
@@ -210,14 +211,14 @@ std::unique_ptr<Model> build_transformer(const TransformerConfig& c, WeightBuild
     EncoderParts parts;
     build.take(parts.stack, parts.embeddings, tokens, false);
     parts.head = take_head(c.encoder, heads, w);
-    ModelFiles files = finish(c, w, {&parts.embeddings});
+    ModelContents files = finish(c, w, {&parts.embeddings});
     return assemble_encoder(c.encoder, std::move(files), std::move(parts));
   }
   EncoderDecoderParts parts;
   if (c.encodes) build.take(parts.encoder, parts.source, tokens, false);
   build.take(parts.decoder.stack, parts.decoder.embeddings, tokens, c.encodes);
   parts.decoder.output.weight = w.output(output, c.vocab_size, c.d_model);
-  ModelFiles files = finish(c, w, {&parts.source, &parts.decoder.embeddings});
+  ModelContents files = finish(c, w, {&parts.source, &parts.decoder.embeddings});
   const bool additive = c.positions == "learned" || c.positions == "sinusoidal";
   const std::optional<std::int64_t> limit = additive ? std::optional(c.max_positions) : std::nullopt;
   if (!c.encodes) {

@@ -4,7 +4,7 @@
 
 #include "models/config_fields.h"
 #include "models/families/bart_common.h"
-#include "models/families/halves.h"
+#include "models/families/towers.h"
 
 namespace heed {
 namespace {
@@ -73,19 +73,19 @@ DecoderParts take_trocr(TrocrConfig c, const std::string& prefix, std::int64_t d
 
 }  // namespace
 
-TextHalf trocr_half(const Config& json) {
+TextTower trocr_tower(const Config& json) {
   const TrocrConfig c = TrocrConfig::parse(json);
-  TextHalf half{.vocab_size = c.vocab_size,
-                .d_model = c.layers.d_model,
-                .max_positions = c.positions,
-                .take = [c](const std::string& prefix, std::int64_t d_memory,
-                            WeightBuilder& w) { return take_trocr(c, prefix, d_memory, w); },
-                .reads_any_width = true,
-                .pad = 1,
-                .eos = 2,
-                .start = 2};
-  if (!c.learned_positions) half.computed_from_padding = c.pad;
-  return half;
+  TextTower tower{.vocab_size = c.vocab_size,
+                  .d_model = c.layers.d_model,
+                  .max_positions = c.positions,
+                  .take = [c](const std::string& prefix, std::int64_t d_memory,
+                              WeightBuilder& w) { return take_trocr(c, prefix, d_memory, w); },
+                  .reads_any_width = true,
+                  .pad = 1,
+                  .eos = 2,
+                  .start = 2};
+  if (!c.learned_positions) tower.computed_from_padding = c.pad;
+  return tower;
 }
 
 }  // namespace heed

@@ -6,14 +6,14 @@
 #include "models/config_fields.h"
 #include "models/encoder_decoder.h"
 #include "models/families.h"
-#include "models/families/halves.h"
+#include "models/families/towers.h"
 
 namespace heed {
 namespace {
 
 struct VisionEncoderDecoderConfig {
-  ImageHalf encoder;
-  TextHalf decoder;
+  ImageTower encoder;
+  TextTower decoder;
   bool projects = false;      // the encoder's output to the decoder's width
   std::int64_t d_memory = 0;  // of what the decoder reads
   std::int64_t pad = 0, eos = 0, start = 0;
@@ -21,18 +21,18 @@ struct VisionEncoderDecoderConfig {
   static VisionEncoderDecoderConfig parse(const Config& json);
 };
 
-// The half that the object's model_type names.
-template <class Half>
-Half half_of(const std::map<std::string, Half (*)(const Config&)>& families, const Config& json) {
+// The tower that the object's model_type names.
+template <class Tower>
+Tower tower_of(const std::map<std::string, Tower (*)(const Config&)>& families, const Config& json) {
   const auto found = families.find(json.required_string("model_type"));
   if (found == families.end()) {
     std::string names;
     for (const auto& [name, parse] : families) names += (names.empty() ? "one of " : ", ") + name;
     json.fail("model_type", names);
   }
-  Half half = found->second(json);
+  Tower tower = found->second(json);
   ignore_common_keys(json);
-  return half;
+  return tower;
 }
 
 // The first token under `key` in one of the objects.
@@ -50,19 +50,19 @@ VisionEncoderDecoderConfig VisionEncoderDecoderConfig::parse(const Config& json)
     json.fail("architectures", "VisionEncoderDecoderModel");
   const Config encoder = json.sub("encoder"), decoder = json.sub("decoder");
   VisionEncoderDecoderConfig c;
-  c.encoder = half_of<ImageHalf>({{"deit", vit_half},
-                                  {"dinov2", dinov2_half},
-                                  {"dinov2_with_registers", dinov2_half},
-                                  {"dinov3_vit", dinov3_half},
-                                  {"vit", vit_half}},
-                                 encoder);
-  c.decoder = half_of<TextHalf>({{"bert", bert_half},
-                                 {"camembert", roberta_half},
-                                 {"gpt2", gpt2_half},
-                                 {"roberta", roberta_half},
-                                 {"trocr", trocr_half},
-                                 {"xlm-roberta", roberta_half}},
-                                decoder);
+  c.encoder = tower_of<ImageTower>({{"deit", vit_tower},
+                                    {"dinov2", dinov2_tower},
+                                    {"dinov2_with_registers", dinov2_tower},
+                                    {"dinov3_vit", dinov3_tower},
+                                    {"vit", vit_tower}},
+                                   encoder);
+  c.decoder = tower_of<TextTower>({{"bert", bert_tower},
+                                   {"camembert", roberta_tower},
+                                   {"gpt2", gpt2_tower},
+                                   {"roberta", roberta_tower},
+                                   {"trocr", trocr_tower},
+                                   {"xlm-roberta", roberta_tower}},
+                                  decoder);
   const std::int64_t d_encoder = c.encoder.body.encoder.d_model, d_decoder = c.decoder.d_model;
   const char* const width = "cross_attention_hidden_size";
   if (const auto stated = decoder.optional_integer(width);
@@ -100,7 +100,7 @@ std::unique_ptr<Model> build_vision_encoder_decoder(const VisionEncoderDecoderCo
   parts.normed_encoder_states = image.normed_hidden_states;
   if (c.projects) parts.memory_projection = w.linear("enc_to_dec_proj", c.d_memory, d_encoder);
   parts.decoder = c.decoder.take("decoder.", c.d_memory, w);
-  ModelFiles files = w.finish();
+  ModelContents files = w.finish();
   if (const auto& padding = c.decoder.computed_from_padding) {
     parts.decoder.embeddings.positions = AdditivePositions(
         sinusoidal_table_to_10000(*padding + 1, c.decoder.max_positions, c.decoder.d_model), 1);

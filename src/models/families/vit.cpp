@@ -4,7 +4,7 @@
 
 #include "models/config_fields.h"
 #include "models/families.h"
-#include "models/families/halves.h"
+#include "models/families/towers.h"
 
 namespace heed {
 namespace {
@@ -12,7 +12,7 @@ namespace {
 const char* const kTwoHeads = "DeiTForImageClassificationWithTeacher";
 
 struct VitModelConfig {
-  ImageHalf half;
+  ImageTower tower;
   std::string prefix;
   bool two_heads = false;  // of the class token and the distillation token
 
@@ -32,21 +32,21 @@ VitModelConfig VitModelConfig::parse(const Config& json) {
               name + "Model, " + known[0] + (deit ? ", " + known[2] : "") + " or " + known[1]);
   c.two_heads = architecture == kTwoHeads;
   c.prefix = deit ? "deit." : "vit.";
-  c.half = vit_half(json);
+  c.tower = vit_tower(json);
   return c;
 }
 
 std::unique_ptr<Model> build_vit(const VitModelConfig& c, WeightBuilder& w) {
-  const EncoderConfig& e = c.half.body.encoder;
+  const EncoderConfig& e = c.tower.body.encoder;
   const HeadMaps two{.output = "cls_classifier", .second_output = "distillation_classifier"};
   // What pretraining by masked patches has besides.
   const EncoderHeads heads{.prefix = c.prefix,
                            .sequence = c.two_heads ? two : HeadMaps{.output = "classifier"},
                            .unused = {"decoder.0"}};
   for (const char* prefix : {"", c.prefix.c_str()}) w.ignore(prefix + std::string("embeddings.mask_token"));
-  EncoderParts parts = take_vit_body(c.half.body, begin_body(e, heads, w), c.half.names, w);
+  EncoderParts parts = take_vit_body(c.tower.body, begin_body(e, heads, w), c.tower.names, w);
   if (const std::string pooler = "pooler.dense"; e.head == EncoderHead::none && w.has(pooler + ".weight")) {
-    parts.pool = pool_first_token(w.linear(pooler, c.half.pooled, e.d_model), c.half.pooler_activation);
+    parts.pool = pool_first_token(w.linear(pooler, c.tower.pooled, e.d_model), c.tower.pooler_activation);
   }
   parts.head = take_head(e, heads, w);
   return assemble_encoder(e, w.finish(), std::move(parts));
@@ -54,18 +54,18 @@ std::unique_ptr<Model> build_vit(const VitModelConfig& c, WeightBuilder& w) {
 
 }  // namespace
 
-ImageHalf vit_half(const Config& json) {
-  ImageHalf half{.body = VitConfig::parse(json)};
-  VitConfig& body = half.body;
+ImageTower vit_tower(const Config& json) {
+  ImageTower tower{.body = VitConfig::parse(json)};
+  VitConfig& body = tower.body;
   body.encoder.dropout = probability(json, "hidden_dropout_prob", 0.0);
   body.bias.query = body.bias.key = body.bias.value = json.boolean("qkv_bias", true);
   body.encoder.d_ff = json.positive_integer("intermediate_size", 3072);
   body.distillation = json.required_string("model_type") == "deit";
   body.count_tokens();
-  half.pooled = json.positive_integer("pooler_output_size", body.encoder.d_model);
-  half.pooler_activation = activation_setting(json, "pooler_act", json.string("pooler_act", "tanh"));
+  tower.pooled = json.positive_integer("pooler_output_size", body.encoder.d_model);
+  tower.pooler_activation = activation_setting(json, "pooler_act", json.string("pooler_act", "tanh"));
   json.ignore({"encoder_stride"});
-  return half;
+  return tower;
 }
 
 Family vit_family() { return family<&VitModelConfig::parse, build_vit>({"vit", "deit"}, {"ViT", "DeiT"}); }

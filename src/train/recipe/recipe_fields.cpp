@@ -18,12 +18,15 @@ using Tasks = std::vector<std::string>;
 using Formats = std::vector<std::string>;
 const Tasks kPairFiles{"translation", "seq2seq"}, kPairs{"translation", "reverse", "seq2seq"},
     kTexts{"causal-lm", "masked-lm", "denoising"}, kLabeled{"classification", "tagging", "answers"},
-    kImages{"image-classification"}, kSpeech{"transcription"}, kAll{};
+    kClassification{"classification"}, kDenoising{"denoising"}, kImages{"image-classification"},
+    kSpeech{"transcription"}, kAll{};
 const Formats kTables{"tsv", "csv"}, kJson{"jsonl"}, kJsonOrFolders{"jsonl", "folders"};
 
-Tasks both(Tasks some, const Tasks& others) {
-  some.insert(some.end(), others.begin(), others.end());
-  return some;
+template <class... Lists>
+Tasks tasks_of(const Lists&... lists) {
+  Tasks all;
+  (all.insert(all.end(), lists.begin(), lists.end()), ...);
+  return all;
 }
 
 class FieldList {
@@ -105,12 +108,12 @@ void list_task(FieldList& list, Recipe& r) {
               "share of a training text's tokens that the unknown token (or the mask) replaces, chosen anew "
               "in every epoch",
               &r.task.token_dropout, 0, 0.99);
-  list.used_by({"classification"});
+  list.used_by(kClassification);
   list.choice("problem", "one label, several labels or a value for each text", r.task.problem,
               {"single-label", "multi-label", "regression"});
   list.used_by({"answers"});
   list.count("stride", "overlap of the windows of a long context, in tokens", r.task.stride);
-  list.used_by({"denoising"});
+  list.used_by(kDenoising);
   list.choice("objective", "the kind of noise; `bart` is the default for the family `bart`", r.task.objective,
               {"spans", "bart"});
   list.number("noise_density", "share of hidden tokens; 0: 0.15 for `spans`, 0.3 for `bart`",
@@ -127,7 +130,7 @@ void list_task(FieldList& list, Recipe& r) {
 }
 
 void list_data(FieldList& list, Recipe& r) {
-  const Tasks files = both(both(both(both(kPairFiles, kTexts), kLabeled), kImages), kSpeech);
+  const Tasks files = tasks_of(kPairFiles, kTexts, kLabeled, kImages, kSpeech);
   list.section("data");
   list.used_by(files);
   list.choice("format", "the files' [format](training-data.md#formats); the default is the task's first",
@@ -143,31 +146,31 @@ void list_data(FieldList& list, Recipe& r) {
   list.path("dev_target", "`lines`: target side of the development pairs", r.data.dev_target);
   list.path("test_source", "`lines`: source side of the test pairs", r.data.test_source);
   list.path("test_target", "`lines`: target side of the test pairs", r.data.test_target);
-  list.used_by(both(both(both(kPairFiles, {"classification"}), kImages), kSpeech), kTables);
+  list.used_by(tasks_of(kPairFiles, kClassification, kImages, kSpeech), kTables);
   list.flag("header", "the first row of a file is not read", r.data.header);
-  list.used_by(both(kPairFiles, kSpeech), kTables);
+  list.used_by(tasks_of(kPairFiles, kSpeech), kTables);
   list.number("source_column", "column of the source, or of the recording's path, counted from 1",
               &r.data.source_column, 1, 1000);
   list.number("target_column", "column of the target, or of the recording's text, counted from 1",
               &r.data.target_column, 1, 1000);
-  list.used_by(both({"classification"}, kImages), kTables);
+  list.used_by(tasks_of(kClassification, kImages), kTables);
   list.number("text_column", "column of the text, or of the image's path, counted from 1",
               &r.data.text_column, 1, 1000);
   list.number("label_column", "column of the label, counted from 1", &r.data.label_column, 1, 1000);
-  list.used_by({"classification"}, kTables);
+  list.used_by(kClassification, kTables);
   list.number("pair_column", "column of the second text; 0: none", &r.data.pair_column, 0, 1000);
-  list.used_by(both(kTexts, {"classification"}), kJson);
+  list.used_by(tasks_of(kTexts, kClassification), kJson);
   list.text("text_key", "field of the text; a list of sentences is joined by spaces", r.data.text_key);
-  list.used_by({"classification"}, kJson);
+  list.used_by(kClassification, kJson);
   list.text("pair_key", "field of the second text; empty: none", r.data.pair_key);
   list.text("label_key", "field of the label", r.data.label_key);
-  list.used_by(both(kPairFiles, kSpeech), kJson);
+  list.used_by(tasks_of(kPairFiles, kSpeech), kJson);
   list.text(
       "source_key",
       "field of the source (a list of sentences is joined by spaces), or of a recording's path, by default "
       "`audio`",
       r.data.source_key);
-  list.used_by(both(kPairFiles, kSpeech), kJsonOrFolders);
+  list.used_by(tasks_of(kPairFiles, kSpeech), kJsonOrFolders);
   list.text(
       "target_key",
       "field of the target, or of a recording's text, by default `text`; of `folders` the column, by default "
@@ -191,16 +194,16 @@ void list_data(FieldList& list, Recipe& r) {
   list.number("dev_share",
               "share of the end of the training texts that is held out, if there is no `dev` file",
               &r.data.dev_share, 0, 0.9);
-  list.used_by(both(both(kLabeled, kImages), kSpeech));
+  list.used_by(tasks_of(kLabeled, kImages, kSpeech));
   list.number("folds", "number of parts for cross-validation; 0: none", &r.data.folds, 0, 1000);
   list.number("fold", "the part that is the test set", &r.data.fold, 0, 999);
-  list.used_by(both(both(both(kPairs, kLabeled), kImages), kSpeech));
+  list.used_by(tasks_of(kPairs, kLabeled, kImages, kSpeech));
   list.count("dev_size",
              "examples (of pairs: distinct source texts) held out for evaluation, if there is no `dev` file",
              r.data.dev_size);
   list.count("test_size", "the same for the test set", r.data.test_size);
   list.count("split_seed", "seed of these selections", r.data.split_seed);
-  list.used_by(both(kPairs, kLabeled));
+  list.used_by(tasks_of(kPairs, kLabeled));
   list.count("max_tokens",
              "pairs with a longer side are skipped, longer labeled texts truncated; 0: the model's number "
              "of positions",
@@ -239,7 +242,7 @@ void list_data(FieldList& list, Recipe& r) {
               r.tokenizer.type, {"unigram", "bpe", "byte_bpe", "wordpiece", "word", "character"});
   list.number("vocab_size", "number of tokens; of `reverse`: 2 `task.symbols` + 4, as many as its texts have",
               &r.tokenizer.vocab_size, 8, 1e6);
-  list.used_by(both(kPairs, {"denoising"}));
+  list.used_by(tasks_of(kPairs, kDenoising));
   list.choice("special_tokens", "the default follows the family", r.tokenizer.special_tokens,
               {"marian", "t5", "bart"});
   list.number("character_coverage", "fraction of the characters that get a token",
@@ -328,7 +331,7 @@ void list_run(FieldList& list, Recipe& r) {
   list.choice("scores", "of decoded texts: `bleu` (and `exact`), or `rouge`; the default follows the task",
               r.eval.scores, {"bleu", "rouge"});
   list.count("max_pairs", "number of sources to decode, selected at random; 0: all", r.eval.max_pairs);
-  list.used_by(both(kPairs, kSpeech));
+  list.used_by(tasks_of(kPairs, kSpeech));
   list.number("beams", "beams when decoding; 1 is greedy", &r.eval.beams, 1, 1000);
   list.count("max_new_tokens", "0: twice the longest source, or the longest text of a recording, plus 10",
              r.eval.max_new_tokens);

@@ -87,7 +87,8 @@ void average_models(const std::vector<std::filesystem::path>& directories,
   for (const auto& directory : directories) {
     if (is_adapter(directory))
       throw Error(directory.string() +
-                  ": expected a model to average, got an adapter (heed merge takes several)");
+                  ": expected a model to average, got an adapter (heed convert MODEL --adapter A --adapter B "
+                  "takes several)");
   }
   const std::vector<TensorFiles> models = open_all(directories);
   for (const TensorFiles& model : models) {

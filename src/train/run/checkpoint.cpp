@@ -66,26 +66,8 @@ void copy_parameter(const Parameter& p, const TensorFiles& files) {
 
 }  // namespace
 
-std::filesystem::path checkpoint_path(const std::filesystem::path& run, std::int64_t step) {
-  return run / "checkpoints" / std::to_string(step);
-}
-
 TensorFiles open_weights(const std::filesystem::path& directory) {
   return TensorFiles::open(is_adapter(directory) ? directory / "adapter_model.safetensors" : directory);
-}
-
-std::vector<std::int64_t> checkpoint_steps(const std::filesystem::path& run) {
-  std::vector<std::int64_t> steps;
-  std::error_code none;
-  for (const auto& entry : std::filesystem::directory_iterator(run / "checkpoints", none)) {
-    const std::string name = entry.path().filename().string();
-    std::int64_t step = 0;
-    const auto parsed = std::from_chars(name.data(), name.data() + name.size(), step);
-    const bool is_number = parsed.ec == std::errc() && parsed.ptr == name.data() + name.size();
-    if (is_number && is_complete(entry.path())) steps.push_back(step);
-  }
-  std::sort(steps.begin(), steps.end());
-  return steps;
 }
 
 void save_checkpoint(const std::filesystem::path& run, const TrainingTask& task, const TensorMap& optimizer,

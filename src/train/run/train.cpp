@@ -5,12 +5,12 @@
 
 #include "core/stop_scope.h"
 #include "heed/train/checkpoint.h"
+#include "train/recipe/recipe_fields.h"
+#include "train/run/run.h"
 #include "train/tasks/image_classification.h"
 #include "train/tasks/labeled_task.h"
 #include "train/tasks/language_modeling.h"
 #include "train/tasks/model_source.h"
-#include "train/recipe/recipe_fields.h"
-#include "train/run/run.h"
 #include "train/tasks/transcription.h"
 #include "train/tasks/translation.h"
 

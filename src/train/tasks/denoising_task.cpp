@@ -135,10 +135,7 @@ DenoisingTask::DenoisingTask(const Recipe& recipe, const TrainOptions& options,
   std::unique_ptr<EncoderDecoderModel> model = encoder_decoder_for(recipe, *tokenizer_, from);
   model_ = model.get();
   keep(std::move(model));
-  if (const auto most = model_->max_positions(); most && recipe.task.context > *most) {
-    throw Error(fmt::format("recipe: task.context: expected at most {}, the model's positions, got {}", *most,
-                            recipe.task.context));
-  }
+  check_context(model_->max_positions());
   read_corpora(-1);
   auto source = std::make_shared<const NoisyRows>(noisy_rows(train_, *tokenizer_, model_->pad_id(), recipe));
   begin(BatchPlan(noisy_lengths(*source), plan_options(recipe, options)),
@@ -147,14 +144,7 @@ DenoisingTask::DenoisingTask(const Recipe& recipe, const TrainOptions& options,
         });
 }
 
-SummedLoss DenoisingTask::next_loss(Context& context) {
-  const TokenBatch batch = next_batch();
-  if (batch.targets == 0) return {};
-  const CrossEntropyOptions options{.label_smoothing = recipe_.train.label_smoothing,
-                                    .ignore_index = kIgnoredLabel,
-                                    .reduction = Reduction::sum};
-  return {model_->loss({batch.ids, batch.mask}, batch.labels, options, context), batch.targets};
-}
+SummedLoss DenoisingTask::next_loss(Context& context) { return loss_of_next(*model_, context); }
 
 Evaluation DenoisingTask::evaluate(const TextCorpus& corpus) const {
   const NoGradients off;

@@ -1,3 +1,4 @@
+// Labels of images: reading, augmenting, and the loss of a batch.
 #include "train/tasks/image_classification.h"
 
 #include <fmt/format.h>
@@ -16,9 +17,9 @@
 #include "io/processor_config.h"
 #include "models/labels.h"
 #include "models/named_tensors.h"
+#include "train/run/run.h"
 #include "train/tasks/labeled_task.h"
 #include "train/tasks/model_source.h"
-#include "train/run/run.h"
 
 namespace heed {
 namespace {
@@ -179,15 +180,15 @@ void ImageClassificationTask::load_or_make(const std::filesystem::path& from, co
           .end_object()
           .text();
   const Config config = base.with(head).with(members);
-  model_ = from.empty() ? make_encoder(config, generator) : load_encoder(from, config, generator);
+  model_ = from.empty() ? make_as<EncoderModel>(config, generator) : load_encoder(from, config, generator);
   if (model_->input().kind != InputKind::pixels)
     throw Error(
         fmt::format("{}: model_type: expected a family of image models for the task "
                     "image-classification, such as vit, got {}",
                     base.where(), model_->family()));
-  preprocessor_ =
-      from.empty() ? new_preprocessor(model_->input().fitting())
-                   : load_processor_config(from, "image_processor", "how images are resized and normalized");
+  preprocessor_ = from.empty() ? new_preprocessor(model_->input().fitting())
+                               : load_processor_config(ModelFiles(from), "image_processor",
+                                                       "how images are resized and normalized");
   processor_ = from.empty() ? make_image_processor(*preprocessor_) : load_image_processor(from);
   parameters_ = trained_parameters(*model_, recipe_);
   message(fmt::format("{}, {} labels", describe_model(*model_), model_->labels().size()));

@@ -160,7 +160,8 @@ void LabeledTask::load_or_make(const std::filesystem::path& checkpoint, const Se
   const Config config = from.empty() ? new_model_config(recipe_, *tokenizer_, "{}") : load_model_config(from);
   const Config with_head =
       config.with("{\"architectures\": [\"" + class_with_head(config, head) + "\"]}").with(members);
-  model_ = from.empty() ? make_encoder(with_head, generator) : load_encoder(from, with_head, generator);
+  model_ =
+      from.empty() ? make_as<EncoderModel>(with_head, generator) : load_encoder(from, with_head, generator);
   check_fits(*tokenizer_, *model_);
   report_other_ids(*tokenizer_, from, options_);
   parameters_ = trained_parameters(*model_, recipe_);

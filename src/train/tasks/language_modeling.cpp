@@ -102,6 +102,18 @@ void TextTask::keep(std::unique_ptr<Model> model) {
   if (options_.on_message) options_.on_message(describe_model(*kept_, *tokenizer_));
 }
 
+void TextTask::check_context(std::optional<std::int64_t> positions) const {
+  if (positions && recipe_.task.context > *positions)
+    throw Error(fmt::format("recipe: task.context: expected at most {}, the model's positions, got {}",
+                            *positions, recipe_.task.context));
+}
+
+CrossEntropyOptions TextTask::loss_options() const {
+  return {.label_smoothing = recipe_.train.label_smoothing,
+          .ignore_index = kIgnoredLabel,
+          .reduction = Reduction::sum};
+}
+
 std::optional<Evaluation> TextTask::test() {
   if (test_ == nullptr) return std::nullopt;
   return evaluate(*test_);
@@ -234,19 +246,16 @@ CausalLmTask::CausalLmTask(const Recipe& recipe, const TrainOptions& options,
   std::unique_ptr<DecoderModel> model;
   if (from.empty()) {
     Generator generator = initial_weights(recipe);
-    model = make_decoder(new_model_config(recipe, *tokenizer_, "{}"), generator);
+    model = make_as<DecoderModel>(new_model_config(recipe, *tokenizer_, "{}"), generator);
   } else {
-    model = load_decoder(from);
+    model = load_as<DecoderModel>(from);
   }
   model_ = model.get();
   keep(std::move(model));
   if (!recipe.task.cross_documents) check_keeps_apart(*model_);
 
   const std::int64_t context = recipe.task.context, size = static_cast<std::int64_t>(train_->ids().size());
-  if (const auto most = model_->max_positions(); most && context > *most) {
-    throw Error(fmt::format("recipe: task.context: expected at most {}, the model's positions, got {}", *most,
-                            context));
-  }
+  check_context(model_->max_positions());
   // Rows and the token after each fit behind every offset below `context`.
   const std::int64_t rows = size / context - 1;
   if (rows < 1) {
@@ -276,10 +285,7 @@ CausalLmTask::CausalLmTask(const Recipe& recipe, const TrainOptions& options,
 SummedLoss CausalLmTask::next_loss(Context& context) {
   const TokenBatch batch = next_batch();
   if (batch.targets == 0) return {};
-  const CrossEntropyOptions options{.label_smoothing = recipe_.train.label_smoothing,
-                                    .ignore_index = kIgnoredLabel,
-                                    .reduction = Reduction::sum};
-  return {model_->loss({.ids = batch.ids}, batch.labels, options, context, batch.document_starts),
+  return {model_->loss({.ids = batch.ids}, batch.labels, loss_options(), context, batch.document_starts),
           batch.targets};
 }
 

@@ -47,6 +47,17 @@ class TextTask : public BatchedTask<TokenBatch> {
   void read_corpora(std::int64_t separator);
   /// Keeps the model, whose parameters are trained; reports what it is.
   void keep(std::unique_ptr<Model> model);
+  /// Throws Error for rows that are longer than the model has positions.
+  void check_context(std::optional<std::int64_t> positions) const;
+  /// Of a training step: summed over the labels, and smoothed as the recipe says.
+  CrossEntropyOptions loss_options() const;
+  /// The next batch's loss, of a model that takes a mask.
+  template <class MaskedModel>
+  SummedLoss loss_of_next(const MaskedModel& model, Context& context) {
+    const TokenBatch batch = next_batch();
+    if (batch.targets == 0) return {};
+    return {model.loss({batch.ids, batch.mask}, batch.labels, loss_options(), context), batch.targets};
+  }
   virtual Evaluation evaluate(const TextCorpus& corpus) const = 0;
 
   const Recipe& recipe_;

@@ -157,13 +157,11 @@ MaskedLmTask::MaskedLmTask(const Recipe& recipe, const TrainOptions& options,
   const Config config = from.empty() ? new_model_config(recipe, *tokenizer_, "{}") : load_model_config(from);
   const Config with_head =
       config.with("{\"architectures\": [\"" + class_with_head(config, "ForMaskedLM") + "\"]}");
-  model = from.empty() ? make_encoder(with_head, generator) : load_encoder(from, with_head, generator);
+  model =
+      from.empty() ? make_as<EncoderModel>(with_head, generator) : load_encoder(from, with_head, generator);
   model_ = model.get();
   keep(std::move(model));
-  if (const auto most = model_->max_positions(); most && recipe.task.context > *most) {
-    throw Error(fmt::format("recipe: task.context: expected at most {}, the model's positions, got {}", *most,
-                            recipe.task.context));
-  }
+  check_context(model_->max_positions());
   auto source = std::make_shared<const MaskedRows>(masked_rows(train_, *tokenizer_, recipe));
   begin(BatchPlan(lengths_of(*source), plan_options(recipe, options)),
         [source](const BatchPlan::Rows& batch) {
@@ -171,14 +169,7 @@ MaskedLmTask::MaskedLmTask(const Recipe& recipe, const TrainOptions& options,
         });
 }
 
-SummedLoss MaskedLmTask::next_loss(Context& context) {
-  const TokenBatch batch = next_batch();
-  if (batch.targets == 0) return {};
-  const CrossEntropyOptions options{.label_smoothing = recipe_.train.label_smoothing,
-                                    .ignore_index = kIgnoredLabel,
-                                    .reduction = Reduction::sum};
-  return {model_->loss({batch.ids, batch.mask}, batch.labels, options, context), batch.targets};
-}
+SummedLoss MaskedLmTask::next_loss(Context& context) { return loss_of_next(*model_, context); }
 
 Evaluation MaskedLmTask::evaluate(const TextCorpus& corpus) const {
   const NoGradients off;

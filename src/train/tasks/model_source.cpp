@@ -8,6 +8,7 @@
 
 #include "heed/error.h"
 #include "heed/models/find_model.h"
+#include "heed/models/kind.h"
 #include "heed/models/registry.h"
 #include "heed/train/adamw.h"
 #include "tensor/impl.h"
@@ -163,9 +164,9 @@ std::unique_ptr<EncoderDecoderModel> encoder_decoder_for(const Recipe& recipe, c
   } else {
     model = load_model(from);
   }
-  auto* encoder_decoder = dynamic_cast<EncoderDecoderModel*>(model.get());
+  auto* encoder_decoder = as<EncoderDecoderModel>(model.get());
   if (encoder_decoder == nullptr || encoder_decoder->input().kind != InputKind::tokens) {
-    const bool decoder = dynamic_cast<DecoderModel*>(model.get()) != nullptr;
+    const bool decoder = as<DecoderModel>(model.get()) != nullptr;
     throw Error(fmt::format("{}: expected an encoder-decoder of texts for the task {}, got {}{}",
                             from.empty() ? "recipe: [model]" : from.string(), recipe.task.kind,
                             model->family(),

@@ -1,3 +1,4 @@
+// Recordings and their texts: reading, batches, and the loss of CTC or of a decoder.
 #include "train/tasks/transcription.h"
 
 #include <fmt/format.h>
@@ -10,6 +11,7 @@
 #include "heed/error.h"
 #include "heed/files/file.h"
 #include "heed/generate/search.h"
+#include "heed/models/kind.h"
 #include "heed/models/registry.h"
 #include "heed/score/error_rates.h"
 #include "heed/tasks/transcribe.h"
@@ -119,11 +121,12 @@ TranscriptionTask::TranscriptionTask(const Recipe& recipe, const TrainOptions& o
 void TranscriptionTask::load(const std::filesystem::path& from) {
   const std::filesystem::path& other = recipe_.tokenizer.from;
   tokenizer_ = load_tokenizer(other.empty() ? from : other);
-  preprocessor_ = load_processor_config(from, "feature_extractor", "how sound becomes a model's input");
+  preprocessor_ =
+      load_processor_config(ModelFiles(from), "feature_extractor", "how sound becomes a model's input");
   processor_ = load_sound_processor(from);
   model_ = load_model(from);
-  decoder_ = dynamic_cast<EncoderDecoderModel*>(model_.get());
-  encoder_ = dynamic_cast<EncoderModel*>(model_.get());
+  decoder_ = as<EncoderDecoderModel>(model_.get());
+  encoder_ = as<EncoderModel>(model_.get());
   const InputKind kind = model_->input().kind;
   const bool reads_samples = kind == InputKind::waveform;
   if (!(reads_samples || (decoder_ != nullptr && kind == InputKind::spectrogram)))
@@ -169,7 +172,7 @@ void TranscriptionTask::load_head(const std::filesystem::path& from) {
                                    .end_object()
                                    .text()),
                    generator);
-  encoder_ = dynamic_cast<EncoderModel*>(model_.get());
+  encoder_ = as<EncoderModel>(model_.get());
 }
 
 // What the decoder reads before a text: the start token, and of Whisper language, task and <|notimestamps|>.

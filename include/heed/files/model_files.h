@@ -1,0 +1,62 @@
+// The files of a model, by name: those of a directory, or a GGUF file, whose metadata stand for the small
+// files (config.json, tokenizer.json, ...) that a directory has.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "heed/export.h"
+
+namespace HEED_API heed {
+
+class GgufFile;
+
+/// A directory in Hugging Face layout, or a GGUF file. Its path is made absolute at once, so that it stays
+/// the same model when the process changes its directory; messages call it as it was given. Copies share what
+/// was opened and made. Names are relative paths: `config.json`, `1_Pooling/config.json`. Threads: several
+/// may use one object, or copies, at once.
+class ModelFiles {
+ public:
+  /// Makes texts that stand for the files of those names, of what a GGUF file says.
+  struct Maker {
+    std::vector<std::string_view> names;
+    std::map<std::string, std::string> (*make)(const GgufFile& file);
+  };
+  /// What is there is found out when it is asked for. `makers` are for a GGUF file: each is called at most
+  /// once, for the first of its names that is asked for. heed::model_files() (heed/models/find_model.h) has
+  /// all.
+  explicit ModelFiles(const std::filesystem::path& path, std::vector<Maker> makers = {});
+
+  /// The absolute path of the directory or file.
+  std::filesystem::path path() const;
+  /// What messages call it, or one of its files: the path as it was given.
+  std::string where() const;
+  std::string where(std::string_view name) const;
+
+  /// Whether there is a file of that name. A dangling link counts, so that reading it reports the link.
+  /// Throws Error if this cannot be determined.
+  bool has(std::string_view name) const;
+  /// Its content. Throws Error if it is missing, or has more than `limit` bytes.
+  std::string text(std::string_view name, std::size_t limit) const;
+  /// The files of a folder in it.
+  ModelFiles folder(const std::filesystem::path& name) const;
+
+  bool is_gguf() const;
+  /// The GGUF file, opened once. Throws Error for a malformed one, and for a directory.
+  std::shared_ptr<const GgufFile> gguf() const;
+
+ private:
+  struct State;
+  ModelFiles(std::shared_ptr<const State> state, std::filesystem::path inner);
+  const std::string* made(std::string_view name) const;
+
+  std::shared_ptr<const State> state_;
+  std::filesystem::path inner_;  // the folder, where it is not the whole
+};
+
+}  // namespace heed

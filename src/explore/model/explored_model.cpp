@@ -1,0 +1,384 @@
+// Opens a model for exploring, and encodes texts for it.
+#include "explore/model/explored_model.h"
+
+#include <algorithm>
+#include <set>
+
+#include "core/strings.h"
+#include "explore/model/model_card.h"
+#include "heed/autograd.h"
+#include "heed/error.h"
+#include "heed/generate/complete.h"
+#include "heed/generate/search.h"
+#include "heed/models/kind.h"
+#include "heed/ops/elementwise.h"
+#include "heed/ops/loss.h"
+#include "inspect/analysis_common.h"
+#include "inspect/patch_grid.h"
+#include "models/steering.h"
+#include "plot/labels.h"
+
+namespace heed::explore {
+namespace {
+
+/// Of a model without a limit of its own, such as T5.
+constexpr std::int64_t kMostTokens = 8192;
+/// Outputs of an encoder-decoder that are kept.
+constexpr std::size_t kKeptOutputs = 32;
+/// Preprocessed files that are kept: of both sides, and of patches.
+constexpr std::size_t kKeptFiles = 8;
+/// Of files.
+constexpr tasks::FileLimits kLimits{.image = {.pixels = 50'000'000}, .sound = {.seconds = 600}};
+/// Of the sound that shows a model's heads.
+constexpr std::int64_t kSampleFrames = 4;
+
+std::string summary(const std::string& first, const std::string& second, const char* between) {
+  return second.empty() ? first : first + between + second;
+}
+
+// A part of an opened model, which it keeps.
+template <class Part>
+std::shared_ptr<const Part> part_of(const LoadedModel& opened, const Part& part) {
+  return {std::make_shared<const LoadedModel>(opened), &part};
+}
+
+// Whether a model is explored with its tokenizer: one of sounds may do without, and shows characters as
+// numbers.
+bool has_texts(const LoadedModel& opened) {
+  const Model& model = opened.model();
+  if (model.vocab_size() == 0) return false;
+  const bool captions = model.input().is_image() && as<EncoderDecoderModel>(model) != nullptr;
+  return model.input().kind == InputKind::tokens || captions || opened.has_tokenizer();
+}
+
+const AttentionKind kTextKind{"text", "text_encoder", "self_attn"};
+
+}  // namespace
+
+ExploredModel::ExploredModel(std::string name, std::shared_ptr<const Model> model,
+                             std::shared_ptr<const Tokenizer> tokenizer, GenerationOptions generation,
+                             tasks::FileProcessor processor)
+    : name_(std::move(name)),
+      model_(std::move(model)),
+      shown_model_(model_.get()),
+      dual_(as<DualEncoderModel>(*model_)),
+      tokenizer_(std::move(tokenizer)),
+      generation_(std::move(generation)),
+      processor_(std::move(processor)) {
+  if (dual_ != nullptr) shown_model_ = &dual_->image();
+  const bool decodes = architecture() == "encoder-decoder";
+  if (decodes && shown_model_->input().is_sound())
+    throw Error("explore: expected an encoder, or a model that reads text or images, got " +
+                model_->family() + " (heed attend FILE shows its attention)");
+  if (decodes && tokenizer_ == nullptr)
+    throw Error("explore: expected a tokenizer beside " + model_->family() + ", which writes text, got none");
+  HEED_ASSERT(!reads_files() ? tokenizer_ != nullptr : processor_.image || processor_.sound,
+              "an explored model without what makes its input");
+  kinds_ = attention_kinds(*shown_model_);
+  find_heads();
+}
+
+ExploredModel::ExploredModel(std::string name, const LoadedModel& opened)
+    : ExploredModel(std::move(name), part_of(opened, opened.model()),
+                    has_texts(opened) ? part_of(opened, opened.tokenizer()) : nullptr, opened.generation(),
+                    opened.file_processor()) {
+  examples_ = examples_of(opened.directory());
+}
+
+TensorMap ExploredModel::sample_input() const {
+  const InputSpec input = model().input();
+  if (!reads_files()) {
+    const Tensor token = inspect::one_row({0});
+    TensorMap inputs{{"input_ids", token}};
+    if (architecture() == "encoder-decoder") inputs["decoder_input_ids"] = token;
+    return inputs;
+  }
+  Shape row{1};
+  for (const std::int64_t size : input.fitting())
+    row.push_back(size >= 0 ? size : kSampleFrames * input.least);
+  TensorMap inputs{{input.name, Tensor::zeros(row, DType::f32)}};
+  if (architecture() == "encoder-decoder") inputs["decoder_input_ids"] = inspect::one_row({0});
+  if (input.kind == InputKind::patches) inputs["spatial_shapes"] = inspect::one_row({1, row[1]});
+  return inputs;
+}
+
+void ExploredModel::find_heads() {
+  RecordOptions options{kinds_};
+  options.values = true;
+  AttentionRecord record = record_attention(model(), sample_input(), options);
+  for (const AttentionKind& kind : kinds_) heads_[kind.name];
+  if (dual() != nullptr) {
+    const TensorMap label{{"input_ids", inspect::one_row(label_ids("1"))}};
+    const AttentionRecord texts = record_attention(dual_->text(), label, RecordOptions{.kinds = {kTextKind}});
+    record.layers.insert(record.layers.end(), texts.layers.begin(), texts.layers.end());
+  }
+  for (const RecordedLayer& layer : record.layers) {
+    auto& counts = heads_[layer.kind];
+    counts.resize(
+        std::max(counts.size(), static_cast<std::size_t>(layer.layer) + 1));  // 0: without attention
+    counts[static_cast<std::size_t>(layer.layer)] = layer.weights.size(0);
+  }
+  if (!reads_files()) value_maps_ = ValueMaps(model(), record.layers);
+}
+
+const std::vector<std::int64_t>& ExploredModel::heads(const std::string& kind,
+                                                      const std::string& where) const {
+  const auto found = heads_.find(kind);
+  if (found != heads_.end()) return found->second;
+  throw Error(where + ": expected " + joined(kinds_, ", ", &AttentionKind::name) +
+              ", which the model has, got " + plot::shorten(plot::visible(kind), 40));
+}
+
+std::vector<AttentionKind> ExploredModel::kinds_of(const ExploredText& text) const {
+  std::vector<AttentionKind> kinds = kinds_;
+  if (!text.labels.empty()) kinds.push_back(kTextKind);
+  return kinds;
+}
+
+AttentionKind ExploredModel::kind_named(const std::string& name) const {
+  const auto found = std::find_if(kinds_.begin(), kinds_.end(),
+                                  [&](const AttentionKind& kind) { return kind.name == name; });
+  return found == kinds_.end() ? kTextKind : *found;
+}
+
+std::vector<std::int64_t> ExploredModel::label_ids(const std::string& label) const {
+  const EncoderModel& tower = dual_->text();
+  std::vector<std::int64_t> ids = inspect::tower_ids(tower, *tokenizer_, label);
+  const std::string shown = "labels: \"" + plot::shorten(plot::visible(label), 40) + "\"";
+  if (ids.empty()) throw Error(shown + ": expected at least one token");
+  if (const auto most = tower.max_positions(); most && std::ssize(ids) > *most)
+    throw Error(shown + ": expected at most " + std::to_string(*most) + " tokens, got " +
+                std::to_string(ids.size()));
+  return ids;
+}
+
+std::string ExploredModel::architecture() const {
+  return visit(
+      *model_, [](const DecoderModel&) { return "decoder"; },
+      [](const EncoderDecoderModel&) { return "encoder-decoder"; }, [](const Model&) { return "encoder"; });
+}
+
+const std::string& ExploredModel::token(std::int64_t id) const {
+  const auto [found, fresh] = shown_.try_emplace(id);
+  if (!fresh) return found->second;
+  found->second = std::to_string(id);
+  try {
+    if (tokenizer_ != nullptr)
+      found->second = plot::visible(inspect::shown_tokens({tokenizer_->token(id)}, tokenizer_.get()).front());
+  } catch (const Error&) {  // ids may outnumber the tokens
+  }
+  return found->second;
+}
+
+std::string ExploredModel::decoded(const std::vector<std::int64_t>& ids) const {
+  std::vector<std::int64_t> known = ids;
+  std::erase_if(known, [&](std::int64_t id) { return id >= tokenizer_->vocab_size(); });
+  return tokenizer_->decode(known);
+}
+
+void ExploredModel::check_ids(const std::vector<std::int64_t>& ids, const char* where) const {
+  const std::int64_t most = std::min(model_->max_positions().value_or(kMostTokens), kMostTokens);
+  const auto count = static_cast<std::int64_t>(ids.size());
+  if (count > most)
+    throw Error(std::string(where) + ": expected at most " + std::to_string(most) + " tokens, got " +
+                std::to_string(count));
+  for (const std::int64_t id : ids) {
+    if (id < 0 || id >= model_->vocab_size())
+      throw Error(std::string(where) + ": expected token ids below " + std::to_string(model_->vocab_size()) +
+                  ", got " + std::to_string(id));
+  }
+}
+
+Encoding ExploredModel::encoding_of(const RequestedText& text) const {
+  Encoding encoding;
+  if (text.ids) {
+    check_ids(*text.ids, "ids");
+    for (const std::int64_t id : *text.ids) encoding.push(id, "", {0, 0});
+  } else {
+    encoding = text.pair ? tokenizer_->encode_pair(*text.text, *text.pair) : tokenizer_->encode(*text.text);
+    check_ids(encoding.ids, "text");
+  }
+  encoding.type_ids.resize(encoding.ids.size());
+  encoding.tokens.clear();
+  for (const std::int64_t id : encoding.ids) encoding.tokens.push_back(token(id));
+  return encoding;
+}
+
+std::vector<std::int64_t> ExploredModel::ids_of(const RequestedText& text) const {
+  if (reads_files()) throw Error("text: expected a model that reads text, got " + name_);
+  if (text.ids) return *text.ids;
+  if (architecture() == "decoder") return prompt_ids(*tokenizer_, *text.text, generation_);
+  return (text.pair ? tokenizer_->encode_pair(*text.text, *text.pair) : tokenizer_->encode(*text.text)).ids;
+}
+
+ExploredText ExploredModel::encoder_text(const RequestedText& text) const {
+  const Encoding encoding = encoding_of(text);
+  return {inspect::encoder_input(*model_, encoding), encoding.ids, std::nullopt, encoding.ids,
+          text.text ? summary(*text.text, text.pair.value_or(""), " / ") : decoded(encoding.ids)};
+}
+
+ExploredText ExploredModel::decoder_text(const RequestedText& text) const {
+  if (text.text && tokenizer_->encode(*text.text).ids.empty() && !generation_.bos_token_id &&
+      !tokenizer_->bos_id())
+    throw Error("text: expected at least one token");
+  std::vector<std::int64_t> ids = ids_of(text);
+  check_ids(ids, text.ids ? "ids" : "text");
+  std::vector<std::string> tokens;
+  for (const std::int64_t id : ids) tokens.push_back(token(id));
+  return {{{{"input_ids", inspect::one_row(ids)}}, {{"decoder", {tokens, tokens}}}},
+          ids,
+          std::nullopt,
+          ids,
+          text.text ? *text.text : decoded(ids)};
+}
+
+void steer(Taps& taps, const TensorMap& vectors) {
+  for (const auto& [tap, vector] : vectors) taps.listen(tap, replace_by_sum(vector));
+}
+
+void ExploredModel::offer_steering(const SteeringSource& source) {
+  const double most = source.strength;
+  Steering offered{source.file.filename().string(), most, "",
+                   steering_by_taps(model(), {source.file, 1.0, source.layers})};
+  std::set<std::int64_t> layers;
+  for (const auto& [tap, vector] : offered.vectors)
+    layers.insert(inspect::layer_of_tap(tap, tap.substr(0, tap.find('.')) + ".layers.", ".out").value());
+  offered.layers = layers.size() == 1 ? "layer " + std::to_string(*layers.begin())
+                                      : "layers " + std::to_string(*layers.begin()) + " to " +
+                                            std::to_string(*layers.rbegin());
+  steering_.push_back(std::move(offered));
+}
+
+TensorMap ExploredModel::steering_of(const std::vector<double>& strengths) const {
+  if (strengths.size() > steering_.size())
+    throw Error("steering: expected at most " + std::to_string(steering_.size()) + " strengths, as many as " +
+                name_ + " has vectors, got " + std::to_string(strengths.size()));
+  const NoGradients guard;
+  TensorMap sums;
+  for (std::size_t i = 0; i < strengths.size(); ++i) {
+    if (strengths[i] == 0) continue;
+    for (const auto& [tap, vector] : steering_[i].vectors) {
+      Tensor& sum = sums[tap];
+      sum = sum.defined() ? sum + vector * strengths[i] : vector * strengths[i];
+    }
+  }
+  return sums;
+}
+
+std::vector<std::int64_t> ExploredModel::greedy_output(const ExploredText& text, std::int64_t max_new_tokens,
+                                                       const std::vector<double>& strengths,
+                                                       const std::atomic<bool>& stop) const {
+  const std::vector<std::int64_t> source = text.file ? std::vector{*text.file} : text.ids;
+  OutputKey key(source, max_new_tokens, strengths);
+  if (const auto kept = outputs_.find(key); kept != outputs_.end()) return kept->second;
+  GenerationOptions options = generation_;
+  options.num_beams = options.num_return_sequences = 1;
+  options.do_sample = false;
+  options.early_stopping = EarlyStopping::no;
+  options.max_new_tokens = max_new_tokens;
+  Taps taps;
+  steer(taps, steering_of(strengths));
+  SearchHooks hooks;
+  if (!strengths.empty()) hooks.taps = &taps;
+  hooks.stop = &stop;
+  const std::vector<std::vector<std::int64_t>> sources{source};
+  const auto& both = *as<EncoderDecoderModel>(*model_);
+  const auto found = text.file ? search_features(both, text.input.tensors.at(model().input().name), {},
+                                                 options, kMostTokens, hooks)
+                               : search_sources(both, sources, options, kMostTokens, hooks);
+  if (outputs_.size() >= kKeptOutputs) outputs_.clear();
+  return outputs_[key] = found.front().front().ids;
+}
+
+ExploredText ExploredModel::encoder_decoder_text(const EncoderDecoderModel& both, const RequestedText& text,
+                                                 std::int64_t max_new_tokens,
+                                                 const std::vector<double>& strengths,
+                                                 const std::atomic<bool>& stop) const {
+  ExploredText result;
+  std::vector<std::string> source;  // the names of its positions
+  if (text.file) {
+    result = file_text(*text.file);
+    source = result.input.tokens.at("encoder").keys;
+  } else {
+    const Encoding encoding = encoding_of(text);
+    if (encoding.ids.empty()) throw Error("text: expected at least one token");
+    result.ids = encoding.ids;
+    result.title = text.text ? *text.text : decoded(encoding.ids);
+    result.input.tensors["input_ids"] = inspect::one_row(encoding.ids);
+    source = encoding.tokens;
+  }
+  std::vector<std::int64_t> target = text.target_ids ? *text.target_ids
+                                     : text.target   ? tokenizer_->encode_target(*text.target).ids
+                                                     : greedy_output(result, max_new_tokens, strengths, stop);
+  check_ids(target, text.target_ids ? "target_ids" : "target");
+  // The decoder reads what is shifted right. The last position of a finished output predicts its end.
+  std::vector<std::int64_t> labels = target;
+  std::vector<std::string> produced;
+  for (const std::int64_t id : target) produced.push_back(token(id));
+  if (labels.empty() || labels.back() != both.eos_id()) {
+    labels.push_back(both.eos_id());
+    produced.emplace_back("…");
+  }
+  const auto read = both.decoder_inputs(inspect::one_row(labels), CrossEntropyOptions().ignore_index)
+                        .to_vector<std::int64_t>();
+  check_ids(read, "target");
+  std::vector<std::string> fed;
+  for (const std::int64_t id : read) fed.push_back(token(id));
+  result.input.tensors["decoder_input_ids"] = inspect::one_row(read);
+  result.input.tokens = inspect::encoder_decoder_tokens(source, produced, fed);
+  result.title = summary(result.title, decoded(target), " → ");
+  result.target_ids = std::move(target);
+  result.read = read;
+  return result;
+}
+
+ExploredText ExploredModel::file_text(std::int64_t number) const {
+  const std::string& bytes = files_->bytes(number);  // throws for one that is forgotten
+  const auto kept = file_texts_.find(number);
+  if (kept != file_texts_.end()) return kept->second;
+  const InputSpec input = model().input();
+  const tasks::FileInput made = tasks::file_input(input, processor_, bytes, name_of(input.kind), kLimits);
+  const auto grid = inspect::patch_grid(input, made.tensors);
+  if (!grid) {
+    throw Error(std::string(name_of(input.kind)) + ": expected at least " +
+                (input.is_image() ? "one patch" : "one frame") + ", got " +
+                made.tensors.at(input.name).str());
+  }
+  const std::vector<std::string> labels = inspect::part_labels(input, made.tensors, *grid);
+  ExploredText text{
+      {made.tensors, {{"encoder", {labels, labels}}}}, {}, std::nullopt, {}, name_of(input.kind)};
+  text.file = number;
+  InputImage seen;
+  if (made.seen.defined()) seen = {made.seen.size(1), made.seen.size(0), made.seen.to_vector<std::uint8_t>()};
+  text.picture = inspect::picture_of_parts(input, made.tensors, *grid, std::move(seen));
+  if (const auto& sound = processor_.sound) {
+    const std::int64_t samples = sound->window().value_or(made.tensors.at(input.name).numel());
+    text.sound.seconds = static_cast<double>(samples) / static_cast<double>(sound->rate());
+  }
+  if (file_texts_.size() >= kKeptFiles) file_texts_.erase(file_texts_.begin());
+  return file_texts_[number] = text;
+}
+
+ExploredText ExploredModel::text_of(const RequestedText& text, std::int64_t max_new_tokens,
+                                    const std::vector<double>& strengths,
+                                    const std::atomic<bool>& stop) const {
+  const char* reads = name_of(model().input().kind);
+  if (text.file.has_value() != reads_files()) {
+    const std::string given = text.file ? "file" : "text";
+    throw Error(given + ": expected " + (reads == std::string("image") ? "an " : "a ") + reads + ", which " +
+                name_ + " reads, got a " + given);
+  }
+  const auto* both = as<EncoderDecoderModel>(*model_);
+  if (both == nullptr && (text.target || text.target_ids))
+    throw Error("target: expected an encoder-decoder, got the " + architecture() + " " + name_);
+  if (text.pair && architecture() != "encoder")
+    throw Error("pair: expected an encoder, got the " + architecture() + " " + name_);
+  if (text.file && both == nullptr) return file_text(*text.file);
+  ExploredText result = both != nullptr ? encoder_decoder_text(*both, text, max_new_tokens, strengths, stop)
+                        : architecture() == "encoder" ? encoder_text(text)
+                                                      : decoder_text(text);
+  if (result.read.empty()) throw Error("text: expected at least one token");
+  return result;
+}
+
+}  // namespace heed::explore

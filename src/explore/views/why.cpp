@@ -1,0 +1,90 @@
+// Sorts the pairs of an attributed score.
+#include "explore/views/views.h"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "explore/model/head_changes.h"
+#include "heed/error.h"
+#include "heed/inspect/analysis.h"
+#include "inspect/analysis_common.h"
+#include "inspect/stream_sum.h"
+
+namespace heed::explore {
+namespace {
+
+using nlohmann::json;
+
+/// Pairs that are sent, the largest first; the others are summed.
+constexpr std::size_t kMostPairs = 60;
+
+json parts_of_side(const std::vector<StreamPart>& parts, const std::vector<double>& sums) {
+  json list = json::array();
+  for (std::size_t i = 0; i < parts.size(); ++i)
+    list.push_back({{"label", inspect::part_label(parts[i])},
+                    {"name", parts[i].name},
+                    {"layer", parts[i].layer},
+                    {"head", parts[i].head},
+                    {"sum", sums[i]}});
+  return list;
+}
+
+void add_pairs(json& answer, const ScoreAttribution& score) {
+  const std::size_t keys = score.key_parts.size();
+  std::vector<double> all, query_sums, key_sums(keys);
+  double magnitude = std::abs(score.position_bias);
+  for (const auto& row : score.pairs) {
+    query_sums.push_back(std::accumulate(row.begin(), row.end(), 0.0));
+    std::transform(row.begin(), row.end(), key_sums.begin(), key_sums.begin(), std::plus<>());
+    all.insert(all.end(), row.begin(), row.end());
+  }
+  for (const double value : all) magnitude += std::abs(value);
+  std::vector<std::size_t> order(all.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return std::abs(all[a]) > std::abs(all[b]); });
+  double others = std::accumulate(all.begin(), all.end(), 0.0);
+  json pairs = json::array();
+  for (std::size_t i = 0; i < std::min(kMostPairs, order.size()); ++i) {
+    pairs.push_back({order[i] / keys, order[i] % keys, all[order[i]]});
+    others -= all[order[i]];
+  }
+  answer["query_parts"] = parts_of_side(score.query_parts, query_sums);
+  answer["key_parts"] = parts_of_side(score.key_parts, key_sums);
+  answer["others"] = {{"count", order.size() - pairs.size()}, {"sum", others}};
+  answer["pairs"] = std::move(pairs);
+  answer["magnitude"] = magnitude;
+}
+
+}  // namespace
+
+json why_json(const ExploredModel& model, const ExploredText& text, const WhyRequest& request, Taps& changes,
+              const std::atomic<bool>& stop) {
+  check_head(model, request.head, "head");
+  const AttentionKind kind = model.kind_named(request.head.kind);
+  if (kind.name == "text")
+    throw Error("why: expected a head of the tower for images, got one of that for texts");
+  const AttentionTokens& tokens = text.input.tokens.at(kind.name);
+  inspect::check_position("query", request.query, std::ssize(tokens.queries));
+  if (request.key) inspect::check_position("key", *request.key, std::ssize(tokens.keys));
+  const ScoreAttribution score = attribute_score(model.model(), text.input.tensors,
+                                                 {.stack = kind.stack,
+                                                  .part = kind.part,
+                                                  .layer = request.head.layer,
+                                                  .head = request.head.head,
+                                                  .query = request.query,
+                                                  .key = request.key,
+                                                  .taps = &changes,
+                                                  .added = model.steering_of(request.run.steering),
+                                                  .stop = &stop});
+  json answer{{"kind", kind.name},         {"layer", request.head.layer},
+              {"head", request.head.head}, {"query", request.query},
+              {"key", score.key},          {"score", score.score},
+              {"weight", score.weight},    {"position_bias", score.position_bias}};
+  add_pairs(answer, score);
+  return answer;
+}
+
+}  // namespace heed::explore

@@ -1,0 +1,316 @@
+// Choices, chunks, log-probabilities and usage.
+#include "serve/generation/text_job.h"
+
+#include <algorithm>
+#include <ctime>
+#include <numeric>
+
+#include "core/strings.h"
+#include "core/utf8.h"
+#include "heed/core/utf8.h"
+#include "heed/text/unicode.h"
+#include "heed/version.h"
+#include "server/access.h"
+
+namespace heed::serve {
+namespace {
+
+std::string fingerprint() { return std::string("heed-") + version(); }
+
+// In the bytes of a token, which may be parts of characters.
+std::int64_t characters_begun(std::string_view bytes) {
+  return std::count_if(bytes.begin(), bytes.end(), is_utf8_start);
+}
+
+Json call_json(const ToolCall& call, std::size_t index) {
+  return {{"index", index},
+          {"id", "call_" + server::random_token()},
+          {"type", "function"},
+          {"function", {{"name", call.name}, {"arguments", call.arguments}}}};
+}
+
+}  // namespace
+
+TextJob::TextJob(std::shared_ptr<Call> given_call, const ServedModel& given_model, TextRequest request)
+    : request_(std::move(request)),
+      id_((request_.chat ? "chatcmpl-" : "cmpl-") + server::random_token()),
+      created_(std::time(nullptr)) {
+  call = std::move(given_call);
+  model = &given_model;
+  requests = generation_requests(given_model, request_);
+  for (const GenerationRequest& one : requests) {
+    choices_.emplace_back(given_model.tokenizer(), request_);
+    choices_.back().decoder.begin_after(one.prompt);
+    choices_.back().last = one.prompt.back();
+  }
+  if (request_.prompt_logprobs) {
+    for (std::size_t i = 0; i < requests.size(); ++i) {
+      auto scores =
+          std::make_unique<PromptScores>(*given_model.decoder(), requests[i].prompt, *request_.top_logprobs);
+      requests[i].hooks.taps = &scores->taps();
+      choices_[i].prompt = std::move(scores);
+    }
+  }
+  for (const auto& prompt : request_.prompts) prompt_tokens_ += std::ssize(prompt);
+  tokens = prompt_tokens_;
+  call->record.prompt_tokens = prompt_tokens_;
+}
+
+void TextJob::inspect(std::shared_ptr<Inspection> inspection) {
+  if (inspection->shows_values() && (request_.stream || choices_.size() > 1))
+    throw ApiError(ErrorCode::not_supported,
+                   "request: heed: expected one prompt, n of 1, and no stream, for an answer with values",
+                   "heed");
+  if (request_.prompt_logprobs)
+    throw ApiError(ErrorCode::not_supported, "request: heed: expected no logprobs of the prompt with it",
+                   "heed");
+  for (GenerationRequest& one : requests) {
+    inspection->require_room(std::ssize(one.prompt) + one.options.max_new_tokens.value_or(0));
+    one.hooks.taps = &inspection->taps();
+  }
+  failure = ErrorCode::invalid;  // of heads, for example, that the model does not have
+  inspection_ = std::move(inspection);
+}
+
+void TextJob::begin() {
+  if (!request_.stream) return;
+  call->begin_events();
+  for (std::size_t i = 0; i < choices_.size(); ++i) {
+    if (request_.chat) {
+      Json chunk = envelope(true);
+      Json first = {{"index", i},
+                    {"delta", {{"role", "assistant"}, {"content", ""}}},
+                    {"logprobs", nullptr},
+                    {"finish_reason", nullptr}};
+      chunk["choices"] = Json::array({std::move(first)});
+      call->event(chunk);
+    } else if (choices_[i].prompt == nullptr) {
+      echo(i);
+    }
+  }
+}
+
+// The prompt before its answer, once its log-probabilities are known, if they are asked for.
+void TextJob::echo(std::size_t index) {
+  Choice& choice = choices_[index];
+  if (std::exchange(choice.is_echoed, true) || request_.echoes.empty()) return;
+  const std::string& text = request_.echoes[prompt_of(index)];
+  if (choice.prompt != nullptr) score_prompt(index);
+  choice.offset = count_characters(text);
+  if (!request_.stream) {
+    choice.text = text;
+  } else if (!text.empty()) {
+    send(index, text);
+  }
+}
+
+// A token that the tokenizer has put before the text has no characters of it.
+void TextJob::score_prompt(std::size_t index) {
+  Choice& choice = choices_[index];
+  std::string_view rest = request_.echoes[prompt_of(index)];
+  const std::vector<std::int64_t>& ids = request_.prompts[prompt_of(index)];
+  const auto pass = [&](std::int64_t id) {
+    std::string_view text = model->token_bytes[static_cast<std::size_t>(id)];
+    const std::string special = text.empty() ? model->tokenizer().decode(std::span(&id, 1), false) : "";
+    if (text.empty()) text = special;
+    if (text.starts_with(' ') && !rest.starts_with(text)) text.remove_prefix(1);  // of the first word
+    if (!rest.starts_with(text)) return;
+    rest.remove_prefix(text.size());
+    choice.offset += characters_begun(text);
+  };
+  choice.scores.push_back({.token = {.text = shown(ids.front(), nullptr), .bytes = {}}, .is_first = true});
+  choice.last = ids.front();
+  pass(ids.front());
+  for (const GeneratedToken& token : choice.prompt->tokens()) {
+    choice.scores.push_back(scored(choice, token));
+    choice.last = token.id;
+    pass(token.id);
+  }
+}
+
+bool TextJob::on_token(std::size_t index, const GeneratedToken& token) {
+  Choice& choice = choices_[index];
+  echo(index);
+  if (request_.is_empty || choice.stop.is_stopped()) return false;
+  call->record.completion_tokens = ++completion_tokens_;
+  if (request_.token_ids) choice.ids.push_back(token.id);
+  const auto& ends = request_.options.eos_token_id;
+  const bool ends_text = std::find(ends.begin(), ends.end(), token.id) != ends.end();
+  if (request_.top_logprobs && !ends_text) choice.scores.push_back(scored(choice, token));
+  choice.last = token.id;
+  ++choice.tokens;
+  if (ends_text) return true;
+  std::string text = choice.decoder.push(token.id);
+  choice.offset += characters_begun(model->token_bytes[static_cast<std::size_t>(token.id)]);
+  if (choice.tokens > request_.min_tokens) text = choice.stop.push(text);
+  text = choice.calls.push(text);
+  if (request_.stream) {
+    if (!text.empty()) send(index, text);
+  } else {
+    choice.text += text;
+  }
+  return !choice.stop.is_stopped();
+}
+
+void TextJob::on_finished(std::size_t index, const Hypothesis& result, std::int64_t cached_tokens) {
+  Choice& choice = choices_[index];
+  echo(index);
+  cached_tokens_ += cached_tokens;
+  choice.likelihood =
+      result.log_probability / static_cast<double>(std::max<std::size_t>(1, result.ids.size()));
+  std::string text = choice.calls.push(choice.stop.push(choice.decoder.finish()));
+  text += choice.calls.push(choice.stop.finish());
+  const ParsedToolCalls parsed = choice.calls.finish();
+  text += parsed.content;
+  for (const ToolCall& one : parsed.calls)
+    choice.tool_calls.push_back(call_json(one, choice.tool_calls.size()));
+  const bool stopped =
+      !request_.is_empty && (choice.stop.is_stopped() || result.finish_reason == FinishReason::stop);
+  choice.reason = !stopped ? "length" : parsed.calls.empty() ? "stop" : "tool_calls";
+  if (!request_.stream) {
+    choice.text += text;
+    return;
+  }
+  if (!text.empty() || !choice.scores.empty()) send(index, text);
+  if (!choice.tool_calls.empty()) {
+    Json chunk = envelope(true);
+    chunk["choices"] = Json::array({{{"index", index},
+                                     {"delta", {{"tool_calls", choice.tool_calls}}},
+                                     {"logprobs", nullptr},
+                                     {"finish_reason", nullptr}}});
+    call->event(chunk);
+  }
+  Json chunk = envelope(true);
+  chunk["choices"] = Json::array({choice_of(index, "", true)});
+  call->event(chunk);
+}
+
+void TextJob::on_all() {
+  call->record.cached_tokens = cached_tokens_;
+  if (!request_.stream) {
+    Json body = envelope(false);
+    if (request_.chat && request_.token_ids) body["prompt_token_ids"] = request_.prompts.front();
+    body["choices"] = Json::array();
+    for (const std::size_t index : likeliest()) {
+      Json one = choice_of(index, choices_[index].text, true);
+      one["index"] = body["choices"].size();
+      body["choices"].push_back(std::move(one));
+    }
+    body["usage"] = usage();
+    if (inspection_ != nullptr) return inspection_->answer(*call, json_text(body));
+    return call->answer(body);
+  }
+  if (inspection_ != nullptr) inspection_->require_fired();
+  if (request_.stream_usage) {
+    Json chunk = envelope(true);
+    chunk["choices"] = Json::array();
+    chunk["usage"] = usage();
+    call->event(chunk);
+  }
+  call->end_events();
+}
+
+// Of the candidates of each prompt, those of the highest log-probability per token.
+std::vector<std::size_t> TextJob::likeliest() const {
+  std::vector<std::size_t> all(choices_.size()), kept;
+  std::iota(all.begin(), all.end(), std::size_t{0});
+  for (auto begin = all.begin(); begin != all.end(); begin += request_.candidates) {
+    if (request_.candidates > request_.choices)
+      std::stable_sort(begin, begin + request_.candidates, [this](std::size_t a, std::size_t b) {
+        return choices_[a].likelihood > choices_[b].likelihood;
+      });
+    kept.insert(kept.end(), begin, begin + request_.choices);
+  }
+  return kept;
+}
+
+void TextJob::send(std::size_t index, const std::string& text) {
+  Json chunk = envelope(true);
+  chunk["choices"] = Json::array({choice_of(index, text, false)});
+  call->event(chunk);
+}
+
+Json TextJob::choice_of(std::size_t index, const std::string& text, bool last) {
+  Choice& choice = choices_[index];
+  Json one = {{"index", index}};
+  const bool event = request_.stream;
+  if (!request_.chat) {
+    one["text"] = text;
+  } else if (event) {
+    one["delta"] = last ? Json::object() : Json{{"content", text}};
+  } else {
+    one["message"] = {{"role", "assistant"}, {"content", text}};
+    if (!choice.tool_calls.empty()) {
+      if (text.empty()) one["message"]["content"] = nullptr;
+      one["message"]["tool_calls"] = choice.tool_calls;
+      for (Json& tool_call : one["message"]["tool_calls"]) tool_call.erase("index");
+    }
+  }
+  one["logprobs"] = nullptr;
+  if (request_.top_logprobs && !(event && last)) {
+    const std::vector<ScoredToken> scores = std::exchange(choice.scores, {});
+    one["logprobs"] = request_.chat ? chat_logprobs(scores) : completion_logprobs(scores);
+  }
+  one["finish_reason"] = last ? Json(choice.reason) : Json();
+  if (request_.token_ids && (!event || !choice.ids.empty())) one["token_ids"] = std::exchange(choice.ids, {});
+  if (request_.token_ids && !event && !request_.chat)
+    one["prompt_token_ids"] = request_.prompts[prompt_of(index)];
+  return one;
+}
+
+// A token as the text that it adds to another, if there is one; a part of a character as OpenAI has it,
+// `bytes:\\xf0`.
+std::string TextJob::shown(std::int64_t id, const std::int64_t* before) const {
+  if (request_.tokens_as_ids) return "token_id:" + std::to_string(id);
+  const std::string& bytes = model->token_bytes[static_cast<std::size_t>(id)];
+  if (first_invalid_utf8(bytes)) {
+    std::string text = "bytes:";
+    for (const char c : bytes) {
+      if (c >= ' ' && c <= '~') {
+        text += c;
+      } else {
+        append_hex(text += "\\x", static_cast<std::uint8_t>(c));
+      }
+    }
+    return text;
+  }
+  const std::span token(&id, 1);
+  if (before == nullptr) return model->tokenizer().decode(token, false);
+  return model->tokenizer().decode_continuation(std::span(before, 1), token, false);
+}
+
+ScoredToken TextJob::scored(const Choice& choice, const GeneratedToken& token) const {
+  const auto score = [&](std::int64_t id, double log_probability) {
+    std::string text = shown(id, &choice.last);
+    const std::string& own = model->token_bytes[static_cast<std::size_t>(id)];
+    return TokenScore{text, own.empty() ? text : own, log_probability};
+  };
+  ScoredToken one{.token = score(token.id, token.log_probability)};
+  for (const auto& [id, log_probability] : token.top) one.top.push_back(score(id, log_probability));
+  // The rest of a character is where the character is.
+  const std::string& bytes = model->token_bytes[static_cast<std::size_t>(token.id)];
+  one.offset = choice.offset - (!bytes.empty() && !is_utf8_start(bytes.front()) ? 1 : 0);
+  return one;
+}
+
+Json TextJob::envelope(bool event) const {
+  const char* object = !request_.chat ? "text_completion"
+                       : event        ? "chat.completion.chunk"
+                                      : "chat.completion";
+  Json all = {{"id", id_},
+              {"object", object},
+              {"created", created_},
+              {"model", model->name},
+              {"system_fingerprint", fingerprint()}};
+  if (event && request_.stream_usage) all["usage"] = request_.usage_always ? usage() : Json();
+  return all;
+}
+
+Json TextJob::usage() const {
+  return {{"prompt_tokens", prompt_tokens_},
+          {"completion_tokens", completion_tokens_},
+          {"total_tokens", prompt_tokens_ + completion_tokens_},
+          {"prompt_tokens_details", {{"cached_tokens", cached_tokens_}}}};
+}
+
+}  // namespace heed::serve

@@ -1,0 +1,74 @@
+// A generation whose tokens become the text of an answer, whole or as events, in OpenAI's form.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "heed/text/tokenizer.h"
+#include "serve/generation/stop_text.h"
+#include "serve/generation/text_request.h"
+#include "serve/generation/token_scores.h"
+#include "serve/inspection.h"
+#include "serve/scheduler/scheduler.h"
+
+namespace heed::serve {
+
+class TextJob : public GenerationJob {
+ public:
+  /// Begins the events of a streamed answer, if the request has been accepted: see begin().
+  TextJob(std::shared_ptr<Call> given_call, const ServedModel& given_model, TextRequest request);
+  /// Before it is added to the scheduler: with taps. Throws ApiError for values of an answer that comes as
+  /// events, or has several choices.
+  void inspect(std::shared_ptr<Inspection> inspection);
+  /// Before it is added to the scheduler.
+  void begin();
+
+  bool on_token(std::size_t index, const GeneratedToken& token) override;
+  void on_finished(std::size_t index, const Hypothesis& result, std::int64_t cached_tokens) override;
+  void on_all() override;
+
+ private:
+  struct Choice {
+    Choice(const Tokenizer& tokenizer, const TextRequest& request)
+        : decoder(tokenizer, request.skip_special && request.calls == ToolCallFormat::none),
+          stop(request.stops),
+          calls(request.calls) {}
+    StreamingDecoder decoder;
+    StopText stop;
+    ToolCallStream calls;
+    std::unique_ptr<PromptScores> prompt;  // or null
+    bool is_echoed = false;
+    std::int64_t last = 0;    // token
+    std::int64_t tokens = 0;  // new ones
+    std::int64_t offset = 0;  // characters of the text so far, for log-probabilities
+    std::string text;         // of a whole answer
+    Json tool_calls = Json::array();
+    std::vector<std::int64_t> ids;
+    std::vector<ScoredToken> scores;  // of tokens that are not sent
+    std::string reason;
+    double likelihood = 0;  // log-probability per token
+  };
+  std::string shown(std::int64_t id, const std::int64_t* before) const;
+  ScoredToken scored(const Choice& choice, const GeneratedToken& token) const;
+  void echo(std::size_t index);
+  void score_prompt(std::size_t index);
+  std::vector<std::size_t> likeliest() const;
+  // The place of the prompt that a candidate goes on from.
+  std::size_t prompt_of(std::size_t index) const {
+    return index / static_cast<std::size_t>(request_.candidates);
+  }
+  void send(std::size_t index, const std::string& text);
+  Json choice_of(std::size_t index, const std::string& text, bool last);
+  Json envelope(bool event) const;
+  Json usage() const;
+
+  const TextRequest request_;
+  const std::string id_;
+  const std::int64_t created_;
+  std::vector<Choice> choices_;
+  std::shared_ptr<Inspection> inspection_;  // or null
+  std::int64_t prompt_tokens_ = 0, completion_tokens_ = 0, cached_tokens_ = 0;
+};
+
+}  // namespace heed::serve

@@ -1,0 +1,99 @@
+// What /v1/completions and /v1/chat/completions of OpenAI ask for: their fields, and what becomes of them.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "heed/chat/tool_calls.h"
+#include "heed/generate/generation.h"
+#include "heed/grammar/grammar.h"
+#include "serve/generation/option_field.h"
+#include "serve/inspection.h"
+#include "serve/services.h"
+
+namespace heed::serve {
+
+/// What to generate, and what the answer shows of it.
+struct TextRequest {
+  bool chat = false;
+  std::vector<std::vector<std::int64_t>> prompts;
+  std::vector<std::string> echoes;  ///< put before each answer of a prompt; empty: nothing
+  std::int64_t choices = 1;         ///< of each prompt
+  std::int64_t candidates = 1;      ///< of each prompt, of which the choices are the likeliest
+  GenerationOptions options;
+  double presence_penalty = 0, frequency_penalty = 0;
+  std::vector<std::string> stops;
+  std::int64_t min_tokens = 0;               ///< before which nothing ends an answer
+  bool is_empty = false;                     ///< max_tokens 0: no new token is shown
+  bool skip_special = true;                  ///< in the text
+  std::optional<std::int64_t> top_logprobs;  ///< nothing: no log-probabilities are shown
+  bool prompt_logprobs = false;              ///< those of an echo, too
+  bool tokens_as_ids = false;                ///< `token_id:5` in place of texts of tokens
+  bool stream = false, stream_usage = false, usage_always = false;
+  bool token_ids = false;                       ///< the ids are shown, too
+  std::optional<Grammar> grammar;               ///< of what the answer may be
+  ToolCallFormat calls = ToolCallFormat::none;  ///< that are taken out of the answer
+};
+
+/// The fields that both routes have. JSON belongs to the body of the request.
+struct TextFields {
+  TextFields() = default;
+  explicit TextFields(const ServedModel& model);
+  void walk(Fields& fields);
+
+  std::int64_t last_id = std::numeric_limits<std::int64_t>::max();  ///< of the vocabulary
+  TextRequest request;                                              ///< those that are taken as they are
+  std::optional<double> temperature, top_p, min_p, repetition_penalty;
+  std::optional<std::int64_t> top_k, seed, max_tokens, truncate_prompt_tokens;
+  std::vector<std::int64_t> stop_token_ids;
+  bool ignore_eos = false, has_stream_options = false;
+  std::string truncation_side = "left";
+  const Json *logit_bias = nullptr, *response_format = nullptr, *json_schema = nullptr,
+             *guided_json = nullptr, *structured_outputs = nullptr;
+  std::optional<std::string> guided_regex;
+  std::vector<std::string> guided_choice;
+  InspectionFields inspection;
+};
+
+struct CompletionFields : TextFields {
+  using TextFields::TextFields;
+  void walk(Fields& fields);
+
+  const Json* prompt = nullptr;
+  bool echo = false, add_special_tokens = true;
+  std::optional<std::int64_t> best_of, logprobs;
+  std::optional<std::string> suffix;
+};
+
+struct ChatFields : TextFields {
+  using TextFields::TextFields;
+  void walk(Fields& fields);
+
+  const Json *messages = nullptr, *tools = nullptr, *tool_choice = nullptr, *documents = nullptr,
+             *chat_template_kwargs = nullptr;
+  std::optional<std::int64_t> max_completion_tokens, top_logprobs;
+  bool logprobs = false, echo = false;
+  std::optional<bool> add_generation_prompt, continue_final_message, parallel_tool_calls;
+};
+
+/// Throws ApiError for what is wrong, and for a prompt that leaves no room.
+TextRequest completion_request(const RequestContext& context, CompletionFields&& given);
+TextRequest chat_request(const RequestContext& context, ChatFields&& given);
+
+// Of constraint.cpp.
+
+/// Sets the grammar of a request that asks for a form of its answer. Throws ApiError for more than one form,
+/// and for one that is not supported.
+void read_constraint(const Fields& fields, const TextFields& given, TextRequest& request);
+
+/// Which calls of functions the answer may have, after its prompt is known: sets their format, and the
+/// grammar of a call that it must have. Throws ApiError where the model has no place for functions, and for
+/// wrong ones.
+void read_tools(const RequestContext& context, const ChatFields& given, TextRequest& request);
+
+/// The requests for the model, choice by choice of each prompt.
+std::vector<GenerationRequest> generation_requests(const ServedModel& model, const TextRequest& request);
+
+}  // namespace heed::serve

@@ -1,0 +1,133 @@
+// What there is on a server: its models, its state, its counts.
+#include <limits>
+
+#include "heed/version.h"
+#include "serve/routes/routes.h"
+#include "serve/routes/text_inputs.h"
+#include "server/access.h"
+
+namespace heed::serve {
+namespace {
+
+using CallPointer = std::shared_ptr<Call>;
+
+constexpr std::int64_t kUnlimited = std::numeric_limits<std::int64_t>::max();
+constexpr const char* kServerTopic = "The server";
+
+// Of a text that is read, or of a prompt with its answer.
+std::int64_t most_tokens(const ServedModel& model) {
+  return model.decoder() != nullptr ? model.context() : longest_text(model, &model.recipes.at("").unit);
+}
+
+Json model_json(const Services& services, const ServedModel& model) {
+  Json json = {{"id", model.name},   {"object", "model"},        {"created", services.created},
+               {"owned_by", "heed"}, {"max_model_len", nullptr}, {"capabilities", abilities(model)}};
+  const std::int64_t length = model.recipes.empty() ? kUnlimited : most_tokens(model);
+  if (length < kUnlimited) json["max_model_len"] = length;
+  return json;
+}
+
+// As TEI calls them; the others are heed's own.
+const char* pooling_name(const EmbeddingRecipe& recipe) {
+  if (recipe.poolings.size() != 1) return recipe.poolings.empty() ? "model" : "several";
+  switch (recipe.poolings.front()) {
+    case Pooling::cls: return "cls";
+    case Pooling::max: return "max";
+    case Pooling::mean: return "mean";
+    case Pooling::mean_sqrt: return "mean_sqrt";
+    case Pooling::weighted_mean: return "weighted_mean";
+    case Pooling::last: return "last_token";
+  }
+  HEED_ASSERT(false, "unknown pooling");
+}
+
+HttpResponse health_of(bool stopping) {
+  return {stopping ? 503 : 200, stopping ? R"({"status":"stopping"})" : R"({"status":"ok"})"};
+}
+
+Json list_of(const Services& services) {
+  Json list = Json::array();
+  for (const ServedModel& one : services.models) list.push_back(model_json(services, one));
+  return {{"object", "list"}, {"data", std::move(list)}};
+}
+
+Json overview_of(const Services& services) {
+  Json names = Json::array(), paths = Json::array();
+  for (const ServedModel& one : services.models) names.push_back(one.name);
+  for (const Route& route : all_routes(nullptr))
+    paths.push_back(std::string(route.method) + " " + route.paths.front());
+  return {{"server", std::string("heed ") + version()},
+          {"models", std::move(names)},
+          {"routes", std::move(paths)},
+          {"documentation", "/openapi.json; heed serve --help; docs/serve.md of heed"}};
+}
+
+// Of a path `/v1/models/ID`.
+Json named_json(const Services& services, const Call& call) {
+  const std::string_view path = server::path_of(call.request().target);
+  const std::string name = server::percent_decoded(path.substr(path.find("models/") + 7));
+  return model_json(services, named_model(services, name));
+}
+
+Json info_of(const Services& services, Call& call) {
+  const std::string named = server::percent_decoded(server::parameter_of(call.request().target, "model"));
+  const ServedModel& model = chosen_model(services, named.empty() ? std::nullopt : std::optional(named),
+                                          {"embedding", "reads texts"}, call);
+  Json type = {{"embedding", {{"pooling", pooling_name(model.recipes.at("").unit)}}}};
+  if (offers(model, "classification")) {
+    Json names = Json::object(), ids = Json::object();
+    for (std::size_t i = 0; i < model.encoder()->labels().size(); ++i) {
+      names[std::to_string(i)] = model.encoder()->labels()[i];
+      ids[model.encoder()->labels()[i]] = i;
+    }
+    const char* kind = model.encoder()->labels().size() == 1 ? "reranker" : "classifier";
+    type = {{kind, {{"id2label", names}, {"label2id", ids}}}};
+  }
+  return {{"model_id", model.name},
+          {"model_sha", nullptr},
+          {"model_dtype", "float32"},
+          {"model_type", type},
+          {"max_concurrent_requests", services.limits.queue},
+          {"max_input_length", longest_text(model, &model.recipes.at("").unit)},
+          {"max_batch_tokens", services.limits.batch_tokens},
+          {"max_client_batch_size", kMostInputs},
+          {"auto_truncate", true},
+          {"tokenization_workers", 1},
+          {"version", version()}};
+}
+
+}  // namespace
+
+Routes model_routes(Serving* serving) {
+  const auto get = [](std::vector<const char*> paths, ErrorForm errors, const char* summary, auto answer) {
+    return Route{"GET", std::move(paths), errors, kServerTopic, summary, answer};
+  };
+  const auto json = [serving](Json (*made)(const Services&)) {
+    return [serving, made](const CallPointer& call, Fields&) { call->answer(made(serving->services)); };
+  };
+  Route health =
+      get({"/health", "/v1/health", "/ping"}, ErrorForm::openai, "Whether the server answers",
+          [](const CallPointer& call, Fields&) { call->answer(health_of(call->request().stopping)); });
+  health.is_public = health.at_once = health.is_always = true;
+  Route metrics = get({"/metrics"}, ErrorForm::openai, "Counts and times, for Prometheus",
+                      [serving](const CallPointer& call, Fields&) {
+                        call->answer(HttpResponse{200, serving->services.registry->metrics.text(),
+                                                  "text/plain; version=0.0.4"});
+                      });
+  metrics.at_once = true;
+  return {
+      std::move(health),
+      std::move(metrics),
+      server::document_route(kServerTopic),
+      get({"/"}, ErrorForm::openai, "The models and routes, in short", json(overview_of)),
+      get({"/v1/models", "/models"}, ErrorForm::openai, "The served models", json(list_of)),
+      get({"/v1/models/{model}", "/models/{model}"}, ErrorForm::openai, "A served model",
+          [serving](const CallPointer& call, Fields&) {
+            call->answer(named_json(serving->services, *call));
+          }),
+      get({"/info"}, ErrorForm::tei, "A model (?model=NAME, else the first), and the limits",
+          [serving](const CallPointer& call, Fields&) { call->answer(info_of(serving->services, *call)); }),
+  };
+}
+
+}  // namespace heed::serve

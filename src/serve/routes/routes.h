@@ -1,0 +1,62 @@
+// The routes of the server of models: one file of this folder for each topic. A route is the fields of its
+// request and a function that answers it.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "serve/services.h"
+#include "server/route.h"
+
+namespace heed::serve {
+
+using server::ErrorForm;
+using server::FieldRule;
+using server::HttpResponse;
+using server::Route;
+using Routes = std::vector<Route>;
+
+// `serving` must outlive what they return; null: for a description.
+Routes all_routes(Serving* serving);
+Routes model_routes(Serving* serving);
+Routes completion_routes(Serving* serving);
+Routes vector_routes(Serving* serving);
+Routes label_routes(Serving* serving);
+Routes token_routes(Serving* serving);
+Routes speech_routes(Serving* serving);
+Routes attention_routes(Serving* serving);
+Routes translation_routes(Serving* serving);
+
+/// A route to a model that has what is needed, whose requests are of type Request: it passes its fields
+/// (Request::walk), with the model if it is made from one.
+template <class Request>
+Route to_model(Serving* serving, Route route, const Need& need,
+               void (*answer)(const RequestContext& context, Request request)) {
+  static constexpr const char* kModelNote = "The name of a served model; else the first that can";
+  route.walk = [](Fields& fields) {
+    std::optional<std::string> name;
+    fields("model", name, kModelNote);
+    Request().walk(fields);
+  };
+  route.answer = [serving, need, answer](const std::shared_ptr<Call>& call, Fields& fields) {
+    std::optional<std::string> name;
+    fields("model", name, kModelNote);
+    const ServedModel& model = chosen_model(serving->services, name, need, *call);
+    const auto made = [&] {
+      if constexpr (std::is_constructible_v<Request, const ServedModel&>) {
+        return Request(model);
+      } else {
+        return Request();
+      }
+    };
+    Request request = made();
+    request.walk(fields);
+    fields.require_known();
+    answer({serving->services, serving->scheduler, call, model, fields}, std::move(request));
+  };
+  return route;
+}
+
+}  // namespace heed::serve

@@ -1,0 +1,134 @@
+// Texts to tokens, with the checks of both.
+#include "serve/routes/text_inputs.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace heed::serve {
+namespace {
+
+void require_length(std::int64_t size, std::int64_t longest) {
+  if (size > longest)
+    throw ApiError(ErrorCode::too_long,
+                   fmt::format("request: expected texts of at most {} tokens, the model's maximum context "
+                               "length, got {} (shorten it, or let truncate be true)",
+                               longest, size));
+}
+
+[[noreturn]] void refuse(const char* key, const std::string& expected, const Json& given) {
+  throw ApiError(ErrorCode::invalid,
+                 fmt::format("request: {}: expected {}, got {}", key, expected, json_shown(given)), key);
+}
+
+Encoding encoding_of_ids(const ServedModel& model, const char* key, const Json& list, const Json& given) {
+  Encoding encoding;
+  for (const Json& one : list) {
+    if (!one.is_number_integer() || one < 0 || one >= model.model().vocab_size())
+      refuse(key, fmt::format("ids of tokens below {}", model.model().vocab_size()), given);
+    encoding.push(one.get<std::int64_t>(), {}, {0, 0});
+  }
+  encoding.type_ids.assign(encoding.ids.size(), 0);
+  encoding.special_tokens_mask.assign(encoding.ids.size(), 0);
+  encoding.sequence_ids.assign(encoding.ids.size(), 0);
+  if (encoding.ids.empty())
+    throw ApiError(ErrorCode::empty, "request: expected at least one token, got none", key);
+  return encoding;
+}
+
+}  // namespace
+
+std::int64_t longest_text(const ServedModel& model, const EmbeddingRecipe* recipe) {
+  const std::int64_t longest = longest_input(model.model(), model.tokenizer());
+  return recipe != nullptr ? std::min(longest, recipe->max_length.value_or(longest)) : longest;
+}
+
+void TextInputFields::walk(Fields& fields) {
+  fields.any(key, inputs, "A text, ids of tokens, or an array of these", {.required = kInputsForm});
+  fields("truncate", truncate, kTruncateNote);
+  fields("prompt_name", prompt_name, "The prompt of the model's files that is put before each text");
+}
+
+const EmbeddingRecipe& asked_recipe(const ServedModel& model, const std::optional<std::string>& prompt_name,
+                                    const server::RequestObject& object, bool normalize) {
+  const auto found = model.recipes.find(prompt_name.value_or(""));
+  if (found == model.recipes.end()) {
+    std::string names;
+    for (const auto& [name, recipes] : model.recipes)
+      names += (names.empty() || name.empty() ? "" : ", ") + name;
+    object.fail("prompt_name", names.empty() ? "none, as the model has no prompts" : "one of " + names);
+  }
+  return normalize ? found->second.unit : found->second.raw;
+}
+
+const Json& checked_array(const Json& list, const char* key) {
+  if (!list.is_array()) refuse(key, "an array", list);
+  if (list.empty())
+    throw ApiError(ErrorCode::empty, fmt::format("request: {}: expected at least one, got none", key), key);
+  if (list.size() > kMostInputs)
+    throw ApiError(ErrorCode::too_large,
+                   fmt::format("request: {}: expected at most {}, got {}", key, kMostInputs, list.size()),
+                   key);
+  return list;
+}
+
+std::shared_ptr<EncoderJob> encoder_job(const RequestContext& context, EncoderWork work,
+                                        std::vector<Encoding> texts) {
+  auto job = std::make_shared<EncoderJob>();
+  job->call = context.call;
+  job->model = &context.model;
+  job->work = work;
+  for (const Encoding& text : texts) job->tokens += text.size();
+  job->call->record.prompt_tokens = job->tokens;
+  job->texts = std::move(texts);
+  return job;
+}
+
+std::vector<Encoding> read_inputs(const ServedModel& model, const Json& given, const char* key, bool truncate,
+                                  const EmbeddingRecipe& recipe) {
+  std::vector<Encoding> texts;
+  if (!given.is_string() && !given.is_array()) refuse(key, kInputsForm, given);
+  const std::int64_t longest = longest_text(model, &recipe);
+  const auto add = [&](const Json& one) {
+    Encoding encoding;
+    if (one.is_string()) {
+      const std::string& text = one.get_ref<const std::string&>();
+      if (text.empty())
+        throw ApiError(ErrorCode::empty, fmt::format("request: {}: expected texts, got an empty one", key),
+                       key);
+      if (!truncate) require_length(model.tokenizer().encode(recipe.prompt + text).size(), longest);
+      encoding = encode_texts(model.model(), model.tokenizer(), std::span(&text, 1), recipe).front();
+    } else if (one.is_array()) {
+      encoding = encoding_of_ids(model, key, one, given);
+      if (!truncate) require_length(encoding.size(), longest);
+      if (encoding.size() > longest) encoding = encoding.slice(0, longest);
+    } else {
+      refuse(key, "texts or ids of tokens alone", given);
+    }
+    texts.push_back(std::move(encoding));
+  };
+  if (given.is_array()) checked_array(given, key);
+  if (given.is_array() && !given.front().is_number()) {
+    for (const Json& one : given) add(one);
+  } else {
+    add(given);
+  }
+  return texts;
+}
+
+std::vector<Encoding> encode_pairs(const ServedModel& model, const std::vector<TextPair>& pairs,
+                                   bool truncate) {
+  const std::int64_t longest = longest_text(model, nullptr);
+  std::vector<Encoding> encodings;
+  for (const TextPair& pair : pairs) {
+    if (!truncate)
+      require_length((pair.second ? model.tokenizer().encode_pair(pair.first, *pair.second)
+                                  : model.tokenizer().encode(pair.first))
+                         .size(),
+                     longest);
+    encodings.push_back(encode_cut(model.tokenizer(), pair, longest, {}, 0));
+  }
+  return encodings;
+}
+
+}  // namespace heed::serve

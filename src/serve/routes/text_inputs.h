@@ -1,0 +1,53 @@
+// Texts and ids of requests as a model reads them.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "heed/tasks/batches.h"
+#include "serve/services.h"
+
+namespace heed::serve {
+
+inline constexpr const char* kInputsForm = "a text, ids of tokens, or an array of these";
+inline constexpr std::string_view kTruncateNote = "Cut texts that are too long, else refuse them";
+
+/// The fields of texts that an encoder reads.
+struct TextInputFields {
+  explicit TextInputFields(const char* given_key) : key(given_key) {}
+  void walk(Fields& fields);
+
+  const char* key;  ///< the name of the field that has them
+  const Json* inputs = nullptr;
+  bool truncate = true;
+  std::optional<std::string> prompt_name;
+};
+
+/// The most tokens of a text that a model reads, by a recipe or without one.
+std::int64_t longest_text(const ServedModel& model, const EmbeddingRecipe* recipe);
+
+/// The most inputs of one request.
+inline constexpr std::size_t kMostInputs = 4096;
+
+/// The recipe of a `prompt_name`, with or without `normalize`; `object` has the field.
+const EmbeddingRecipe& asked_recipe(const ServedModel& model, const std::optional<std::string>& prompt_name,
+                                    const server::RequestObject& object, bool normalize);
+
+/// Reads a text, an array of texts, ids, or an array of ids. Texts that are too long are cut, unless
+/// `truncate` is false: ApiError.
+std::vector<Encoding> read_inputs(const ServedModel& model, const Json& given, const char* key, bool truncate,
+                                  const EmbeddingRecipe& recipe);
+
+/// The tokens of texts and pairs, cut in the same way.
+std::vector<Encoding> encode_pairs(const ServedModel& model, const std::vector<TextPair>& pairs,
+                                   bool truncate);
+
+/// A job of texts, whose answer is still to be said.
+std::shared_ptr<EncoderJob> encoder_job(const RequestContext& context, EncoderWork work,
+                                        std::vector<Encoding> texts);
+
+/// Throws ApiError for an array that is empty or too long, and for anything else.
+const Json& checked_array(const Json& list, const char* key);
+
+}  // namespace heed::serve

@@ -1,0 +1,107 @@
+// The tokens of texts and the texts of ids, each in the forms of Text Embeddings Inference, llama.cpp and
+// vLLM.
+#include "serve/routes/routes.h"
+#include "serve/routes/text_inputs.h"
+
+namespace heed::serve {
+namespace {
+
+constexpr Need kReadsTexts{"embedding", "reads texts"};
+constexpr const char* kTokenTopic = "Tokens";
+
+Json token_json(const ServedModel& model, const Encoding& encoding, std::size_t i) {
+  const bool special = encoding.special_tokens_mask[i] != 0;
+  Json one = {{"id", encoding.ids[i]},
+              {"text", encoding.tokens[i]},
+              {"special", special || model.tokenizer().is_special(encoding.ids[i])},
+              {"start", nullptr},
+              {"stop", nullptr}};
+  if (special) return one;
+  one["start"] = encoding.offsets[i].first;
+  one["stop"] = encoding.offsets[i].second;
+  return one;
+}
+
+struct TokenizeFields {
+  void walk(Fields& fields) {
+    fields("inputs", inputs, "A text, or an array of texts");
+    fields("content", content, "A text, in the form of llama.cpp");
+    fields("prompt", prompt, "A text, in the form of vLLM");
+    fields("add_special_tokens", add_special_tokens, "Those that the model expects around a text");
+    fields("add_special", add_special, "The same with `content`");
+    fields("prompt_name", prompt_name, "The prompt of the model's files that is put before each text");
+  }
+  std::vector<std::string> inputs;
+  std::optional<std::string> content, prompt, prompt_name;
+  bool add_special_tokens = true, add_special = false;
+};
+
+void tokenize(const RequestContext& context, TokenizeFields given) {
+  const ServedModel& model = context.model;
+  if (context.fields.reads()->find("inputs") == nullptr) {
+    if (!given.content && !given.prompt) context.fields.fail("prompt", "a text");
+    const bool llama = given.content.has_value();
+    const std::vector<std::int64_t> ids = model.tokenizer()
+                                              .encode(llama ? *given.content : *given.prompt,
+                                                      llama ? given.add_special : given.add_special_tokens)
+                                              .ids;
+    if (llama) return context.call->answer(Json{{"tokens", ids}});
+    return context.call->answer(
+        Json{{"count", ids.size()}, {"max_model_len", model.context()}, {"tokens", ids}});
+  }
+  const std::string prompt = asked_recipe(model, given.prompt_name, *context.fields.reads(), false).prompt;
+  Json all = Json::array();
+  for (const std::string& text : given.inputs) {
+    const Encoding encoding = model.tokenizer().encode(prompt + text, given.add_special_tokens);
+    Json tokens = Json::array();
+    for (std::size_t i = 0; i < encoding.ids.size(); ++i) tokens.push_back(token_json(model, encoding, i));
+    all.push_back(std::move(tokens));
+  }
+  context.call->answer(all);
+}
+
+struct DecodeFields {
+  void walk(Fields& fields) {
+    fields.array("ids", ids, "Ids of tokens, or an array of these");
+    fields.array("tokens", tokens, "Ids of tokens, in the form of llama.cpp");
+    fields("skip_special_tokens", skip, "The texts have none of special tokens");
+  }
+  const Json *ids = nullptr, *tokens = nullptr;
+  bool skip = true;
+};
+
+void decode(const RequestContext& context, DecodeFields given) {
+  const ServedModel& model = context.model;
+  const bool llama = given.tokens != nullptr;
+  const char* key = llama ? "tokens" : "ids";
+  const Json* list_given = llama ? given.tokens : given.ids;
+  if (list_given == nullptr) context.fields.fail(key, "an array");
+  const Json& ids_given = checked_array(*list_given, key);
+  const bool skip = given.skip;
+  const Json lists = ids_given.front().is_array() ? ids_given : Json::array({ids_given});
+  Json texts = Json::array();
+  for (const Json& list : lists) {
+    std::vector<std::int64_t> ids;
+    for (const Json& one : list) {
+      const bool known = one.is_number_integer() && one >= 0 && one < model.tokenizer().vocab_size();
+      if (!known)
+        context.fields.fail(key, "ids of tokens below " + std::to_string(model.tokenizer().vocab_size()));
+      ids.push_back(one.get<std::int64_t>());
+    }
+    texts.push_back(model.tokenizer().decode_clean(ids, skip));
+  }
+  context.call->answer(llama ? Json{{"content", texts.front()}} : texts);
+}
+
+}  // namespace
+
+Routes token_routes(Serving* serving) {
+  return {
+      to_model(serving, {"POST", {"/tokenize"}, ErrorForm::tei, kTokenTopic, "The tokens of texts"},
+               kReadsTexts, tokenize),
+      to_model(serving, {"POST", {"/decode", "/detokenize"}, ErrorForm::tei, kTokenTopic, "The texts of ids"},
+               kReadsTexts, decode),
+  };
+}
+
+}  // namespace heed::serve

@@ -1,0 +1,242 @@
+// Vectors of texts, in the forms of OpenAI and of Text Embeddings Inference.
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <numeric>
+
+#include "core/base64.h"
+#include "heed/io/json.h"
+#include "serve/inspection.h"
+#include "serve/routes/routes.h"
+#include "serve/routes/text_inputs.h"
+
+namespace heed::serve {
+namespace {
+
+constexpr Need kMakesVectors{"embedding", "makes vectors"},
+    kPredictsMasks{"sparse_embedding", "predicts masks"};
+constexpr const char* kVectorTopic = "Vectors";
+
+/// The size and form of vectors.
+struct VectorFields : TextInputFields {
+  using TextInputFields::TextInputFields;
+  explicit VectorFields(const char* key, const ServedModel& model)
+      : TextInputFields(key), inspection(model) {}
+  void walk(Fields& fields) {
+    TextInputFields::walk(fields);
+    fields("dimensions", dimensions, "The first numbers of each vector alone", {.least = 1, .most = 1 << 20});
+    inspection.walk(fields);
+  }
+  std::optional<std::int64_t> dimensions;
+  InspectionFields inspection;
+};
+
+struct OpenAiFields : VectorFields {
+  OpenAiFields() : VectorFields("input") {}
+  explicit OpenAiFields(const ServedModel& model) : VectorFields("input", model) {}
+  void walk(Fields& fields) {
+    VectorFields::walk(fields);
+    fields("encoding_format", format, "Numbers, or little-endian float32 in base64",
+           {.words = {"float", "base64"}});
+  }
+  std::string format = "float";
+};
+
+struct EmbedFields : VectorFields {
+  EmbedFields() : VectorFields("inputs") {}
+  explicit EmbedFields(const ServedModel& model) : VectorFields("inputs", model) {}
+  void walk(Fields& fields) {
+    VectorFields::walk(fields);
+    fields("normalize", normalize, "Vectors of length 1; else as the model's other modules give them");
+  }
+  bool normalize = true;
+};
+
+struct InputsFields : TextInputFields {
+  InputsFields() : TextInputFields("inputs") {}
+};
+
+std::shared_ptr<EncoderJob> texts_job(const RequestContext& context, EncoderWork work,
+                                      const TextInputFields& given, bool normalize) {
+  const EmbeddingRecipe& recipe =
+      asked_recipe(context.model, given.prompt_name, *context.fields.reads(), normalize);
+  auto job = encoder_job(context, work,
+                         read_inputs(context.model, *given.inputs, given.key, given.truncate, recipe));
+  if (work == EncoderWork::vectors) job->recipe = &recipe;
+  return job;
+}
+
+// The numbers as little-endian float32.
+std::string base64_of(const std::vector<float>& numbers) {
+  std::string bytes;
+  for (const float x : numbers) {
+    const auto word = std::bit_cast<std::uint32_t>(x);
+    for (int shift = 0; shift < 32; shift += 8) bytes += static_cast<char>(word >> shift & 0xFF);
+  }
+  return encode_base64(bytes);
+}
+
+// Cuts the vectors to the dimensions that are asked for (Matryoshka embeddings), with length 1 again if
+// `normalize`, and answers with what `text` makes of them, and with the values of an inspection, unless that
+// is null; with 400 if there are fewer dimensions.
+void answer_vectors(Call& call, std::vector<EncoderResult> vectors, std::optional<std::int64_t> dimensions,
+                    bool normalize, const Inspection* inspection,
+                    const std::function<std::string(const std::vector<EncoderResult>&)>& text) {
+  for (EncoderResult& vector : vectors) {
+    if (!dimensions) break;
+    if (*dimensions > vector.width)
+      return call.fail(ApiError(ErrorCode::invalid,
+                                "request: dimensions: expected at most " + std::to_string(vector.width) +
+                                    ", got " + std::to_string(*dimensions),
+                                "dimensions"));
+    vector.numbers.resize(static_cast<std::size_t>(*dimensions));
+    double squares = 0;
+    for (const float x : vector.numbers) squares += static_cast<double>(x) * static_cast<double>(x);
+    if (!normalize || squares == 0) continue;
+    for (float& x : vector.numbers) x = static_cast<float>(static_cast<double>(x) / std::sqrt(squares));
+  }
+  if (inspection != nullptr) return inspection->answer(call, text(vectors));
+  call.answer(server::HttpResponse{200, text(vectors)});
+}
+
+// Computes a job, by itself if it is inspected.
+void add(const RequestContext& context, std::shared_ptr<EncoderJob> job,
+         const std::shared_ptr<Inspection>& inspection) {
+  if (inspection != nullptr) return add_inspected(context, job, inspection);
+  context.scheduler.add(std::move(job));
+}
+
+void embeddings(const RequestContext& context, OpenAiFields given) {
+  auto job = texts_job(context, EncoderWork::vectors, given, true);
+  const std::shared_ptr<Inspection> inspection = Inspection::of(context, given.inspection);
+  job->done = [call = context.call, &served = context.model, dimensions = given.dimensions,
+               base64 = given.format == "base64", tokens = job->tokens,
+               inspection](std::vector<EncoderResult> results) {
+    answer_vectors(*call, std::move(results), dimensions, true, inspection.get(),
+                   [&](const std::vector<EncoderResult>& vectors) {
+                     JsonWriter json;
+                     json.begin_object().field("object", "list").key("data").begin_array();
+                     for (std::size_t i = 0; i < vectors.size(); ++i) {
+                       json.begin_object().field("object", "embedding").field("index", i).key("embedding");
+                       base64 ? json.value(base64_of(vectors[i].numbers)) : json.value(vectors[i].numbers);
+                       json.end_object();
+                     }
+                     json.end_array().field("model", served.name).key("usage").begin_object();
+                     json.field("prompt_tokens", tokens).field("total_tokens", tokens).end_object();
+                     return json.end_object().text();
+                   });
+  };
+  add(context, std::move(job), inspection);
+}
+
+void embed(const RequestContext& context, EmbedFields given) {
+  auto job = texts_job(context, EncoderWork::vectors, given, given.normalize);
+  const std::shared_ptr<Inspection> inspection = Inspection::of(context, given.inspection);
+  job->done = [call = context.call, dimensions = given.dimensions, normalize = given.normalize,
+               inspection](std::vector<EncoderResult> results) {
+    answer_vectors(*call, std::move(results), dimensions, normalize, inspection.get(),
+                   [&](const std::vector<EncoderResult>& vectors) {
+                     JsonWriter json;
+                     json.begin_array();
+                     for (const EncoderResult& vector : vectors) json.value(vector.numbers);
+                     const std::string list = json.end_array().text();
+                     return inspection != nullptr ? "{\"embeddings\":" + list + "}" : list;
+                   });
+  };
+  add(context, std::move(job), inspection);
+}
+
+// Answers with an array of what is written of each text.
+template <class Write>
+void answer_list(Call& call, const std::vector<EncoderResult>& results, Write write) {
+  JsonWriter json;
+  json.begin_array();
+  for (const EncoderResult& text : results) {
+    json.begin_array();
+    write(json, text);
+    json.end_array();
+  }
+  call.answer(HttpResponse{200, json.end_array().text()});
+}
+
+void embed_all(const RequestContext& context, InputsFields given) {
+  auto job = texts_job(context, EncoderWork::tokens, given, false);
+  job->done = [call = context.call](const std::vector<EncoderResult>& results) {
+    answer_list(*call, results, [](JsonWriter& json, const EncoderResult& text) {
+      const auto width = static_cast<std::ptrdiff_t>(std::max<std::int64_t>(text.width, 1));
+      for (auto at = text.numbers.begin(); at != text.numbers.end(); at += width)
+        json.value(std::vector<float>(at, at + width));
+    });
+  };
+  context.scheduler.add(std::move(job));
+}
+
+void embed_sparse(const RequestContext& context, InputsFields given) {
+  auto job = texts_job(context, EncoderWork::sparse, given, false);
+  job->done = [call = context.call](const std::vector<EncoderResult>& results) {
+    answer_list(*call, results, [](JsonWriter& json, const EncoderResult& text) {
+      for (std::size_t i = 0; i < text.numbers.size(); ++i)
+        json.begin_object().field("index", text.indices[i]).field("value", text.numbers[i]).end_object();
+    });
+  };
+  context.scheduler.add(std::move(job));
+}
+
+struct SimilarityFields {
+  void walk(Fields& fields) {
+    const bool given = fields.members("inputs", "The texts", [&](Fields& texts) {
+      texts("source_sentence", source, "A text", {.required = "a text"});
+      texts.array("sentences", sentences, "Those that it is compared with", {.required = "an array"});
+    });
+    if (fields.reads() != nullptr && !given)
+      fields.fail("inputs", "an object with source_sentence and sentences");
+    fields.members("parameters", "How the texts are read", [&](Fields& parameters) {
+      parameters("truncate", truncate, kTruncateNote);
+      parameters("prompt_name", prompt_name, "The prompt of the model's files that is put before each text");
+    });
+  }
+  std::string source;
+  const Json* sentences = nullptr;
+  bool truncate = true;
+  std::optional<std::string> prompt_name;
+};
+
+void similarity(const RequestContext& context, SimilarityFields given) {
+  Json all = Json::array({given.source});
+  for (const Json& one : checked_array(*given.sentences, "sentences")) all.push_back(one);
+  const server::RequestObject& object = *context.fields.reads();
+  const EmbeddingRecipe& recipe =
+      asked_recipe(context.model, given.prompt_name, object.members("parameters").value_or(object), true);
+  auto job = encoder_job(context, EncoderWork::vectors,
+                         read_inputs(context.model, all, "sentences", given.truncate, recipe));
+  job->recipe = &recipe;
+  job->done = [call = context.call](const std::vector<EncoderResult>& results) {
+    Json scores = Json::array();
+    const std::vector<float>& source = results.front().numbers;
+    for (std::size_t i = 1; i < results.size(); ++i)
+      scores.push_back(std::inner_product(source.begin(), source.end(), results[i].numbers.begin(), 0.0));
+    call->answer(scores);
+  };
+  context.scheduler.add(std::move(job));
+}
+
+}  // namespace
+
+Routes vector_routes(Serving* serving) {
+  const auto tei = [](const char* path, const char* summary) {
+    return Route{"POST", {path}, ErrorForm::tei, kVectorTopic, summary};
+  };
+  return {
+      to_model(
+          serving,
+          {"POST", {"/v1/embeddings", "/embeddings"}, ErrorForm::openai, kVectorTopic, "Vectors of texts"},
+          kMakesVectors, embeddings),
+      to_model(serving, tei("/embed", "Vectors of texts"), kMakesVectors, embed),
+      to_model(serving, tei("/embed_all", "Vectors of the tokens of texts"), kMakesVectors, embed_all),
+      to_model(serving, tei("/embed_sparse", "Weights of words (SPLADE), of a masked language model"),
+               kPredictsMasks, embed_sparse),
+      to_model(serving, tei("/similarity", "Cosines of a text and others"), kMakesVectors, similarity),
+  };
+}
+
+}  // namespace heed::serve

@@ -1,0 +1,114 @@
+// The queue, and the turns of its models.
+#include "serve/scheduler/scheduler.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "serve/scheduler/model_queues.h"
+
+namespace heed::serve {
+
+/// The queues of each model, made when it is first needed.
+class Scheduler::Queues {
+ public:
+  explicit Queues(const SchedulerLimits& limits) : limits_(limits) {}
+
+  void add(std::shared_ptr<Job> job) {
+    if (auto texts = std::dynamic_pointer_cast<EncoderJob>(job)) return add_to(encoders_, std::move(texts));
+    if (auto pass = std::dynamic_pointer_cast<PassJob>(job)) return add_to(passes_, std::move(pass));
+    add_to(generations_, std::dynamic_pointer_cast<GenerationJob>(job));
+  }
+
+  /// One piece of work of the queue whose turn it is, or of the next that has some.
+  bool turn() {
+    for (std::size_t i = 0; i < queues_.size(); ++i) {
+      next_ = (next_ + 1) % queues_.size();
+      if (queues_[next_]->turn()) return true;
+    }
+    return false;
+  }
+
+ private:
+  template <class Kind, class Work>
+  void add_to(std::map<const ServedModel*, Kind*>& queues, std::shared_ptr<Work> job) {
+    Kind*& queue = queues[job->model];
+    if (queue == nullptr) {
+      auto made = std::make_unique<Kind>(*job->model, limits_);
+      queue = made.get();
+      queues_.push_back(std::move(made));
+    }
+    queue->add(std::move(job));
+  }
+
+  const SchedulerLimits& limits_;
+  std::map<const ServedModel*, EncoderQueue*> encoders_;
+  std::map<const ServedModel*, PassQueue*> passes_;
+  std::map<const ServedModel*, GenerationQueue*> generations_;
+  std::vector<std::unique_ptr<ModelQueue>> queues_;
+  std::size_t next_ = 0;
+};
+
+Scheduler::Scheduler(const SchedulerLimits& limits, std::shared_ptr<Registry> registry)
+    : limits_(limits), registry_(std::move(registry)), thread_([this] { run(); }) {}
+
+Scheduler::~Scheduler() {
+  {
+    const std::lock_guard lock(mutex_);
+    ended_ = true;
+  }
+  wake_.notify_all();
+  thread_.join();
+}
+
+void Scheduler::add(std::shared_ptr<Job> job, const std::function<void()>& accepted) {
+  const std::lock_guard lock(mutex_);
+  if (job->tokens > limits_.queue_tokens)
+    throw ApiError(ErrorCode::too_large, "request: expected at most " + std::to_string(limits_.queue_tokens) +
+                                             " tokens (--max-queue-tokens), got " +
+                                             std::to_string(job->tokens));
+  const bool has_place = accepted_ < limits_.queue;
+  if (!has_place || tokens_ + job->tokens > limits_.queue_tokens) {
+    ApiError error =
+        has_place
+            ? server::overloaded(std::to_string(tokens_) + " tokens of prompts and " +
+                                     std::to_string(job->tokens) + " of this request",
+                                 "--max-queue-tokens")
+            : server::overloaded(std::to_string(accepted_) + " requests are not yet answered", "--max-queue");
+    error.retry_after = std::clamp<std::int64_t>(std::llround(std::ceil(seconds_)), 1, 60);
+    throw error;
+  }
+  if (accepted) accepted();
+  ++accepted_;
+  tokens_ += job->tokens;
+  registry_->metrics.change(server::Gauge::waiting, 1);
+  registry_->metrics.add(server::Counter::prompt_tokens, job->tokens);
+  // The room is free again once nothing holds the job.
+  added_.push_back(std::shared_ptr<Job>(job.get(), [this, job](Job*) {
+    job->call->metrics().change(job->has_begun ? server::Gauge::running : server::Gauge::waiting, -1);
+    const std::lock_guard leaving(mutex_);
+    --accepted_;
+    tokens_ -= job->tokens;
+    seconds_ = 0.8 * seconds_ + 0.2 * seconds_since(job->queued);
+  }));
+  wake_.notify_one();
+}
+
+void Scheduler::run() {
+  Queues queues(limits_);
+  while (true) {
+    std::deque<std::shared_ptr<Job>> added;
+    {
+      const std::lock_guard lock(mutex_);
+      added.swap(added_);
+    }
+    for (auto& job : added) queues.add(std::move(job));
+    added.clear();
+    if (queues.turn()) continue;
+    std::unique_lock lock(mutex_);
+    if (ended_ && added_.empty()) return;
+    wake_.wait(lock, [this] { return ended_ || !added_.empty(); });
+  }
+}
+
+}  // namespace heed::serve

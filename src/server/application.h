@@ -1,0 +1,56 @@
+// A server as a function of requests: who may ask, what is asked, and when it is answered.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "server/access.h"
+#include "server/route.h"
+#include "server/work_queue.h"
+
+namespace heed::server {
+
+struct ApplicationOptions {
+  AccessOptions access = {};
+  std::string title = {};                ///< of its OpenAPI document
+  ErrorForm errors = ErrorForm::openai;  ///< of paths that no route has
+  bool strict = false;                   ///< whether every field of a request must be known
+  double request_seconds = 600;          ///< from a request to the end of its answer
+  std::int64_t queue = 8;                ///< requests that wait to be read
+  /// What a request beyond them is told.
+  ApiError full = {ErrorCode::overloaded, "too many requests wait (try again later)"};
+  std::shared_ptr<Registry> registry = std::make_shared<Registry>();
+};
+
+/// Threads: handle() and takes_large() one at a time, on the network's thread.
+class Application {
+ public:
+  /// Answers the route of the document, if it is there. The routes are answered on one thread, one after the
+  /// other, but for those that answer at once; what they do not answer there, others answer later.
+  Application(std::vector<Route> routes, ApplicationOptions options);
+  /// Call it after the server has ended, so that nobody waits for answers any more.
+  ~Application() = default;
+  Application(const Application&) = delete;
+  Application& operator=(const Application&) = delete;
+
+  /// Does not hold up its caller.
+  void handle(HttpRequest request, std::shared_ptr<Reply> reply);
+  /// Whether a request, of which only the headers are known, may have a large body.
+  bool takes_large(const HttpRequest& request) const;
+  /// The answer to what could not be read as a request, in the form of the route that has its path.
+  HttpResponse error_form(int status, const std::string& message, const std::string& target) const;
+  const std::vector<Route>& routes() const { return routes_; }
+
+ private:
+  void enter(const std::shared_ptr<Call>& call, const Route& route);
+  void run(const std::shared_ptr<Call>& call, const Route& route) const;
+  std::vector<std::pair<std::string, std::string>> headers_for(const HttpRequest& request) const;
+  static void preflight(Call& call, const std::string& methods);
+
+  const std::vector<Route> routes_;
+  const ApplicationOptions options_;
+  WorkQueue queue_;  // ends first
+};
+
+}  // namespace heed::server

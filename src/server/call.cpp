@@ -1,0 +1,82 @@
+// Answers, events, and the line of the log.
+#include "server/call.h"
+
+#include <ctime>
+
+#include "server/access.h"
+
+namespace heed::server {
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+Call::Call(HttpRequest request, std::shared_ptr<Reply> reply, std::string route, ErrorForm form,
+           std::shared_ptr<Registry> registry)
+    : request_(std::move(request)),
+      reply_(std::move(reply)),
+      route_(std::move(route)),
+      form_(form),
+      registry_(std::move(registry)) {}
+
+Call::~Call() {
+  if (!closed_) fail(ApiError(ErrorCode::computation, "the request ended without an answer"));
+}
+
+void Call::answer(HttpResponse response) {
+  if (closed_) return;
+  response.headers.insert(response.headers.end(), headers.begin(), headers.end());
+  close(response.status);
+  reply_->answer(std::move(response));
+}
+
+void Call::answer(const Json& body) { answer(HttpResponse{200, json_text(body)}); }
+
+void Call::fail(const ApiError& error) {
+  if (closed_) return;
+  if (!events_) return answer(error_answer(form_, error));
+  reply_->write("data: " + json_text(error_json(form_, error)) + "\n\n");
+  close(status_of(form_, error.code()));
+  reply_->end();
+}
+
+void Call::begin_events() {
+  events_ = true;
+  reply_->begin({200, "", "text/event-stream; charset=utf-8", headers}, ":\n\n");
+}
+
+void Call::event(const Json& data) { reply_->write("data: " + json_text(data) + "\n\n"); }
+
+void Call::end_events() {
+  reply_->write("data: [DONE]\n\n");
+  close(200);
+  reply_->end();
+}
+
+// Before the end of the answer, so that who has it finds it counted.
+void Call::close(int status) {
+  closed_ = true;
+  if (reply_->has_left()) status = 499;  // as proxies log a client that has gone
+  const double seconds = seconds_since(begin_);
+  registry_->metrics.count_request(route_, status, seconds);
+  if (!registry_->log) return;
+  char time[32];
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  std::strftime(time, sizeof time, "%Y-%m-%dT%H:%M:%SZ", ::gmtime_r(&now, &parts));
+  Json line = {{"time", time},
+               {"method", request_.method},
+               {"path", path_of(request_.target)},
+               {"status", status},
+               {"seconds", seconds}};
+  if (!record.model.empty()) line["model"] = record.model;
+  if (record.prompt_tokens > 0) {
+    line["queue_seconds"] = record.queue_seconds;
+    line["prompt_tokens"] = record.prompt_tokens;
+    line["completion_tokens"] = record.completion_tokens;
+    line["cached_tokens"] = record.cached_tokens;
+  }
+  registry_->log(json_text(line));
+}
+
+}  // namespace heed::server

@@ -1,0 +1,78 @@
+// One request on its way through the server: what answers it, counts it and logs it.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "core/json.h"
+#include "server/api_error.h"
+#include "server/messages.h"
+#include "server/metrics.h"
+
+namespace heed::server {
+
+using Clock = std::chrono::steady_clock;
+double seconds_since(Clock::time_point begin);
+
+/// What the log says of a request besides its status and its time; of one for a model.
+struct AccessRecord {
+  std::string model;
+  double queue_seconds = 0;
+  std::int64_t prompt_tokens = 0, completion_tokens = 0, cached_tokens = 0;
+};
+
+/// Where requests are counted, and the lines of their log go.
+struct Registry {
+  Metrics metrics;
+  std::function<void(const std::string& line)> log;  ///< may be empty
+};
+
+/// Answered once, by answer(), fail() or end_events(); what comes after that has no effect.
+/// Threads: one at a time, any.
+class Call {
+ public:
+  /// `route` names it in the metrics.
+  Call(HttpRequest request, std::shared_ptr<Reply> reply, std::string route, ErrorForm form,
+       std::shared_ptr<Registry> registry);
+  ~Call();
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
+
+  const HttpRequest& request() const { return request_; }
+  ErrorForm error_form() const { return form_; }
+  AccessRecord record;
+  std::vector<std::pair<std::string, std::string>> headers;  ///< of its answer
+  Clock::time_point deadline = Clock::time_point::max();
+
+  void answer(HttpResponse response);
+  void answer(const Json& body);
+  void fail(const ApiError& error);  ///< of events: the last one
+
+  void begin_events();
+  void event(const Json& data);
+  void end_events();  ///< with `[DONE]`
+
+  /// Whether nobody waits for the answer.
+  bool is_over() const { return stop(); }
+  /// Whether the client has gone.
+  bool has_left() const { return reply_->has_left(); }
+  const std::atomic<bool>& stop() const { return reply_->stop(); }
+  bool is_late() const { return Clock::now() >= deadline; }
+  Metrics& metrics() const { return registry_->metrics; }
+
+ private:
+  void close(int status);
+
+  const HttpRequest request_;
+  const std::shared_ptr<Reply> reply_;
+  const std::string route_;
+  const ErrorForm form_;
+  const std::shared_ptr<Registry> registry_;
+  const Clock::time_point begin_ = Clock::now();
+  bool events_ = false, closed_ = false;
+};
+
+}  // namespace heed::server

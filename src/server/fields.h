@@ -1,0 +1,100 @@
+// The fields of a request, declared once: a walk over them reads them from a JSON object, and the same walk
+// describes them for /openapi.json and the documentation.
+//   struct EmbedRequest {
+//     bool truncate = true;
+//     void walk(Fields& fields) { fields("truncate", truncate, "Cut texts that are too long"); }
+//   };
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "heed/threads.h"
+#include "server/request_object.h"
+
+namespace heed::server {
+
+/// What a field may be besides its type.
+struct FieldRule {
+  double least = -std::numeric_limits<double>::infinity();  ///< of a number, or of each of several
+  double most = std::numeric_limits<double>::infinity();
+  std::vector<const char*> words = {};  ///< of a text: the only ones that it may be
+  const char* required = nullptr;       ///< what is expected in the place of nothing; null: it may be absent
+};
+
+/// A field as the documentation has it.
+struct FieldNote {
+  std::string name, type, note;  ///< a type of JSON Schema; `any` where there are several
+  FieldRule rule = {};
+  Json fallback = {};                   ///< its value where it is absent; null: none
+  std::vector<FieldNote> members = {};  ///< of an object
+};
+
+class Fields {
+ public:
+  /// A walk describes what it passes.
+  Fields() = default;
+  /// A walk reads from `object`, which must outlive this. `strict`: every field of it must be known; else
+  /// others are ignored, but for one that is spelled almost as one that exists.
+  Fields(const RequestObject& object, bool strict) : object_(&object), strict_(strict) {}
+
+  // What is absent or null keeps its value, which the description names as its default. Throws ApiError that
+  // names a field of a wrong type, out of range, or missing.
+  void operator()(const char* name, bool& value, std::string_view note);
+  void operator()(const char* name, std::optional<bool>& value, std::string_view note);
+  void operator()(const char* name, std::int64_t& value, std::string_view note, const FieldRule& rule);
+  void operator()(const char* name, std::optional<std::int64_t>& value, std::string_view note,
+                  const FieldRule& rule);
+  void operator()(const char* name, double& value, std::string_view note, const FieldRule& rule);
+  void operator()(const char* name, std::optional<double>& value, std::string_view note,
+                  const FieldRule& rule);
+  void operator()(const char* name, std::string& value, std::string_view note, const FieldRule& rule = {});
+  void operator()(const char* name, std::optional<std::string>& value, std::string_view note,
+                  const FieldRule& rule = {});
+  /// A text, or an array of texts.
+  void operator()(const char* name, std::vector<std::string>& values, std::string_view note,
+                  const FieldRule& rule = {});
+  void operator()(const char* name, std::vector<std::int64_t>& values, std::string_view note,
+                  const FieldRule& rule);
+  void operator()(const char* name, std::vector<double>& values, std::string_view note,
+                  const FieldRule& rule);
+
+  // Values that their users take apart; null where they are absent.
+  void any(const char* name, const Json*& value, std::string_view note, const FieldRule& rule = {});
+  void object(const char* name, const Json*& value, std::string_view note, const FieldRule& rule = {});
+  void array(const char* name, const Json*& value, std::string_view note, const FieldRule& rule = {});
+
+  /// An object whose fields `walk` passes; in a description in any case. Returns whether it is there.
+  bool members(const char* name, std::string_view note, FunctionRef<void(Fields& members)> walk);
+  /// An array of objects, each of whose fields `walk` passes; in a description those of one.
+  void each(const char* name, std::string_view note, std::size_t most,
+            FunctionRef<void(Fields& element)> walk);
+  /// A field of other servers that would change the answer: only what turns it off is accepted. `instead`
+  /// tells what there is.
+  void refused(const char* name, const char* instead);
+
+  /// After the walk. Throws ApiError for a field that is not known.
+  void require_known() const;
+  /// Of the object that is read: for what depends on several fields, or on the model.
+  [[noreturn]] void fail(std::string_view name, std::string_view expected) const {
+    object_->fail(name, expected);
+  }
+  /// Null for a walk that describes.
+  const RequestObject* reads() const { return object_; }
+  const std::vector<FieldNote>& notes() const { return notes_; }
+
+ private:
+  bool is_given(const char* name, const char* type, std::string_view note, const FieldRule& rule,
+                Json fallback = {});
+
+  const RequestObject* object_ = nullptr;
+  bool strict_ = false;
+  std::vector<FieldNote> notes_;     // of a description
+  std::vector<std::string> passed_;  // names, of a reading
+};
+
+}  // namespace heed::server
