@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "heed/dtype.h"
+#include "kernels/cpu/gemm_paths.h"
 #include "kernels/elementwise.h"
 #include "kernels/embedding.h"
 #include "kernels/kernel_case.h"
@@ -61,11 +62,7 @@ constexpr float kBefore = 7;  // what stands in y before the product
 template <class T>
 std::vector<float> chain(const Case& c, const std::vector<float>& x, const std::vector<T>& w,
                          const std::vector<float>& bias) {
-#if HWY_TARGETS == HWY_STATIC_TARGET  // whatever is chosen, there is one target
-  const bool fused = HWY_STATIC_TARGET != HWY_SCALAR && HWY_STATIC_TARGET != HWY_EMU128;
-#else
-  const bool fused = hwy::SupportedTargets() != HWY_SCALAR;
-#endif
+  const bool fused = kernels::detail::vector_bits() != 0;
   std::vector<float> y;
   for (std::int64_t i = 0; i < c.m; ++i) {
     for (std::int64_t j = 0; j < c.n; ++j) {

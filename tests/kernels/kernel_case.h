@@ -49,13 +49,13 @@ class Misaligned {
   std::vector<T> storage_;
 };
 
-/// Runs `check` on each instruction set in turn.
+/// Runs `check` on each instruction set in turn that the processor has and HEED_TARGET allows.
 template <class Check>
 void on_every_target(Check check) {
 #if HWY_TARGETS == HWY_STATIC_TARGET  // on ARM, or built for one instruction set
   check();
 #else
-  const std::int64_t all = hwy::SupportedTargets();
+  const std::int64_t all = kernels::detail::allowed_targets();
   for (const std::int64_t target :
        {std::int64_t{HWY_AVX3}, std::int64_t{HWY_AVX2}, std::int64_t{HWY_SCALAR}}) {
     if (target != HWY_SCALAR && (all & target) == 0) continue;
