@@ -5,9 +5,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <deque>
 #include <map>
 #include <new>
+#include <set>
 
 #include "generate/decoding_batch.h"
 #include "generate/prefix_cache.h"
@@ -50,11 +50,8 @@ class Generation::Requests {
   std::vector<Hypothesis> remove(std::uint64_t number);
 
   bool idle() const { return unread_.empty() && batches_.empty() && finished_.empty(); }
-  std::int64_t count(bool begun) const {
-    return std::count_if(requests_.begin(), requests_.end(), [&](const auto& entry) {
-      return !entry.second->finished && entry.second->begun == begun;
-    });
-  }
+  std::int64_t running() const { return running_; }
+  std::int64_t waiting() const { return waiting_; }
   std::int64_t cached_tokens(std::uint64_t number) const { return known(number).cached; }
   std::size_t cached_bytes() const { return cache_.bytes(); }
 
@@ -65,6 +62,7 @@ class Generation::Requests {
     std::int64_t rows = 0;  // that it takes of the limit
     bool alone = false;     // whether it shares no pass
     bool begun = false, finished = false;
+    std::uint64_t end = 0;                    // how many had finished before it
     std::unique_ptr<Search> search = {};      // until its batch has it
     std::unique_ptr<Decoding> decoding = {};  // of the tokens read so far, if there are some
     std::int64_t read = 0, cached = 0;        // tokens of the prompt
@@ -124,9 +122,15 @@ class Generation::Requests {
   generate::PrefixCache cache_;
   std::uint64_t next_ = 1;
   std::map<std::uint64_t, std::unique_ptr<Request>> requests_;
-  std::deque<Request*> unread_;  // prompts not read to their ends, in the order in which they came
-  std::vector<Group> batches_;   // none empty between steps
-  std::vector<std::uint64_t> begun_, finished_;  // not told yet
+  std::map<std::uint64_t, Request*>
+      unread_;                         // prompts not read to their ends, in the order in which they came
+  std::set<std::uint64_t> stoppable_;  // not finished, and with SearchHooks::stop
+  std::vector<Group> batches_;         // none empty between steps
+  std::vector<std::uint64_t> begun_;   // not told yet
+  std::map<std::uint64_t, std::uint64_t> finished_;  // not told yet, by the order in which they were
+  std::uint64_t ends_ = 0;                           // requests that have finished
+  // Of requests that are not finished.
+  std::int64_t running_ = 0, running_rows_ = 0, waiting_ = 0;
 };
 
 GenerationLimits Generation::Requests::checked(const GenerationLimits& limits) {
@@ -165,8 +169,10 @@ std::uint64_t Generation::Requests::add(GenerationRequest asked) {
                                            .sample_id = own.sample_id,
                                            .request = next_,
                                            .top = own.top});
-  unread_.push_back(request.get());
-  requests_[next_] = std::move(request);
+  unread_.emplace_hint(unread_.end(), next_, request.get());
+  if (own.hooks.stop != nullptr) stoppable_.insert(next_);
+  ++waiting_;
+  requests_.emplace_hint(requests_.end(), next_, std::move(request));
   return next_++;
 }
 
@@ -197,15 +203,16 @@ Generation::Step Generation::Requests::step() {
   read_prompts(step);
   std::erase_if(batches_, [](const Group& group) { return group.batch->empty(); });
   step.begun = std::exchange(begun_, {});
-  step.finished = std::exchange(finished_, {});
+  for (const auto& [order, number] : std::exchange(finished_, {})) step.finished.push_back(number);
   return step;
 }
 
 void Generation::Requests::end_stopped() {
-  for (const auto& [number, request] : requests_) {
-    if (request->finished || !request->stopped()) continue;
-    for (Group& group : batches_) group.batch->take(number);
-    close(*request, std::make_exception_ptr(Canceled()));
+  for (auto next = stoppable_.begin(); next != stoppable_.end();) {
+    Request& request = known(*next++);
+    if (!request.stopped()) continue;
+    for (Group& group : batches_) group.batch->take(request.number);
+    close(request, std::make_exception_ptr(Canceled()));
   }
   std::erase_if(batches_, [](const Group& group) { return group.batch->empty(); });
 }
@@ -267,8 +274,16 @@ void Generation::Requests::close(Request& request, std::exception_ptr error) {
   request.finished = true;
   request.search = nullptr;
   request.decoding = nullptr;
-  std::erase(unread_, &request);
-  finished_.push_back(request.number);
+  unread_.erase(request.number);
+  stoppable_.erase(request.number);
+  if (request.begun) {
+    --running_;
+    running_rows_ -= request.rows;
+  } else {
+    --waiting_;
+  }
+  request.end = ends_++;
+  finished_.emplace_hint(finished_.end(), request.end, request.number);
 }
 
 Generation::Requests::Group* Generation::Requests::group_for(const DecodingBatch& batch, CacheDType dtype) {
@@ -292,8 +307,8 @@ Generation::Requests::Group* Generation::Requests::group_for(const DecodingBatch
 
 void Generation::Requests::read_prompts(Step& step) {
   const std::int64_t most = limits_.prompt_tokens;
-  for (std::int64_t left = most; left > 0 && !unread_.empty() && begin(*unread_.front());) {
-    Request& first = *unread_.front();
+  for (std::int64_t left = most; left > 0 && !unread_.empty() && begin(*unread_.begin()->second);) {
+    Request& first = *unread_.begin()->second;
     if (first.alone) {
       left -= first.rest();
       read_whole({&first}, step);
@@ -324,11 +339,13 @@ void Generation::Requests::read_prompts(Step& step) {
 
 bool Generation::Requests::begin(Request& request) {
   if (request.begun) return true;
-  std::int64_t used = 0;
-  for (const auto& [number, other] : requests_) used += other->begun && !other->finished ? other->rows : 0;
-  request.begun = used == 0 || used + request.rows <= limits_.rows;
-  if (request.begun) begun_.push_back(request.number);
-  return request.begun;
+  request.begun = running_rows_ == 0 || running_rows_ + request.rows <= limits_.rows;
+  if (!request.begun) return false;
+  ++running_;
+  --waiting_;
+  running_rows_ += request.rows;
+  begun_.push_back(request.number);
+  return true;
 }
 
 void Generation::Requests::take_what_others_read(Request& request) {
@@ -383,11 +400,12 @@ void Generation::Requests::read_piece(Request& request, std::int64_t tokens) {
 }
 
 std::vector<Generation::Requests::Request*> Generation::Requests::choose_together(std::int64_t tokens) {
-  std::vector<Request*> together{unread_.front()};
-  std::int64_t longest = unread_.front()->rest();
-  for (std::size_t i = 1; i < unread_.size(); ++i) {
-    Request& next = *unread_[i];
-    const Request& first = *together.front();
+  auto waiting = unread_.begin();
+  Request& first = *waiting->second;
+  std::vector<Request*> together{&first};
+  std::int64_t longest = first.rest();
+  while (++waiting != unread_.end()) {
+    Request& next = *waiting->second;
     if (next.alone || next.dtype() != first.dtype() || next.asked.features.defined() ||
         first.asked.features.defined())
       break;
@@ -426,7 +444,7 @@ std::unique_ptr<Decoding> Generation::Requests::decoding_of(const std::vector<Re
 
 void Generation::Requests::read_whole(const std::vector<Request*>& requests, Step& step) {
   const Request& first = *requests.front();
-  for (const Request* request : requests) std::erase(unread_, request);
+  for (const Request* request : requests) unread_.erase(request->number);
   try {
     std::unique_ptr<Decoding> decoding;
     try {
@@ -486,7 +504,7 @@ std::vector<Hypothesis> Generation::Requests::remove(std::uint64_t number) {
   if (!request.finished)
     throw Error(fmt::format("generation: expected a finished request, got {}, which is not (cancel it first)",
                             number));
-  std::erase(finished_, number);
+  finished_.erase(request.end);
   const auto taken = requests_.extract(number);
   if (request.error) std::rethrow_exception(request.error);
   return std::move(request.results);
@@ -509,8 +527,8 @@ Generation::Step Generation::step() { return requests_->step(); }
 bool Generation::idle() const { return requests_->idle(); }
 void Generation::cancel(std::uint64_t request) { requests_->cancel(request); }
 std::vector<Hypothesis> Generation::remove(std::uint64_t request) { return requests_->remove(request); }
-std::int64_t Generation::running() const { return requests_->count(true); }
-std::int64_t Generation::waiting() const { return requests_->count(false); }
+std::int64_t Generation::running() const { return requests_->running(); }
+std::int64_t Generation::waiting() const { return requests_->waiting(); }
 std::int64_t Generation::cached_tokens(std::uint64_t request) const {
   return requests_->cached_tokens(request);
 }

@@ -287,6 +287,36 @@ TEST_P(LlamaGeneration, HundredsOfRequestsShareAFewRows) {
   EXPECT_LE(generation.cached_bytes(), 200000u);
 }
 
+// A client asks for far more than there are rows, and leaves before most of it has begun.
+TEST_P(LlamaGeneration, ThousandsOfWaitingRequestsEndAtOnce) {
+  constexpr std::uint64_t kMany = 30000;
+  Generation generation(*model_, {.rows = 3, .prompt_tokens = 64});
+  std::atomic<bool> stop = false;
+  GenerationRequest short_one{.prompt = {5, 6, 7}, .options = {.max_new_tokens = 4}};
+  const std::uint64_t first = generation.add(short_one);
+  GenerationRequest stoppable = short_one;
+  stoppable.hooks.stop = &stop;
+  const std::uint64_t stopped = generation.add(stoppable);
+  for (std::uint64_t i = 0; i < kMany; ++i) generation.add(short_one);
+  const std::uint64_t last = generation.add(short_one);
+  EXPECT_EQ(generation.step().begun, (std::vector<std::uint64_t>{first, stopped, stopped + 1}));
+  EXPECT_EQ(generation.waiting(), static_cast<std::int64_t>(kMany));  // the last, and all but one
+  stop = true;
+  for (std::uint64_t number = stopped + 1; number < last; ++number) generation.cancel(number);
+  EXPECT_EQ(generation.running() + generation.waiting(), 3);
+  for (std::uint64_t number = last - 1; number > stopped; --number) {
+    const std::size_t tokens = generation.remove(number)[0].ids.size();
+    ASSERT_EQ(tokens, number == stopped + 1 ? 1u : 0u);
+  }
+  EXPECT_EQ(generation.step().finished, (std::vector<std::uint64_t>{stopped}));
+  EXPECT_THROW(generation.remove(stopped), Canceled);
+  const auto results = run_to_the_end(generation);
+  EXPECT_EQ(results.size(), 2u);
+  expect_same(results.at(first), lone(*model_, short_one));
+  expect_same(results.at(last), lone(*model_, short_one));
+  EXPECT_TRUE(generation.idle());
+}
+
 /// log p of every next token by a forward pass.
 std::vector<double> log_probabilities(const DecoderModel& model, const Ids& ids) {
   const NoGradients guard;
