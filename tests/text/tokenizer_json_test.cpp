@@ -1,5 +1,6 @@
 // Invalid tokenizer.json and legacy files cause an Error that names file and field, never a crash. Also tests
 // valid legacy files, the effects of tokenizer_config.json, scanners against ICU, and saving.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -174,6 +175,48 @@ TEST(TokenizerJson, NamesWhatIsWrong) {
     EXPECT_THAT(load_error(directory), AllOf(HasSubstr("tokenizer.json: "), HasSubstr(item.second)))
         << item.first.substr(0, 200);
   }
+}
+
+// A text of one kind of unknown character between known ones: every other token is spelled in three bytes.
+TEST(TokenizerJson, UnknownTextOfAUnigramModelIsSpelledInBytes) {
+  Json vocabulary = Json::array({{"<unk>", 0.0}, {"a", -1.0}});
+  for (int byte = 0; byte < 256; ++byte) vocabulary.push_back({fmt::format("<0x{:02X}>", byte), -10.0});
+  const Json file = {
+      {"model", {{"type", "Unigram"}, {"unk_id", 0}, {"byte_fallback", true}, {"vocab", vocabulary}}}};
+  const TemporaryFolder directory;
+  spill(directory / "tokenizer.json", file.dump());
+  const auto tokenizer = load_tokenizer(directory);
+  constexpr std::size_t kTimes = 300000;  // minutes, were each to move those behind it
+  std::string text;
+  for (std::size_t i = 0; i < kTimes; ++i) text += "a\u2603";
+  const Ids ids = tokenizer->encode(text, false).ids;
+  ASSERT_EQ(ids.size(), 4 * kTimes);
+  for (std::size_t i = 0; i < ids.size(); i += 4)
+    ASSERT_EQ(
+        Ids(ids.begin() + static_cast<std::ptrdiff_t>(i), ids.begin() + static_cast<std::ptrdiff_t>(i + 4)),
+        (Ids{1, 2 + 0xE2, 2 + 0x98, 2 + 0x83}));
+}
+
+// A template may repeat a text, but a small file must not make a long text of a short one.
+TEST(TokenizerJson, PostProcessorsRepeatATextAtMost64Times) {
+  const auto repeating = [](int times) {
+    Json single = Json::array();
+    for (int i = 0; i < times; ++i) single.push_back({{"Sequence", {{"id", "A"}}}});
+    const Json pair = {{{"Sequence", {{"id", "A"}}}}, {{"Sequence", {{"id", "B"}}}}};
+    return Json{{"type", "TemplateProcessing"}, {"single", single}, {"pair", pair}};
+  };
+  const TemporaryFolder directory;
+  const auto put = [&](const Json& processor) {
+    spill(directory / "tokenizer.json", with("post_processor", processor.dump()));
+  };
+  put(repeating(64));
+  EXPECT_EQ(load_tokenizer(directory)->encode("a").ids, Ids(64, 1));
+  put(repeating(65));
+  EXPECT_THAT(load_error(directory),
+              HasSubstr("post_processor: expected a template that repeats a text at most 64"));
+  put({{"type", "Sequence"}, {"processors", {repeating(8), repeating(9)}}});
+  EXPECT_THAT(load_error(directory),
+              HasSubstr("post_processor.processors.1: expected processors that repeat a text at most 64"));
 }
 
 // Which file transformers 5.12.1 reads each role from.

@@ -57,20 +57,22 @@ class Unigram final : public TokenModel {
  private:
   /// Replaces unknown text by a token with the same text if there is one, or by its bytes.
   void resolve_unknown(std::string_view piece, std::size_t first, std::vector<ModelToken>& tokens) const {
-    for (std::size_t i = first; i < tokens.size(); ++i) {
-      const ModelToken token = tokens[i];
-      if (token.id != unknown_id_) continue;
+    const auto from = std::find_if(tokens.begin() + static_cast<std::ptrdiff_t>(first), tokens.end(),
+                                   [this](const ModelToken& token) { return token.id == unknown_id_; });
+    const std::vector<ModelToken> found(from, tokens.end());
+    tokens.erase(from, tokens.end());
+    for (ModelToken token : found) {
       const std::string_view text = piece.substr(token.begin, token.end - token.begin);
-      if (const std::int32_t id = vocabulary().find(text); id >= 0) {
-        tokens[i].id = id;
+      if (token.id != unknown_id_) {
+        tokens.push_back(token);
+      } else if (const std::int32_t id = vocabulary().find(text); id >= 0) {
+        token.id = id;
+        tokens.push_back(token);
       } else if (!bytes_.empty() && spelled(text)) {
-        std::vector<ModelToken> spelling;
-        for (const char byte : text) {
-          spelling.push_back({bytes_[static_cast<unsigned char>(byte)], token.begin, token.end});
-        }
-        tokens.erase(tokens.begin() + static_cast<std::ptrdiff_t>(i));
-        tokens.insert(tokens.begin() + static_cast<std::ptrdiff_t>(i), spelling.begin(), spelling.end());
-        i += spelling.size() - 1;
+        for (const char byte : text)
+          tokens.push_back({bytes_[static_cast<unsigned char>(byte)], token.begin, token.end});
+      } else {
+        tokens.push_back(token);
       }
     }
   }

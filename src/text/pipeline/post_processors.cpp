@@ -17,6 +17,8 @@ namespace {
 
 using PostProcessorPointer = std::unique_ptr<const PostProcessor>;
 
+constexpr std::int64_t kMostRepeats = 64;  // of a text
+
 template <class T>
 void insert(std::vector<T>& to, bool front, std::vector<T>& from) {
   to.insert(front ? to.begin() : to.end(), std::make_move_iterator(from.begin()),
@@ -137,8 +139,18 @@ class TemplateProcessor final : public PostProcessor {
     }
     texts = std::move(result);
   }
+  std::int64_t repeats() const override { return std::max(repeats(single_), repeats(pair_)); }
 
  private:
+  static std::int64_t repeats(const Template& parts) {
+    std::int64_t most = 1;
+    for (const int text : {0, 1})
+      most = std::max<std::int64_t>(
+          most, std::count_if(parts.begin(), parts.end(),
+                              [text](const TemplatePart& part) { return part.text == text; }));
+    return most;
+  }
+
   Template single_, pair_;
 };
 
@@ -190,22 +202,31 @@ PostProcessorPointer parse_template_processor(const JsonField& field) {
   const SpecialTokens special = given ? parse_special_tokens(*given) : SpecialTokens{};
   Template single = parse_template(field.at("single"), special, false);
   Template pair = parse_template(field.at("pair"), special, true);
-  return std::make_unique<TemplateProcessor>(std::move(single), std::move(pair));
+  auto processor = std::make_unique<TemplateProcessor>(std::move(single), std::move(pair));
+  if (processor->repeats() > kMostRepeats)
+    field.fail(fmt::format("a template that repeats a text at most {} times", kMostRepeats));
+  return processor;
 }
 
 class PostProcessorSequence final : public PostProcessor {
  public:
   PostProcessorSequence(const JsonField& field, int depth) {
     const JsonField list = field.at("processors");
-    for (std::size_t i = 0; i < list.array_size(); ++i)
+    for (std::size_t i = 0; i < list.array_size(); ++i) {
       parts_.push_back(parse_post_processor(list.at(i), depth + 1));
+      repeats_ *= parts_.back()->repeats();
+      if (repeats_ > kMostRepeats)
+        list.at(i).fail(fmt::format("processors that repeat a text at most {} times", kMostRepeats));
+    }
   }
+  std::int64_t repeats() const override { return repeats_; }
   void apply(std::vector<Encoding>& texts, bool add_special_tokens) const override {
     for (const auto& part : parts_) part->apply(texts, add_special_tokens);
   }
 
  private:
   std::vector<PostProcessorPointer> parts_;
+  std::int64_t repeats_ = 1;
 };
 
 }  // namespace

@@ -15,6 +15,8 @@ class PostProcessor {
   virtual ~PostProcessor() = default;
   /// Changes the encodings of one text or two, and adds special tokens to them if `add_special_tokens`.
   virtual void apply(std::vector<Encoding>& texts, bool add_special_tokens) const = 0;
+  /// How often a text may stand in the result.
+  virtual std::int64_t repeats() const { return 1; }
 };
 
 /// Parses a `post_processor` object. Throws Error naming file and field if the kind is unknown or its
