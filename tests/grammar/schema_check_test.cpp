@@ -143,13 +143,11 @@ TEST(SchemaCheck, FitsASmallStack) {
                {R"({"anyOf": [)", R"(, {"type": "null"}], "nullable": true})"},
                {R"({"oneOf": [)", R"(, {"type": "null"}]})"},
                {R"({"prefixItems": [)", R"(], "items": false})"},
-               {R"({"additionalProperties": )", "}"}})
-        error_of([&] {
-          Grammar::json_schema(
-              nested(open, R"({"type": "string"})", close,
-                     depth / (open.find('[') != open.npos || open.find("{\"a") != open.npos ? 2 : 1)),
-              "r");
-        });
+               {R"({"additionalProperties": )", "}"}}) {
+        const bool is_double = open.find('[') != open.npos || open.find("{\"a") != open.npos;
+        const std::string schema = nested(open, R"({"type": "string"})", close, depth / (is_double ? 2 : 1));
+        error_of([&] { Grammar::json_schema(schema, "r"); });
+      }
       EXPECT_ERROR(Grammar::json_schema("{\"const\": " + nested("[", "1", "]", depth) + "}", "r"),
                    "no error");
       EXPECT_ERROR(Grammar::json_schema("{\"enum\": [" + nested("{\"a\": ", "1", "}", depth) + "]}", "r"),
