@@ -10,17 +10,16 @@
 
 namespace heed {
 
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define HEED_LARGE_FRAMES 1
+// There where a sanitizer is, whether or not it watches the tests themselves.
+extern "C" [[gnu::weak]] void __asan_init();
+extern "C" [[gnu::weak]] void __tsan_init();
+
+inline std::size_t small_stack() {
+#if defined(__OPTIMIZE__)
+  if (&__asan_init == nullptr && &__tsan_init == nullptr) return std::size_t{512} << 10;
 #endif
-#endif
-#if !defined(__OPTIMIZE__) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || \
-    defined(HEED_LARGE_FRAMES)
-inline constexpr std::size_t kSmallStack = std::size_t{8} << 20;
-#else
-inline constexpr std::size_t kSmallStack = std::size_t{512} << 10;
-#endif
+  return std::size_t{8} << 20;
+}
 
 /// Runs `action` to its end, on a thread of its own, and throws what it throws.
 template <class Action>
@@ -31,7 +30,7 @@ void on_small_stack(const Action& action) {
   } run{&action, nullptr};
   pthread_attr_t attributes;
   pthread_attr_init(&attributes);
-  pthread_attr_setstacksize(&attributes, kSmallStack);
+  pthread_attr_setstacksize(&attributes, small_stack());
   pthread_t thread;
   const auto body = [](void* given) -> void* {
     auto& one = *static_cast<Run*>(given);
