@@ -8,15 +8,13 @@
 #include <exception>
 #include <stdexcept>
 
-namespace heed {
+#include "reference/sanitizers.h"
 
-// There where a sanitizer is, whether or not it watches the tests themselves.
-extern "C" [[gnu::weak]] void __asan_init();
-extern "C" [[gnu::weak]] void __tsan_init();
+namespace heed {
 
 inline std::size_t small_stack() {
 #if defined(__OPTIMIZE__)
-  if (&__asan_init == nullptr && &__tsan_init == nullptr) return std::size_t{512} << 10;
+  if (!has_address_sanitizer() && !has_thread_sanitizer()) return std::size_t{512} << 10;
 #endif
   return std::size_t{8} << 20;
 }
