@@ -127,6 +127,47 @@ TEST(Subject, OfTensors) {
                "x: expected one row in input_ids, got 2");
 }
 
+TEST(Subject, AsUsersGiveIt) {
+  const LoadedModel translator = load("en-fr");
+  const Subject own = subject_of(translator, {.given = "Good morning."});
+  EXPECT_EQ(own.title, "Good morning. → " + translator.translate("Good morning."));
+  EXPECT_EQ(own.following, translator.subject("Good morning.").following);
+  const Subject given = subject_of(translator, {.given = "Good morning.", .target = "Bonjour."});
+  EXPECT_EQ(given.read, subject_of_text(parts_of(translator), "Good morning.", {}, "Bonjour.").read);
+  EXPECT_ERROR(subject_of(translator, {.given = "a", .pair = "b"}),
+               "pair: expected an encoder, got a marian");
+  EXPECT_ERROR(subject_of(translator, {.given = "a", .start = 1}), "start: expected a model that hears");
+  EXPECT_ERROR(subject_of(translator, {.given = "a", .texts = {"b"}}), "text: expected a model of texts and");
+  const LoadedModel decoder = load("shakespeare");
+  const Subject longer = subject_of(decoder, {.given = "To be", .max_new_tokens = 3});
+  EXPECT_EQ(longer.source.size(), decoder.tokenizer().encode("To be").ids.size() + 3);
+  EXPECT_THAT(longer.title, testing::StartsWith("To be → "));
+  EXPECT_ERROR(subject_of(decoder, {.given = "a", .target = "b"}), "target: expected an encoder-decoder");
+  EXPECT_ERROR(subject_of(decoder, {.given = ""}), "missing text");
+  const LoadedModel images = load("cifar10");
+  const std::string file = HEED_FIXTURES "/image/files/420.jpg";
+  EXPECT_EQ(subject_of(images, {.given = file}).title, "420.jpg");
+  EXPECT_ERROR(subject_of(images, {.given = file, .pair = "a"}), "expected none for an image, got one");
+}
+
+TEST(Subject, OfAPartOfARecording) {
+  const LoadedModel model = load(HEED_FIXTURES "/speech");
+  const std::string file = HEED_FIXTURES "/speech/tones.flac";
+  const Subject subject = subject_of(model, {.given = file, .start = 1});
+  EXPECT_THAT(subject.title, testing::StartsWith("tones.flac → "));
+  EXPECT_EQ(subject.sound.start, 1);
+  EXPECT_EQ(subject.window, 1);
+  EXPECT_THAT(subject.note, testing::HasSubstr("tones.flac: shown are 1 s to 2.00 s"));
+  ASSERT_FALSE(subject.sound.words.empty());
+  EXPECT_EQ(subject.tokens.at("cross").queries.size(), subject.following.size());
+  EXPECT_EQ(Ids(subject.read.begin() + 1, subject.read.end()),
+            Ids(subject.following.begin(), subject.following.end() - 1));
+  EXPECT_FALSE(subject.alignment_heads.empty());
+  EXPECT_ERROR(subject_of(model, {.given = file, .start = 99}),
+               "expected a start before the end of the sound");
+  EXPECT_ERROR(subject_of(model, {.given = file, .target = "a"}), "expected none for a recording, got one");
+}
+
 TEST(Subject, TextsSideBySide) {
   const LoadedModel model = load("en-fr");
   const std::vector<Encoding> texts{model.tokenizer().encode("Good morning."),

@@ -10,21 +10,15 @@
 #include <string>
 #include <vector>
 
-#include "heed/error.h"
 #include "heed/export.h"
 #include "heed/inspect/metric.h"
 #include "heed/inspect/record.h"
 #include "heed/models/model.h"
 #include "heed/open/loaded_model.h"
+#include "heed/open/subject.h"
 #include "heed/text/tokenizer.h"
 
 namespace HEED_API heed {
-
-/// An option that does not fit the model or the input: `token: expected one token, got 3`.
-class OptionError : public Error {
- public:
-  OptionError(const std::string& option, const std::string& message) : Error(option + ": " + message) {}
-};
 
 /// A model as analyses take it. Threads: several may read one at once.
 struct AnalyzedModel {

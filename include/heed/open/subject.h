@@ -3,6 +3,8 @@
 // the sound that they are parts of.
 #pragma once
 
+#include <array>
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -12,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "heed/error.h"
 #include "heed/export.h"
 #include "heed/plot/picture.h"
 #include "heed/tensor.h"
@@ -25,6 +28,12 @@ namespace tasks {
 struct FileLimits;
 struct FileProcessor;
 }  // namespace tasks
+
+/// An option that does not fit the model or the input: `token: expected one token, got 3`.
+class OptionError : public Error {
+ public:
+  OptionError(const std::string& option, const std::string& message) : Error(option + ": " + message) {}
+};
 
 /// The parts of a model that make its inputs.
 struct ModelParts {
@@ -47,7 +56,12 @@ struct Subject {
   std::string title = {};
   std::optional<std::int64_t> mask_position = {};  ///< of the first mask token
   InputImage image = {};     ///< what the model sees of an image, or a sound as it is drawn
-  RecordedSound sound = {};  ///< the seconds that the image of a sound has
+  RecordedSound sound = {};  ///< the seconds that the image of a sound has, and the words that were heard
+  std::vector<QueryGroup> words = {};  ///< of an image's caption: the tokens of each word
+  std::vector<Tensor> texts = {};      ///< beside an image, of a model of both: ids of each text, i64 [1, T]
+  double window = 0;      ///< of a part of a recording: the seconds of all frames, padding included
+  std::string note = {};  ///< which part of a longer recording it is; empty: all
+  std::vector<std::array<std::int64_t, 2>> alignment_heads = {};  ///< layer and head, of a Whisper
 };
 
 /// How token ids are labelled, and how targets end.
@@ -84,6 +98,29 @@ Subject subject_of_tensors(const ModelParts& model, TensorMap tensors, const std
 /// Adds what an encoder-decoder produces: its decoder reads it shifted right.
 void add_target(Subject& subject, const ModelParts& model, const std::vector<std::int64_t>& target,
                 const SubjectOptions& options = {});
+
+/// A subject as users give it.
+struct SubjectRequest {
+  std::string given;  ///< a text, or the name of an image or sound file
+  std::optional<std::string> pair = {};
+  std::optional<std::string> target = {};  ///< nullopt: what the model itself makes of a text or an image
+  bool is_chat = false;                 ///< `given` is a conversation as JSON, for a decoder with a template
+  std::vector<std::string> texts = {};  ///< to compare an image with, for a model of both
+  std::optional<double> start = {};     ///< of the part of a recording, in seconds
+  /// A decoder continues the text first; of others, the length of what they make.
+  std::optional<std::int64_t> max_new_tokens = {};
+  std::function<std::uint64_t()> seed = {};  ///< called where the model's settings sample
+  const std::atomic<bool>* stop = nullptr;   ///< cancels transcribing once true: it throws Canceled
+};
+
+/// The subject of a model of any kind. An encoder-decoder produces the target, or its own translation,
+/// caption or transcript. Of a recording the subject is a part: the window of a model that transcribes, else
+/// at most 20 s. Of two towers, `texts` are the kinds `text`, or `text 1`, `text 2`, ... Positions whose
+/// number a pass tells have no labels. Throws OptionError for what the model does not take, Error for a text
+/// without tokens, for silence, and for a start beyond the end of a recording.
+Subject subject_of(const LoadedModel& model, const SubjectRequest& request);
+/// The same of a model of sounds.
+Subject subject_of_recording(const LoadedModel& model, const SubjectRequest& request);
 
 /// Several texts side by side, padded on the right to the longest: `input_ids` and `attention_mask`, i64
 /// [B, T], and `token_type_ids` for a model that reads them. With targets, for an encoder-decoder, also
