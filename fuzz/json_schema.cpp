@@ -2,7 +2,7 @@
 #include <span>
 #include <vector>
 
-#include "heed/grammar/token_constraint.h"
+#include "heed/grammar/grammar.h"
 #include "reader.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

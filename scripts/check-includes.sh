@@ -35,7 +35,7 @@ BEGIN {
   while ((getline line < "src/modules.txt") > 0) if (line ~ /^[a-z]/) add_module(line)
   close("src/modules.txt")
   # Public headers in include/heed/ itself: those of core, tensor.h, autograd.h, and MODULE.h for a whole module.
-  n = split("error export version canceled dtype shape buffer threads random", list, " ")
+  n = split("error export version dtype shape buffer threads random", list, " ")
   for (i = 1; i <= n; ++i) top_header[list[i]] = "core"
   top_header["tensor"] = top_header["autograd"] = "tensor"
   for (module in modules) if (!(module in top_header)) top_header[module] = module

@@ -28,7 +28,7 @@ class NoGradients {
 };
 
 /// While an object of this class exists, gradients are recorded on this thread, inside NoGradients as well:
-/// for closures that compute again what they need. Threads: each has its own.
+/// for closures that recompute what they need. Threads: each has its own.
 class RecordGradients {
  public:
   RecordGradients();

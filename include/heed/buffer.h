@@ -2,8 +2,8 @@
 // allocates from the system only in its first step. The pool holds at most a quarter (and 64 MB) more than
 // was ever in use at once.
 //
-// Data may be lazy: made from a source, or read from a file, when they are first needed. Until data() hands
-// out their address nobody can have changed them, so that they can be made or read again.
+// Data may be lazy: computed from a source, or read from a file, when they are first needed. Until data()
+// hands out the address, nobody can have changed them, so they can be computed or read again.
 #pragma once
 
 #include <cstddef>
@@ -29,9 +29,9 @@ class Buffer {
   /// A block of at least `bytes` bytes, aligned to 64; its content is undefined. Throws Error when the
   /// system has no memory left.
   static std::shared_ptr<Buffer> allocate(std::size_t bytes);
-  /// The same for what is kept for long and read as a stream, such as weights: small ones lie side by side,
-  /// so that they are on huge pages, which a processor reads faster. Their memory is free again with the last
-  /// of some 64 MB of neighbors.
+  /// The same for long-lived data that are read as a stream, such as weights. Small blocks lie side by side
+  /// on huge pages, which a processor reads faster. Their memory is released together with the last block of
+  /// some 64 MB of neighbors.
   static std::shared_ptr<Buffer> allocate_side_by_side(std::size_t bytes);
   /// Memory owned by `owner` (a mapped file), which is released with the buffer.
   static std::shared_ptr<Buffer> wrap(void* data, std::size_t bytes, std::shared_ptr<void> owner);
@@ -51,11 +51,11 @@ class Buffer {
 
   /// True once data() has handed out the address, and always for memory from allocate() or wrap().
   bool is_materialized() const;
-  /// True for lazy data that are nowhere in memory yet.
+  /// True for lazy data that are not in memory yet.
   bool is_unwritten() const;
   /// The data for reading, without materializing them: this buffer's memory, or a copy if they are unwritten.
   std::shared_ptr<const Buffer> read() const;
-  /// The source of lazy data that are nowhere in memory yet, else null.
+  /// The source of lazy data that are not in memory yet, else null.
   std::shared_ptr<const Source> source() const;
   /// Releases the pages of a file until they are needed again, unless data() has handed out their address.
   void release_pages() const;

@@ -24,7 +24,7 @@ enum class CheckStatus : std::uint8_t {
 /// "ok", "warning", "failed" or "skipped".
 const char* name_of(CheckStatus status);
 
-/// What the checks look at.
+/// The model and files to check.
 struct CheckedModel {
   const Model* model = nullptr;          ///< null: it cannot be loaded, and only its files are checked
   std::string model_error = {};          ///< why it cannot be loaded
@@ -34,11 +34,11 @@ struct CheckedModel {
   std::string text = {};                 ///< for the loss by position; empty: none
   std::string reference = {};            ///< its translation, line by line, for an encoder-decoder
   std::vector<std::filesystem::path> adapters = {};  ///< directories of the adapters that the model has
-  /// The mean loss in nats that the model is known to have on the text, from another program say.
+  /// The mean loss in nats that the model should have on the text, for example measured by another program.
   std::optional<double> expected_loss = {};
 };
 
-/// What one check found.
+/// The finding of one check.
 struct Finding {
   CheckStatus status = CheckStatus::ok;
   std::string measurement = {};  ///< what was measured, or why nothing was
@@ -55,9 +55,9 @@ struct CheckResult {
 /// The names of all checks, in the order in which they run.
 std::vector<std::string> check_names();
 
-/// Runs all checks in order, or those of `names`; `report` gets each result as it is there. An Error that a
-/// check meets is its failure. Throws Error for a name that is no check's. Threads: the number of compute
-/// threads changes while the check of threads runs, and is then what it was.
+/// Runs all checks in order, or those of `names`. `report` receives each result as soon as it is known. An
+/// Error in a check is a failure of that check. Throws Error for a name that is not a check. Threads: the
+/// check of threads changes the number of compute threads and restores it.
 std::vector<CheckResult> examine(const CheckedModel& checked,
                                  const std::function<void(const CheckResult&)>& report = {},
                                  const std::vector<std::string>& names = {});

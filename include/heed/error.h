@@ -24,6 +24,12 @@ class InternalError : public std::logic_error {
   using std::logic_error::logic_error;
 };
 
+/// Thrown by a call whose `stop` flag became true while it ran. It is not an Error: nothing was wrong.
+class Canceled : public std::runtime_error {
+ public:
+  Canceled() : std::runtime_error("canceled: the caller set the stop flag") {}
+};
+
 namespace detail {
 [[noreturn]] void assertion_failed(const char* condition, const char* message, const char* file, int line);
 }

@@ -1,11 +1,10 @@
 // The front door: models opened by one call, and what programs do with tensors. Every other public header is
-// included by itself; docs/api.md says which for what. scripts/check-api.sh keeps the words behind the
+// included separately; docs/api.md lists them by purpose. scripts/check-api.sh keeps the words behind the
 // includes true.
 #pragma once
 
 #include "heed/autograd.h"           // NoGradients
-#include "heed/canceled.h"           // Canceled
-#include "heed/error.h"              // Error, InternalError
+#include "heed/error.h"              // Canceled, Error, InternalError
 #include "heed/nn/tap.h"             // Taps, replace_by_zeros
 #include "heed/open/loaded_model.h"  // load, LoadedModel
 #include "heed/ops.h"                // matmul, softmax, scaled_dot_product_attention

@@ -6,7 +6,6 @@
 #include "heed/ops/attention_variants.h"
 #include "heed/ops/elementwise.h"
 #include "heed/ops/embedding.h"
-#include "heed/ops/int8_rows.h"
 #include "heed/ops/loss.h"
 #include "heed/ops/matmul.h"
 #include "heed/ops/norm.h"

@@ -113,8 +113,9 @@ class Tensor {
   std::shared_ptr<TensorImpl> impl_;
 };
 
-/// Writes dtype, shape and elements, "f32[2] [1, 0.5]", floating ones with six digits. Of more than 1000
-/// elements, the first and last three along each axis, with "..." between them. Lazy data stay lazy.
+/// Writes dtype, shape and elements, "f32[2] [1, 0.5]", floating ones with six digits. If there are more than
+/// 1000 elements, only the first and last three along each axis, with "..." between them. Lazy data stay
+/// lazy.
 std::ostream& operator<<(std::ostream& out, const Tensor& tensor);
 
 /// Tensors by their names.

@@ -1,11 +1,11 @@
-// The threads that the process computes with: one pool, which all its callers share. Nothing else in heed
-// starts compute threads.
+// The compute threads of the process: one pool, which all callers share. Nothing else in heed starts compute
+// threads.
 //
-// A caller computes itself, and threads of the pool that are free help it. Callers at once on several threads
-// of the program share them: where `threads()` threads compute already, a caller works alone. The pool's
-// threads are made when they are first needed, are named heed-1, heed-2, ..., take no signals, sleep when
-// there has been nothing to do for some 50 microseconds, and end with the process. A forked child makes
-// threads of its own; inside a body of parallel_for a process may only fork to run another program.
+// A caller computes too, and free threads of the pool help it. Simultaneous callers share the pool: if
+// `threads()` threads already compute, a caller works alone. The pool's threads start when they are first
+// needed. They are named heed-1, heed-2, ..., block signals, spin for some 5 milliseconds without work and
+// then sleep, and end with the process. A forked child starts its own threads; inside a body of parallel_for,
+// a process may fork only to run another program.
 #pragma once
 
 #include <cstdint>
@@ -43,17 +43,18 @@ class FunctionRef<R(Args...)> {
 
 /// Calls `body(begin, end)` on disjoint ranges that cover [0, count), in parallel. A range holds at least
 /// `grain` items, so small work stays on the calling thread; calls inside a parallel body run serially. There
-/// are several ranges for each thread, so that one which is held up delays nobody by more than a range. They
-/// depend on count, grain and threads() alone: a reduction that must not depend on the number of threads
-/// needs fixed chunks. When bodies throw, the exception of the first range that failed reaches the caller
-/// once all ranges are done.
+/// are several ranges for each thread, so that a delayed thread delays the others by at most one range. The
+/// ranges depend only on count, grain and threads(): a reduction that must not depend on the number of
+/// threads needs fixed chunks. When bodies throw, the exception of the first range that failed reaches the
+/// caller once all ranges are done.
 void parallel_for(std::int64_t count, std::int64_t grain,
                   FunctionRef<void(std::int64_t begin, std::int64_t end)> body);
 
-/// How many threads such a call is shared by at most.
+/// The maximum number of threads that share such a call.
 std::int64_t team_size(std::int64_t count, std::int64_t grain);
-/// parallel_for by at most `team` threads, team_size(count, grain) or fewer, whose body also learns which of
-/// them it runs on (0 is the caller), so that each may have room of its own that the caller made beforehand.
+/// parallel_for with at most `team` threads, team_size(count, grain) or fewer. The body also receives the
+/// index of its thread (0 is the caller), so that each thread can use its own memory, allocated by the
+/// caller.
 void parallel_for_team(std::int64_t team, std::int64_t count, std::int64_t grain,
                        FunctionRef<void(std::int64_t member, std::int64_t begin, std::int64_t end)> body);
 

@@ -6,7 +6,7 @@
 #define HEED_VERSION_MAJOR 0
 #define HEED_VERSION_MINOR 1
 #define HEED_VERSION_PATCH 0
-/// Of the headers, as text: "0.1.0".
+/// The version of the headers as text: "0.1.0".
 #define HEED_VERSION "0.1.0"
 
 namespace HEED_API heed {

@@ -22,7 +22,7 @@
 #include "cli/terminal/signals.h"
 #include "cli/terminal/terminal.h"
 #include "heed/analyses/analyzed.h"
-#include "heed/canceled.h"
+#include "heed/error.h"
 #include "heed/threads.h"
 #include "kernels/machine.h"
 

@@ -3,7 +3,7 @@
 
 #include <atomic>
 
-#include "heed/canceled.h"
+#include "heed/error.h"
 
 namespace heed {
 

@@ -9,7 +9,7 @@
 #include <numeric>
 
 #include "heed/error.h"
-#include "heed/grammar/token_constraint.h"
+#include "heed/grammar/grammar.h"
 #include "heed/models/model.h"
 #include "heed/text/tokenizer.h"
 

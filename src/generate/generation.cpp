@@ -12,7 +12,6 @@
 #include "generate/decoding_batch.h"
 #include "generate/prefix_cache.h"
 #include "heed/autograd.h"
-#include "heed/canceled.h"
 #include "heed/error.h"
 
 namespace heed {

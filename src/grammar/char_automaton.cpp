@@ -10,7 +10,8 @@ namespace heed::grammar {
 
 std::uint32_t CharAutomaton::add_state(bool accepts) {
   if (states.size() >= kMostCharStates)
-    throw Fault("expected texts that " + std::to_string(kMostCharStates) + " states describe, got more");
+    throw GrammarError("expected texts that " + std::to_string(kMostCharStates) +
+                       " states describe, got more");
   states.push_back({{}, {}, accepts});
   return static_cast<std::uint32_t>(states.size() - 1);
 }

@@ -1,5 +1,5 @@
-// CharAutomaton: a set of texts as an automaton over characters; and Fault, an error whose place is not known
-// yet.
+// CharAutomaton: a set of texts as a nondeterministic automaton over characters. GrammarError: an error in a
+// grammar, before its file or key is known.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +11,8 @@
 
 namespace heed::grammar {
 
-/// What went wrong. Whoever knows where makes an Error of it.
-struct Fault : std::runtime_error {
+/// What is wrong in a grammar. The caller that knows where turns it into an Error.
+struct GrammarError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
@@ -38,7 +38,7 @@ struct CharAutomaton {
   };
   std::vector<State> states;
 
-  /// Throws Fault if there are too many states.
+  /// Throws GrammarError if there are too many states.
   std::uint32_t add_state(bool accepts = false);
   void add_edge(std::uint32_t from, char32_t first, char32_t last, std::uint32_t to) {
     states[from].edges.push_back({first, last, to});

@@ -4,7 +4,7 @@
 
 #include "core/json_field.h"
 #include "grammar/json_rules.h"
-#include "grammar/machine.h"
+#include "grammar/lazy_dfa.h"
 #include "grammar/regex.h"
 #include "grammar/schema_rules.h"
 #include "heed/core/utf8.h"
@@ -29,8 +29,8 @@ std::shared_ptr<const Network> network_of(const std::string& where, const Add& a
     const Rule main = network->add_rule();
     network->add_free(add(*network, network->start(main)), network->end(main));
     matches = network->finish(main);
-  } catch (const grammar::Fault& fault) {
-    throw Error(where + ": " + fault.what());
+  } catch (const grammar::GrammarError& error) {
+    throw Error(where + ": " + error.what());
   }
   if (!matches) throw Error(where + ": expected a grammar that some text matches, got one that none does");
   return network;
@@ -88,7 +88,8 @@ Grammar Grammar::choices(std::span<const std::string> texts, std::string where) 
     const State end = made.add_state();
     for (const std::string& text : texts) {
       if (text.empty() || first_invalid_utf8(text))
-        throw grammar::Fault("expected texts of at least one character in UTF-8, got " + json_quoted(text));
+        throw grammar::GrammarError("expected texts of at least one character in UTF-8, got " +
+                                    json_quoted(text));
       made.add_free(made.add_text(start, text), end);
     }
     return end;
@@ -122,29 +123,29 @@ Grammar Grammar::tool_calls(std::string_view tools, const ToolCallMarks& marks, 
       made.add_free(made.add_text(made.add_text(json.add_space(value), "}"), marks.end), end);
     }
     if (!any)
-      throw grammar::Fault("expected a function" + (only.empty() ? "" : " " + std::string(only)) +
-                           ", got none");
+      throw grammar::GrammarError("expected a function" + (only.empty() ? "" : " " + std::string(only)) +
+                                  ", got none");
     return end;
   });
   return {std::move(network), std::move(where)};
 }
 
 GrammarMatcher::GrammarMatcher(const Grammar& grammar)
-    : machine_(std::make_shared<grammar::Machine>(grammar.network())),
+    : dfa_(std::make_shared<grammar::LazyDfa>(grammar.network())),
       where_(grammar.where()),
-      place_(machine_->start()) {}
+      state_(dfa_->start()) {}
 
 bool GrammarMatcher::accept(std::string_view bytes) {
   try {
-    for (const char byte : bytes) place_ = machine_->step(place_, static_cast<unsigned char>(byte));
-  } catch (const grammar::Fault& fault) {
-    throw Error(where_ + ": " + fault.what());
+    for (const char byte : bytes) state_ = dfa_->step(state_, static_cast<unsigned char>(byte));
+  } catch (const grammar::GrammarError& error) {
+    throw Error(where_ + ": " + error.what());
   }
-  return place_ != grammar::Machine::kNowhere;
+  return state_ != grammar::LazyDfa::kDead;
 }
 
-bool GrammarMatcher::may_end() const { return machine_->may_end(place_); }
+bool GrammarMatcher::may_end() const { return dfa_->may_end(state_); }
 
-bool GrammarMatcher::must_end() const { return may_end() && machine_->must_end(place_); }
+bool GrammarMatcher::must_end() const { return may_end() && dfa_->must_end(state_); }
 
 }  // namespace heed

@@ -13,7 +13,7 @@ using Kind = NetworkEdge::Kind;
 
 State Network::add_state() {
   if (states_.size() >= kMostStates)
-    throw Fault("expected a grammar of at most " + std::to_string(kMostStates) + " states, got more");
+    throw GrammarError("expected a grammar of at most " + std::to_string(kMostStates) + " states, got more");
   states_.emplace_back();
   ends_.push_back(false);
   return static_cast<State>(states_.size() - 1);

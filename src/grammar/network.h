@@ -27,7 +27,7 @@ struct NetworkEdge {
 /// called first, and may call itself in any place but before its first byte, unless nothing follows the call.
 class Network {
  public:
-  /// Throws Fault if there are too many states.
+  /// Throws GrammarError if there are too many states.
   State add_state();
   Rule add_rule();
   void add_bytes(State from, unsigned first, unsigned last, State to);

@@ -28,63 +28,65 @@ class Magnitudes {
     const std::uint32_t start = state_of({});
     texts_.states[from].free.push_back(start);
     while (!todo_.empty()) {
-      const Place place = todo_.back();
+      const Position position = todo_.back();
       todo_.pop_back();
-      const std::uint32_t state = ids_.at(place);
+      const std::uint32_t state = ids_.at(position);
       for (char digit = '0'; digit <= '9'; ++digit) {
-        if (const auto next = after_digit(place, digit)) link(state, digit, *next);
+        if (const auto next = after_digit(position, digit)) link(state, digit, *next);
       }
-      if (!integers_ && place.digits > 0 && place.part <= Part::zero)
-        link(state, '.', {Part::point, 0, whole_comparison(place)});
+      if (!integers_ && position.digits > 0 && position.part <= Part::zero)
+        link(state, '.', {Part::point, 0, whole_comparison(position)});
     }
   }
 
  private:
   enum class Part { whole, zero, point, fraction };
   /// Where a text is: the digits of this part so far, and how they compare with the bound's.
-  struct Place {
+  struct Position {
     Part part = Part::whole;
     std::size_t digits = 0;
     int comparison = 0;
-    auto operator<=>(const Place&) const = default;
+    auto operator<=>(const Position&) const = default;
   };
 
   static int compare(char digit, char other) { return digit < other ? -1 : digit > other ? 1 : 0; }
-  int whole_comparison(const Place& place) const {
-    if (place.digits < bound_.whole.size()) return -1;
-    return place.digits > bound_.whole.size() ? 1 : place.comparison;
+  int whole_comparison(const Position& position) const {
+    if (position.digits < bound_.whole.size()) return -1;
+    return position.digits > bound_.whole.size() ? 1 : position.comparison;
   }
-  bool accepts(const Place& place) const {
-    if (place.part == Part::point || (place.part == Part::whole && place.digits == 0)) return false;
-    const int compared = place.part == Part::fraction ? place.comparison : whole_comparison(place);
-    const std::size_t read = place.part == Part::fraction ? place.digits : 0;
+  bool accepts(const Position& position) const {
+    if (position.part == Part::point || (position.part == Part::whole && position.digits == 0)) return false;
+    const int compared = position.part == Part::fraction ? position.comparison : whole_comparison(position);
+    const std::size_t read = position.part == Part::fraction ? position.digits : 0;
     return wanted_(compared == 0 && read < bound_.fraction.size() ? -1 : compared);
   }
-  std::optional<Place> after_digit(const Place& place, char digit) const {
-    if (place.part == Part::zero) return std::nullopt;
-    if (place.part == Part::whole) {
+  std::optional<Position> after_digit(const Position& position, char digit) const {
+    if (position.part == Part::zero) return std::nullopt;
+    if (position.part == Part::whole) {
       const std::size_t size = bound_.whole.size();
-      if (place.digits >= std::max(size, kMostWritten)) return std::nullopt;
-      const int compared = place.comparison == 0 && place.digits < size
-                               ? compare(digit, bound_.whole[place.digits])
-                               : place.comparison;
-      const bool zero = place.digits == 0 && digit == '0';
-      return Place{zero ? Part::zero : Part::whole, place.digits + 1, place.digits >= size ? 1 : compared};
+      if (position.digits >= std::max(size, kMostWritten)) return std::nullopt;
+      const int compared = position.comparison == 0 && position.digits < size
+                               ? compare(digit, bound_.whole[position.digits])
+                               : position.comparison;
+      const bool zero = position.digits == 0 && digit == '0';
+      return Position{zero ? Part::zero : Part::whole, position.digits + 1,
+                      position.digits >= size ? 1 : compared};
     }
-    if (place.digits >= std::max(bound_.fraction.size(), kMostWritten)) return std::nullopt;
-    const bool beyond = place.digits >= bound_.fraction.size();
-    const int compared = compare(digit, beyond ? '0' : bound_.fraction[place.digits]);
-    return Place{Part::fraction, place.digits + 1, place.comparison != 0 ? place.comparison : compared};
+    if (position.digits >= std::max(bound_.fraction.size(), kMostWritten)) return std::nullopt;
+    const bool beyond = position.digits >= bound_.fraction.size();
+    const int compared = compare(digit, beyond ? '0' : bound_.fraction[position.digits]);
+    return Position{Part::fraction, position.digits + 1,
+                    position.comparison != 0 ? position.comparison : compared};
   }
-  std::uint32_t state_of(const Place& place) {
-    const auto [found, added] = ids_.try_emplace(place, 0);
+  std::uint32_t state_of(const Position& position) {
+    const auto [found, added] = ids_.try_emplace(position, 0);
     if (added) {
-      found->second = texts_.add_state(accepts(place));
-      todo_.push_back(place);
+      found->second = texts_.add_state(accepts(position));
+      todo_.push_back(position);
     }
     return found->second;
   }
-  void link(std::uint32_t state, char c, const Place& next) {
+  void link(std::uint32_t state, char c, const Position& next) {
     const auto character = static_cast<char32_t>(c);
     texts_.add_edge(state, character, character, state_of(next));
   }
@@ -93,8 +95,8 @@ class Magnitudes {
   const Decimal& bound_;
   Wanted wanted_;
   bool integers_;
-  std::map<Place, std::uint32_t> ids_;
-  std::vector<Place> todo_;
+  std::map<Position, std::uint32_t> ids_;
+  std::vector<Position> todo_;
 };
 
 /// The numbers on one side of a bound.
@@ -140,7 +142,7 @@ Decimal decimal_of(const Json& number) {
   text.resize(mark);
   if (text.size() > 1) text.erase(1, 1);
   if (exponent > kMostDigits || exponent < -kMostDigits)
-    throw Fault("expected a number of at most " + std::to_string(kMostDigits) + " digits, got more");
+    throw GrammarError("expected a number of at most " + std::to_string(kMostDigits) + " digits, got more");
   const int size = static_cast<int>(text.size());
   if (exponent < 0) text.insert(0, static_cast<std::size_t>(-exponent), '0');
   if (exponent >= size) text.append(static_cast<std::size_t>(exponent - size + 1), '0');

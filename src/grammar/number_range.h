@@ -16,7 +16,7 @@ struct Decimal {
   std::string fraction = {};
   bool is_zero() const { return whole == "0" && fraction.empty(); }
 };
-/// Returns the shortest decimal that is read as this JSON number. Throws Fault if it has more than 400
+/// Returns the shortest decimal that is read as this JSON number. Throws GrammarError if it has more than 400
 /// digits.
 Decimal decimal_of(const Json& number);
 

@@ -71,7 +71,7 @@ class RegexParser {
     return {RegexNode::Kind::repetition, {}, {set_node({{0, kLastCharacter}})}, 0, -1};
   }
   [[noreturn]] void unexpected() const {
-    throw Fault(
+    throw GrammarError(
         "expected a regular expression of characters, classes, groups, alternatives and quantifiers, "
         "with ^ and $ at its ends only, got " +
         std::string(text_) + " (see character " + std::to_string(count_up_to(at_) + 1) + ")");
@@ -144,8 +144,8 @@ class RegexParser {
     for (; at_ < text_.size() && text_[at_] >= '0' && text_[at_] <= '9'; ++at_) {
       value = value * 10 + (text_[at_] - '0');
       if (value > kMostRepetitions)
-        throw Fault("expected at most " + std::to_string(kMostRepetitions) +
-                    " repetitions in a regular expression, got more");
+        throw GrammarError("expected at most " + std::to_string(kMostRepetitions) +
+                           " repetitions in a regular expression, got more");
     }
     return value;
   }
@@ -323,7 +323,8 @@ const std::array<std::pair<std::string_view, std::string>, 10>& format_patterns(
 }  // namespace
 
 CharAutomaton regex_texts(std::string_view pattern, bool whole) {
-  if (first_invalid_utf8(pattern)) throw Fault("expected a regular expression in UTF-8, got other bytes");
+  if (first_invalid_utf8(pattern))
+    throw GrammarError("expected a regular expression in UTF-8, got other bytes");
   const RegexNode root = RegexParser(pattern).parse(whole);
   CharAutomaton texts;
   texts.states[add_regex(texts, texts.add_state(), root)].accepts = true;
@@ -338,7 +339,7 @@ const CharAutomaton& format_texts(std::string_view format) {
   }();
   const auto found = kTexts.find(format);
   if (found == kTexts.end()) {
-    throw Fault("expected a format (" + joined_keys(kTexts) + "), got " + std::string(format));
+    throw GrammarError("expected a format (" + joined_keys(kTexts) + "), got " + std::string(format));
   }
   return found->second;
 }

@@ -194,8 +194,8 @@ class Check {
   void valid(const std::string& pointer, const Make& make) const {
     try {
       make();
-    } catch (const Fault& fault) {
-      throw Error(where_ + ": " + pointer + ": " + fault.what());
+    } catch (const GrammarError& error) {
+      throw Error(where_ + ": " + pointer + ": " + error.what());
     }
   }
   void one_of(const Json& branches, const std::string& pointer) {

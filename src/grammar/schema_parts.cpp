@@ -166,7 +166,8 @@ class Parts {
   Parts(const Json& root, std::size_t& work) : root_(root), work_(work) {}
 
   std::vector<SchemaPart> of(const Json& schema, int depth) {
-    if (depth > kDeepestParts) throw Fault("expected references and allOf that end, got ones that do not");
+    if (depth > kDeepestParts)
+      throw GrammarError("expected references and allOf that end, got ones that do not");
     if (schema.is_boolean())
       return schema.get<bool>() ? std::vector<SchemaPart>(1) : std::vector<SchemaPart>();
     work_ += kWorkOfCall;
@@ -198,8 +199,8 @@ class Parts {
   void limit(const std::vector<SchemaPart>& parts) {
     if (!parts.empty()) work_ += parts.back().bytes;
     if (parts.size() > kMostParts || work_ > kMostWork)
-      throw Fault("expected at most " + std::to_string(kMostParts) +
-                  " combinations of alternatives, got more");
+      throw GrammarError("expected at most " + std::to_string(kMostParts) +
+                         " combinations of alternatives, got more");
   }
   void combine(std::vector<SchemaPart>& parts, const std::vector<SchemaPart>& others) {
     std::vector<SchemaPart> combined;

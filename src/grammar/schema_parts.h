@@ -44,8 +44,8 @@ struct SchemaPart {
 };
 
 /// Returns parts of which a value has to match one to match the schema. `root` is what references are within.
-/// Throws Fault if there are too many, if references have no end, or if `work`, which counts bytes that are
-/// merged, becomes too large.
+/// Throws GrammarError if there are too many, if references have no end, or if `work`, which counts bytes
+/// that are merged, becomes too large.
 std::vector<SchemaPart> parts_of(const Json& root, const Json& schema, std::size_t& work);
 
 /// Returns a schema without annotations.

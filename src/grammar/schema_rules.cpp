@@ -22,8 +22,8 @@ Rule SchemaRules::add() {
     pointers_.emplace_back(next.rule, next.pointer);
     try {
       add_alternatives({network_.start(next.rule), network_.end(next.rule)}, next.schema, next.pointer);
-    } catch (const Fault& fault) {
-      throw Error(where_ + ": " + next.pointer + ": " + fault.what());
+    } catch (const GrammarError& error) {
+      throw Error(where_ + ": " + next.pointer + ": " + error.what());
     }
   }
   return rule;
@@ -83,7 +83,7 @@ void SchemaRules::add_part(const Ends& ends, const SchemaPart& part, const std::
 
 void SchemaRules::add_values(const Ends& ends, const SchemaPart& part) {
   if (part.mentioned != 0)
-    throw Fault(
+    throw GrammarError(
         "expected enum and const without other keywords than type, got some (list only the values that "
         "match)");
   for (const Json& value : *part.values) {

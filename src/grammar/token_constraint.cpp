@@ -1,4 +1,4 @@
-#include "heed/grammar/token_constraint.h"
+#include "heed/grammar/grammar.h"
 
 #include <algorithm>
 #include <limits>
@@ -6,15 +6,15 @@
 #include <unordered_map>
 
 #include "core/json.h"
-#include "grammar/machine.h"
+#include "grammar/lazy_dfa.h"
 #include "grammar/token_tree.h"
 #include "heed/error.h"
 
 namespace heed {
 namespace {
 
-using grammar::Machine;
-using Place = Machine::Place;
+using grammar::LazyDfa;
+using DfaState = LazyDfa::DfaState;
 
 constexpr std::size_t kMostCacheBytes = std::size_t{64} << 20;
 constexpr std::size_t kShownBytes = 60;
@@ -39,11 +39,11 @@ class TokenConstraint {
     const std::lock_guard lock(mutex_);
     const std::size_t prompt = prompt_lengths_[prompt_lengths_.size() == 1 ? 0 : row];
     if (prompt > ids.size()) throw Error(where_ + ": expected tokens that begin with the prompt, got fewer");
-    if (machine_->bytes() + bytes_ > kMostCacheBytes) clear();
+    if (dfa_->bytes() + bytes_ > kMostCacheBytes) clear();
     try {
-      mask(place_after(ids.subspan(prompt)), ids.subspan(prompt), scores);
-    } catch (const grammar::Fault& fault) {
-      throw Error(where_ + ": " + fault.what());
+      mask(state_after(ids.subspan(prompt)), ids.subspan(prompt), scores);
+    } catch (const grammar::GrammarError& error) {
+      throw Error(where_ + ": " + error.what());
     }
   }
 
@@ -61,11 +61,11 @@ class TokenConstraint {
   };
 
   void clear() {
-    machine_.emplace(network_);
+    dfa_.emplace(network_);
     masks_.clear();
     prefixes_.clear();
-    places_ = {machine_->start()};
-    states_.assign(tree_->deepest + 1, Machine::kNowhere);
+    prefix_states_ = {dfa_->start()};
+    states_.assign(tree_->deepest + 1, LazyDfa::kDead);
     bytes_ = 0;
   }
 
@@ -76,33 +76,33 @@ class TokenConstraint {
                : kNone;
   }
 
-  Place place_after(std::span<const std::int64_t> ids) {
+  DfaState state_after(std::span<const std::int64_t> ids) {
     std::uint32_t prefix = 0;
     for (const std::int64_t id : ids) {
       const auto [found, added] = prefixes_.try_emplace({prefix, id}, 0);
       if (added) {
         const std::string& token = bytes_of(id);
-        Place place = token.empty() ? Machine::kNowhere : places_[prefix];
-        for (const char byte : token) place = machine_->step(place, static_cast<unsigned char>(byte));
-        found->second = static_cast<std::uint32_t>(places_.size());
-        places_.push_back(place);
+        DfaState state = token.empty() ? LazyDfa::kDead : prefix_states_[prefix];
+        for (const char byte : token) state = dfa_->step(state, static_cast<unsigned char>(byte));
+        found->second = static_cast<std::uint32_t>(prefix_states_.size());
+        prefix_states_.push_back(state);
         bytes_ += 64;
       }
       prefix = found->second;
     }
-    return places_[prefix];
+    return prefix_states_[prefix];
   }
 
-  const TokenMask& allowed_after(Place place) {
-    if (const auto known = masks_.find(place); known != masks_.end()) return known->second;
+  const TokenMask& allowed_after(DfaState state) {
+    if (const auto known = masks_.find(state); known != masks_.end()) return known->second;
     TokenMask mask((tree_->bytes.size() + 63) / 64);
     bytes_ += mask.size() * 8 + 64;
-    states_[0] = place;
+    states_[0] = state;
     const auto& nodes = tree_->nodes;
     for (std::uint32_t at = 0; at + 1 < nodes.size();) {
       const TokenVocabulary::Tree::Node& node = nodes[at];
-      const Place next = machine_->step(states_[node.depth], node.byte);
-      if (next == Machine::kNowhere) {
+      const DfaState next = dfa_->step(states_[node.depth], node.byte);
+      if (next == LazyDfa::kDead) {
         at = node.after;
         continue;
       }
@@ -113,13 +113,13 @@ class TokenConstraint {
       }
       ++at;
     }
-    return masks_.emplace(place, std::move(mask)).first->second;
+    return masks_.emplace(state, std::move(mask)).first->second;
   }
 
-  void mask(Place place, std::span<const std::int64_t> ids, std::span<float> scores) {
+  void mask(DfaState state, std::span<const std::int64_t> ids, std::span<float> scores) {
     constexpr float kExcluded = -std::numeric_limits<float>::infinity();
-    const bool may_end = machine_->may_end(place);
-    const TokenMask& allowed = allowed_after(place);
+    const bool may_end = dfa_->may_end(state);
+    const TokenMask& allowed = allowed_after(state);
     std::vector<std::pair<std::size_t, float>> ends;
     for (const std::int64_t id : end_ids_) {
       const auto at = static_cast<std::size_t>(id);
@@ -152,12 +152,12 @@ class TokenConstraint {
   std::vector<std::int64_t> end_ids_;
 
   std::mutex mutex_;
-  std::optional<Machine> machine_;
-  std::unordered_map<Place, TokenMask> masks_;
+  std::optional<LazyDfa> dfa_;
+  std::unordered_map<DfaState, TokenMask> masks_;
   std::unordered_map<Step, std::uint32_t, StepHash> prefixes_;
-  std::vector<Place> places_;  // by the number of a prefix; 0 is the prompt
-  std::vector<Place> states_;  // of a walk, by depth
-  std::size_t bytes_ = 0;      // of all these
+  std::vector<DfaState> prefix_states_;  // by the number of a prefix; 0 is the prompt
+  std::vector<DfaState> states_;         // of a walk, by depth
+  std::size_t bytes_ = 0;                // of all these
 };
 
 }  // namespace

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "heed/text/token_bytes.h"
+#include "heed/text/tokenizer.h"
 
 namespace heed {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "heed/grammar/token_constraint.h"
+#include "heed/grammar/grammar.h"
 
 namespace heed {
 

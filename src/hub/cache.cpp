@@ -13,7 +13,7 @@
 #include <thread>
 
 #include "files/descriptor.h"
-#include "heed/canceled.h"
+#include "heed/error.h"
 #include "heed/files/file.h"
 #include "heed/io/hub_cache.h"
 

@@ -6,7 +6,7 @@
 #include <chrono>
 #include <thread>
 
-#include "heed/canceled.h"
+#include "heed/error.h"
 
 namespace heed::hub {
 namespace {

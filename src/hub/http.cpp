@@ -9,7 +9,7 @@
 #include <memory>
 
 #include "core/strings.h"
-#include "heed/canceled.h"
+#include "heed/error.h"
 #include "heed/version.h"
 
 namespace heed::hub {

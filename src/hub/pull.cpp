@@ -7,7 +7,7 @@
 #include <set>
 #include <thread>
 
-#include "heed/canceled.h"
+#include "heed/error.h"
 #include "heed/io/hub_cache.h"
 #include "hub/download.h"
 

@@ -40,7 +40,7 @@ void convert(const Src* src, Dst* dst, std::int64_t n);
 /// The same with the types as values: n elements of `from` at src become n elements of `to` at dst.
 void convert(DType from, const void* src, DType to, void* dst, std::int64_t n);
 
-// Rows of d numbers in 8 bits (heed/ops/int8_rows.h): the scale, an f32 that need not be aligned, then d
+// Rows of d numbers in 8 bits (heed/ops/attention.h): the scale, an f32 that need not be aligned, then d
 // signed integers.
 
 /// Bytes before the integers of a row.

@@ -9,7 +9,7 @@
 
 #include "heed/dtype.h"
 #include "heed/io/json.h"
-#include "heed/nn/rotary.h"
+#include "heed/nn/positions.h"
 #include "heed/ops/activation.h"
 
 namespace heed {

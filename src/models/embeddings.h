@@ -11,7 +11,7 @@
 #include "heed/models/input.h"
 #include "heed/nn/linear.h"
 #include "heed/nn/norm.h"
-#include "heed/nn/pass.h"
+#include "heed/nn/part.h"
 #include "heed/nn/positions.h"
 #include "heed/shape.h"
 #include "heed/tensor.h"

@@ -1,5 +1,5 @@
 // Windows and patches as rows of a matrix, then one product.
-#include "heed/nn/convolution.h"
+#include "heed/nn/linear.h"
 
 #include "heed/ops/elementwise.h"
 #include "heed/ops/reduce.h"

@@ -7,8 +7,8 @@
 #include "heed/autograd.h"
 #include "heed/error.h"
 #include "heed/nn/cache_dtype.h"
+#include "heed/ops/attention.h"
 #include "heed/ops/elementwise.h"
-#include "heed/ops/int8_rows.h"
 #include "heed/ops/shape.h"
 
 namespace heed {

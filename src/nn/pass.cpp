@@ -1,5 +1,5 @@
 // What a forward pass computes once for all layers.
-#include "heed/nn/pass.h"
+#include "heed/nn/part.h"
 
 namespace heed {
 

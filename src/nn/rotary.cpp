@@ -1,7 +1,7 @@
 // Rotary positions: frequencies, their scalings, and tables of cosines and sines. Frequencies and angles are
 // computed in float, step by step as the checkpoints' own code does: at position 10,000 a last bit more or
 // less is an angle of half a thousandth.
-#include "heed/nn/rotary.h"
+#include "heed/nn/positions.h"
 
 #include <algorithm>
 #include <bit>

@@ -7,7 +7,7 @@
 
 #include "heed/autograd.h"
 #include "heed/nn/linear.h"
-#include "heed/nn/lora.h"
+#include "heed/nn/weight.h"
 #include "heed/ops/elementwise.h"
 #include "heed/ops/shape.h"
 #include "nn/stack_resume.h"

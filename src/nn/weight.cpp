@@ -8,7 +8,6 @@
 #include "core/fork_safe_mutex.h"
 #include "heed/autograd.h"
 #include "heed/nn/linear.h"
-#include "heed/nn/lora.h"
 #include "heed/ops/activation.h"
 #include "heed/ops/elementwise.h"
 #include "heed/ops/embedding.h"

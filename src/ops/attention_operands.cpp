@@ -9,8 +9,8 @@
 
 #include "heed/autograd.h"
 #include "heed/error.h"
+#include "heed/ops/attention.h"
 #include "heed/ops/elementwise.h"
-#include "heed/ops/int8_rows.h"
 #include "kernels/copy.h"
 
 namespace heed {

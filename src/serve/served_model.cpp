@@ -6,7 +6,7 @@
 
 #include "chat/conversation.h"
 #include "heed/open/capabilities.h"
-#include "heed/text/token_bytes.h"
+#include "heed/text/tokenizer.h"
 #include "server/api_error.h"
 
 namespace heed::serve {

@@ -10,7 +10,7 @@
 
 #include "core/json.h"
 #include "heed/chat/model_chat.h"
-#include "heed/grammar/token_constraint.h"
+#include "heed/grammar/grammar.h"
 #include "heed/models/kind.h"
 #include "heed/open/loaded_model.h"
 #include "heed/tasks/embed.h"

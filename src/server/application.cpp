@@ -7,7 +7,7 @@
 
 #include "core/strings.h"
 #include "core/utf8.h"
-#include "heed/canceled.h"
+#include "heed/error.h"
 #include "server/form_data.h"
 
 namespace heed::server {

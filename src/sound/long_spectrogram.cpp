@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <limits>
 
-#include "heed/canceled.h"
 #include "heed/error.h"
 #include "heed/sound/processor.h"
 #include "sound/processor_config.h"

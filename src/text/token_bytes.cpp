@@ -1,4 +1,4 @@
-#include "heed/text/token_bytes.h"
+#include "heed/text/tokenizer.h"
 
 #include <optional>
 

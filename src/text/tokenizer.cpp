@@ -8,7 +8,6 @@
 #include "core/strings.h"
 #include "files/input_file.h"
 #include "heed/error.h"
-#include "heed/text/marian.h"
 #include "text/loading/loaders.h"
 
 namespace heed {

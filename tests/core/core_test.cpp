@@ -9,7 +9,6 @@
 
 #include "core/strings.h"
 #include "heed/buffer.h"
-#include "heed/canceled.h"
 #include "heed/dtype.h"
 #include "heed/error.h"
 #include "heed/random.h"

@@ -8,7 +8,7 @@
 
 #include "explore/sample_models.h"
 #include "heed/autograd.h"
-#include "heed/canceled.h"
+#include "heed/error.h"
 #include "heed/io/safetensors.h"
 #include "heed/nn/tap.h"
 #include "heed/ops/shape.h"

@@ -13,7 +13,7 @@
 
 #include "generate/runs.h"
 #include "heed/autograd.h"
-#include "heed/canceled.h"
+#include "heed/error.h"
 #include "heed/generate/complete.h"
 #include "heed/generate/perplexity.h"
 #include "heed/generate/search.h"

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "generate/runs.h"
-#include "heed/canceled.h"
+#include "heed/error.h"
 #include "heed/generate/search.h"
 #include "heed/models/registry.h"
 #include "heed/ops/shape.h"

@@ -15,7 +15,7 @@
 #include "generate/generation_results.h"
 #include "generate/prefix_cache.h"
 #include "heed/autograd.h"
-#include "heed/canceled.h"
+#include "heed/error.h"
 #include "heed/models/registry.h"
 #include "heed/ops/shape.h"
 #include "reference/error.h"

@@ -1,4 +1,4 @@
-#include "heed/grammar/token_constraint.h"
+#include "heed/grammar/grammar.h"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "heed/text/token_bytes.h"
+#include "heed/text/tokenizer.h"
 #include "heed/text/training.h"
 #include "matching.h"
 #include "reference/error.h"

@@ -5,7 +5,7 @@
 #include <mutex>
 #include <thread>
 
-#include "heed/canceled.h"
+#include "heed/error.h"
 #include "hub/http.h"
 #include "hub/pull_fixture.h"
 #include "reference/error.h"

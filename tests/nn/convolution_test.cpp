@@ -1,5 +1,5 @@
 // Convolutions against sums written from their definition, and their gradients against differences.
-#include "heed/nn/convolution.h"
+#include "heed/nn/linear.h"
 
 #include <gtest/gtest.h>
 

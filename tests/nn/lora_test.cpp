@@ -1,5 +1,5 @@
 // Low-rank additions: values and gradients against the formula, dropout, and losses of adapted outputs.
-#include "heed/nn/lora.h"
+#include "heed/nn/weight.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Rotary positions against transformers: frequencies of every scaling, turns, turned heads, gradients.
-#include "heed/nn/rotary.h"
+#include "heed/nn/positions.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "heed/ops/int8_rows.h"
+#include "heed/ops/attention.h"
 
 #include <gtest/gtest.h>
 

@@ -5,7 +5,6 @@
 
 #include <vector>
 
-#include "heed/canceled.h"
 #include "heed/error.h"
 
 namespace heed::serve {

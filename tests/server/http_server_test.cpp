@@ -14,7 +14,6 @@
 #include <thread>
 #include <vector>
 
-#include "heed/canceled.h"
 #include "heed/error.h"
 #include "reference/error.h"
 #include "server/application.h"

@@ -4,7 +4,7 @@
 
 #include <atomic>
 
-#include "heed/canceled.h"
+#include "heed/error.h"
 #include "heed/sound/processor.h"
 #include "reference/error.h"
 #include "reference/near.h"

@@ -9,7 +9,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "heed/canceled.h"
+#include "heed/error.h"
 #include "heed/image/processor.h"
 #include "heed/models/registry.h"
 #include "heed/text/tokenizer.h"

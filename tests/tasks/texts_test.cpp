@@ -6,7 +6,7 @@
 #include <atomic>
 
 #include "heed/autograd.h"
-#include "heed/canceled.h"
+#include "heed/error.h"
 #include "heed/models/registry.h"
 #include "heed/ops/reduce.h"
 #include "heed/ops/shape.h"

@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "heed/canceled.h"
+#include "heed/error.h"
 #include "heed/files/file.h"
 #include "heed/models/model.h"
 #include "heed/models/registry.h"

@@ -7,7 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "heed/canceled.h"
+#include "heed/error.h"
 #include "heed/files/file.h"
 #include "reference/error.h"
 #include "reference/json.h"

@@ -1,6 +1,6 @@
 // Checks the Marian tokenizer against MarianTokenizer of Hugging Face transformers (see
 // fixtures/text/README.md).
-#include "heed/text/marian.h"
+#include "heed/text/training.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // Checks the tokenization of SentencePiece models against sentencepiece 0.2.2, and training.
-#include "heed/text/sentencepiece.h"
+#include "heed/text/training.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -5,7 +5,7 @@
 #include <atomic>
 #include <filesystem>
 
-#include "heed/canceled.h"
+#include "heed/error.h"
 #include "reference/temporary_folder.h"
 #include "tasks_fixture.h"
 

@@ -23,18 +23,18 @@
 
 namespace HEED_API heed {
 
-/// What each layer would predict: of a text the next token (of a masked language model the token in each
-/// place), of an image or a sound its label. Throws as logit_lens() and label_lens().
+/// The prediction of each layer: the next token of a text (for a masked language model, the token at each
+/// position), or the label of an image or a sound. Throws as logit_lens() and label_lens().
 Report lens(const AnalyzedModel& model, const AnalyzedInput& input, std::int64_t top_k = 1);
 
-/// What each head and feed-forward network adds to the logit of a token, or to its difference to another's:
-/// of prompts the mean with standard errors. Throws as attribute_logit(); OptionError without a token.
+/// What each head and feed-forward network adds to the logit of a token, or to the difference of two logits.
+/// For several prompts: means with standard errors. Throws as attribute_logit(); OptionError without a token.
 Report attribute_to_logit(const AnalyzedModel& model, std::span<const AnalyzedInput> inputs,
                           const MetricChoice& choice, const std::string& title);
 
-/// What the gradient or the absence of a token is measured from.
+/// The baseline that a token is compared with.
 enum class InputBaseline : std::uint8_t {
-  usual,  ///< zeros; of occlusion the first of mask, pad and unknown token that there is
+  usual,  ///< zeros; for occlusion, the first of mask, pad and unknown token that exists
   zero,
   pad,
   mask
@@ -42,12 +42,12 @@ enum class InputBaseline : std::uint8_t {
 struct AttributeInputOptions {
   InputMethod method = InputMethod::gradient;
   InputBaseline baseline = InputBaseline::usual;
-  std::optional<std::int64_t> steps = {};  ///< of integrated gradients
-  bool all_labels = false;                 ///< of a classifier: a column for each label
+  std::optional<std::int64_t> steps = {};  ///< for integrated gradients
+  bool all_labels = false;                 ///< for a classifier: one column per label
   AnalysisProgress progress = {};
 };
-/// What each token of a text adds to a metric, by default the logit of what the model predicts. Throws as
-/// attribute_input(); OptionError for what does not fit the model.
+/// What each token of a text adds to a metric. The default metric is the logit of the model's prediction.
+/// Throws as attribute_input(); OptionError for what does not fit the model.
 Report attribute_to_input(const AnalyzedModel& model, const AnalyzedInput& input, const MetricChoice& choice,
                           const AttributeInputOptions& options);
 
@@ -58,7 +58,7 @@ struct AttributeScoreOptions {
   std::optional<std::int64_t> key = {};    ///< by default the one with the largest weight
   std::int64_t top_k = 10;                 ///< pairs and parts to list
 };
-/// What makes a head attend from a query to a key: what pairs of parts add to the score; of prompts the mean
+/// Why a head attends from a query to a key: what pairs of parts add to the score. For several prompts: means
 /// with standard errors. Throws as attribute_score().
 Report attribute_to_score(const AnalyzedModel& model, std::span<const AnalyzedInput> inputs,
                           const AttributeScoreOptions& options, const std::string& title);
@@ -71,31 +71,32 @@ struct HeadsReportOptions {
 /// Measures of every head over the inputs. Throws as measure_heads().
 Report heads(const AnalyzedModel& model, std::span<const AnalyzedInput> inputs,
              const HeadsReportOptions& options, const std::string& title);
-/// Random token ids, twice: what an induction head needs. Throws OptionError for an encoder-decoder.
+/// Random token ids, repeated once, as a test of induction heads. Throws OptionError for an encoder-decoder.
 AnalyzedInput repeated_input(const AnalyzedModel& model, std::int64_t count, std::uint64_t seed);
 
 struct AblateOptions {
-  std::string kind = {};      ///< as analyzed_kind(); of cross-attention first, where the model has it
+  std::string kind = {};      ///< as analyzed_kind(); by default cross-attention, if the model has it
   bool each = true;           ///< each chosen component, one at a time
   bool feed_forward = false;  ///< feed-forward networks too
   std::vector<std::int64_t> layers = {}, heads = {};  ///< the chosen ones; empty: all
   std::string remove = {};                            ///< `5.1,6.0,3.ff`: ablated together, beside each
   Replacement replacement = Replacement::zero;
-  std::vector<TensorMap> reference = {};  ///< of mean and resample; empty: the inputs themselves
+  std::vector<TensorMap> reference = {};  ///< for mean and resample; empty: the inputs themselves
   std::uint64_t seed = 0;
   AnalysisProgress progress = {};
 };
-/// What stands in the place of an output: `zeros`, `its mean`, `that for another text`.
+/// What replaces an output: `zeros`, `its mean`, `that for another text`.
 const char* text_of(Replacement replacement);
-/// The components of `5.1,6.0,3.ff`, heads being those of `kind`. Throws OptionError for another text.
+/// Parses a list of components such as `5.1,6.0,3.ff`. Heads are those of `kind`. Throws OptionError for any
+/// other text.
 std::vector<Component> components_named(const std::string& list, const AttentionKind& kind);
-/// What metrics are without heads and feed-forward networks, and by how much they change: means over the
-/// inputs, with standard errors where these are several. Without a chosen metric, all that the tokens allow.
-/// Throws as measure_ablations().
+/// Metrics without heads and feed-forward networks, and how much they change. For several inputs: means with
+/// standard errors. If no metric is chosen, all that the tokens allow are measured. Throws as
+/// measure_ablations().
 Report ablate(const AnalyzedModel& model, std::span<const AnalyzedInput> inputs, const MetricChoice& choice,
               const AblateOptions& options, const std::string& title);
 
-/// Two inputs of the same shapes, of which values are exchanged.
+/// Two inputs of the same shapes, whose activations are exchanged.
 struct AnalyzedPair {
   AnalyzedInput clean, corrupted;
 };
@@ -106,19 +107,20 @@ AnalyzedPair text_pair(const AnalyzedModel& model, const std::string& clean, con
                        const std::optional<std::string>& target = {});
 AnalyzedPair file_pair(const AnalyzedModel& model, const std::string& clean, const std::string& corrupted);
 
-/// How the effects of patches are found: by a pass for each, estimated by one gradient (attribution
-/// patching), or both, which says how near the estimates are.
+/// How the effects of patches are found: with one pass for each, as an estimate from one gradient
+/// (attribution patching), or both, to measure the error of the estimates.
 enum class PatchMethod : std::uint8_t { passes, gradient, both };
 struct PatchReportOptions {
   std::string kind = {};  ///< `encoder`, `decoder` or `cross`; by default where the inputs differ
   std::optional<std::string> site = {};  ///< `residual`, `attention`, `feed-forward` or `heads`
   std::string path = {};                 ///< instead of a site: `5.1:q`, `5.ff` or `logits`
-  /// Which run gets values of the other; by default the corrupted one, with a path the clean one.
+  /// Whether the clean run is patched with values of the corrupted one. By default only with a path; else the
+  /// corrupted run is patched.
   std::optional<bool> into_clean = {};
   PatchMethod method = PatchMethod::passes;
   AnalysisProgress progress = {};
 };
-/// What values of one run do in the other: of several pairs means with standard errors. Throws as
+/// The effect of one run's values in the other run. For several pairs: means with standard errors. Throws as
 /// patch_activations(), attribute_patches() and patch_paths(); OptionError for what does not fit the model.
 Report patch(const AnalyzedModel& model, std::span<const AnalyzedPair> pairs, const MetricChoice& choice,
              const PatchReportOptions& options, const std::string& title);
@@ -126,34 +128,33 @@ Report patch(const AnalyzedModel& model, std::span<const AnalyzedPair> pairs, co
 struct CircuitsReportOptions {
   std::string kind = {};  ///< as analyzed_kind(); self-attention
   std::optional<LayerPart> head =
-      {};  ///< one head: what its OV circuit reads and writes, and its compositions
+      {};  ///< only this head: the tokens that its OV circuit reads and writes, and its compositions
   bool compositions = true;
   std::int64_t top = 20;        ///< compositions
   std::int64_t directions = 6;  ///< of one head
   std::int64_t tokens = 8;      ///< of a direction
   AnalysisProgress progress = {};
 };
-/// What heads can do by their weights. Throws as weight_circuits().
+/// What the weights of heads allow them to do. Throws as weight_circuits().
 Report circuits(const AnalyzedModel& model, const CircuitsReportOptions& options);
 
 struct FeaturesOptions {
-  FeatureSites sites = {};  ///< of feature_sites(), or others
+  FeatureSites sites = {};  ///< from feature_sites(), or others
   std::int64_t top_k = 5;   ///< features of each token, tokens of a feature, predictions
   AnalysisProgress progress = {};
 };
-/// Of each token the strongest features.
+/// The strongest features of each token.
 Report features_of_tokens(const AnalyzedModel& model, const AnalyzedInput& input, const SparseCoder& coder,
                           const FeaturesOptions& options);
-/// Where a feature is strongest in the inputs, and which tokens it speaks for. `inputs` may leave out empty
-/// texts, of `texts` in all.
+/// The tokens at which a feature is strongest, and the tokens whose logits it raises.
 Report feature_in_texts(const AnalyzedModel& model, std::span<const std::string> texts,
                         const std::optional<std::string>& target, const SparseCoder& coder,
                         std::int64_t feature, const FeaturesOptions& options, const std::string& title);
-/// What the model predicts with features times these factors (0: without them).
+/// The model's predictions when features are multiplied by these factors (0 removes a feature).
 Report scaled_features(const AnalyzedModel& model, const AnalyzedInput& input, const SparseCoder& coder,
                        const std::map<std::int64_t, double>& factors, const FeaturesOptions& options);
 
-/// The vectors of steering_directions(), and how long they are and how well they separate the texts.
+/// The length of each vector of steering_directions(), and how well it separates the texts.
 Report steering_report(const AnalyzedModel& model, std::span<const SteeringDirection> directions,
                        const std::string& title);
 

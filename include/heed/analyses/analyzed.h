@@ -1,5 +1,5 @@
-// What analyses read: a model with its tokenizer, and texts, images, sounds or the rows of a file of prompts
-// as its inputs, with what each should predict.
+// The input of analyses: a model with its tokenizer; texts, images, sounds or the rows of a prompts file; and
+// the expected prediction of each.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@
 
 namespace HEED_API heed {
 
-/// A model as analyses take it. Threads: several may read one at once.
+/// A model as analyses use it. Threads: several may read one at once.
 struct AnalyzedModel {
   /// `name` is for titles. Throws Error for an encoder-decoder of images or sounds, and for files that are
   /// missing or malformed.
@@ -28,23 +28,23 @@ struct AnalyzedModel {
 
   LoadedModel opened;
   std::string name;
-  const Model* model;  ///< that of `opened`; of a model of texts and images, the tower for images
+  const Model* model;  ///< the model of `opened`; for a model of texts and images, its image tower
 
   bool reads_files() const { return model->input().kind != InputKind::tokens; }
   /// `text`, `image` or `sound`.
   const char* reads() const;
-  /// Null of a model that reads files.
+  /// Null for a model that reads files.
   const Tokenizer* tokenizer() const { return reads_files() ? nullptr : &opened.tokenizer(); }
-  /// Throws OptionError for an option of texts that was given for files.
+  /// Throws OptionError if an option for texts is given for a model that reads files.
   void refuse_for_files(const char* option, bool given) const;
   /// The names of tokens as the tokenizer has them.
   std::vector<std::string> tokens(const std::vector<std::int64_t>& ids) const;
-  /// As readers see them: with one mark for a space, whatever the tokenizer's is.
+  /// Tokens as readers see them: one mark stands for a space, whatever the tokenizer's mark is.
   std::vector<std::string> shown(const std::vector<std::string>& tokens) const;
   std::string shown(std::int64_t id) const;
 };
 
-/// A row of a file of prompts: a text, and what it should predict.
+/// A row of a prompts file: a text, and the token that it should predict.
 struct Prompt {
   std::string where;  ///< FILE:LINE
   std::string clean;
@@ -55,18 +55,18 @@ struct Prompt {
 /// file, line and key, and OptionError for another ending.
 std::vector<Prompt> read_prompts(const std::filesystem::path& file);
 
-/// One text, image or sound, as inputs of Model::forward() of one row.
+/// One text, image or sound as inputs of Model::forward(), one row.
 struct AnalyzedInput {
   TensorMap inputs;
   std::string title;
-  /// Of a text; `ids` are those of the stack that predicts (of an encoder-decoder the target's), `source_ids`
-  /// those of the text.
+  /// For a text. `ids` are the tokens of the stack that predicts (the target of an encoder-decoder);
+  /// `source_ids` are the tokens of the text.
   std::vector<std::int64_t> ids = {}, source_ids = {};
-  std::vector<std::string> parts = {};        ///< of a file: the names of its positions
-  std::string where = {};                     ///< of a prompt: its row
-  std::optional<std::string> a = {}, b = {};  ///< of a prompt: the tokens that it is measured by
+  std::vector<std::string> parts = {};        ///< for a file: the names of its positions
+  std::string where = {};                     ///< for a prompt: its row
+  std::optional<std::string> a = {}, b = {};  ///< for a prompt: the tokens of its metric
 };
-/// Throws OptionError where an encoder-decoder has no target, or another model has one; Error for a text
+/// Throws OptionError if an encoder-decoder has no target, or another model has one. Throws Error for a text
 /// without tokens.
 AnalyzedInput text_input(const AnalyzedModel& model, const std::string& text,
                          const std::optional<std::string>& target = {});
@@ -74,22 +74,22 @@ AnalyzedInput text_input(const AnalyzedModel& model, const std::string& text,
 AnalyzedInput ids_input(const std::vector<std::int64_t>& ids, std::string title);
 /// Throws Error naming the file.
 AnalyzedInput file_input(const AnalyzedModel& model, const std::string& file);
-/// The clean texts; `target` is that of prompts without one. Throws Error naming the row.
+/// The clean texts. `target` is for prompts that have none of their own. Throws Error naming the row.
 std::vector<AnalyzedInput> prompt_inputs(const AnalyzedModel& model, std::span<const Prompt> prompts,
                                          const std::optional<std::string>& target = {});
 /// Calls `measure` with each input. An error of a prompt names its row.
 void for_each_input(std::span<const AnalyzedInput> inputs,
                     const std::function<void(const AnalyzedInput& input)>& measure);
 
-/// The kind of attention of that name; of an empty one, the self-attention of the stack that predicts. Throws
-/// OptionError for a kind that the model does not have, and Error, as `where`, for a recurrent model.
+/// The kind of attention with this name; an empty name means the self-attention of the stack that predicts.
+/// Throws OptionError for a kind that the model lacks, and Error, as `where`, for a recurrent model.
 AttentionKind analyzed_kind(const std::string& kind, const Model& model, const char* where);
 /// The index of `kind` in `kinds`. Throws OptionError that names them.
 std::size_t index_of_kind(const std::string& kind, const std::vector<std::string>& kinds);
 
-/// The labels of a classifier or tagger; none of other models.
+/// The labels of a classifier or tagger; empty for other models.
 std::vector<std::string> labels_of(const Model& model);
-/// Those of a classifier. Throws Error, as `where`, for another model.
+/// The labels of a classifier. Throws Error, as `where`, for another model.
 std::vector<std::string> required_labels(const AnalyzedModel& model, const char* where);
 /// The name of a label, or its number.
 std::string label_name(const std::vector<std::string>& labels, std::int64_t label);
@@ -98,13 +98,12 @@ std::int64_t predicted_label(const AnalyzedModel& model, const TensorMap& inputs
 
 /// A token or a label, as users name it.
 struct TokenChoice {
-  std::optional<std::string> token = {};  ///< a text of one token; of a classifier, a label or its number
-  std::optional<std::string> id = {};     ///< a number in the vocabulary, or of a label
+  std::optional<std::string> token = {};  ///< a text of one token; for a classifier, a label or its number
+  std::optional<std::string> id = {};     ///< a token id, or the number of a label
   bool given() const { return token || id; }
 };
 
-/// What is measured, as users name it. A prompt's own tokens, A and B, stand in the place of `token` and
-/// `other`.
+/// A metric, as users name it. A prompt's own tokens, A and B, replace `token` and `other`.
 struct MetricChoice {
   std::optional<MetricKind> kind = {};
   TokenChoice token = {};
@@ -116,8 +115,8 @@ const std::vector<std::string>& metric_names();
 std::string name_of(MetricKind kind);
 /// "logit difference", with the tokens: "logit difference of ·Paris and ·Rome".
 std::string text_of(const LogitMetric& metric, const AnalyzedModel& model);
-/// By how much a metric falls, or a loss or divergence grows, where something useful is missing: the sign of
-/// that change.
+/// The sign of a metric's change when something useful is removed: -1 for metrics that fall, 1 for a loss or
+/// divergence, which grows.
 double sign_of_harm(MetricKind kind);
 
 /// The id of a text that is one token. Throws OptionError for any other.
@@ -126,13 +125,13 @@ std::int64_t single_token(const Tokenizer& tokenizer, const std::string& text, c
 /// not have, and for two ways at once. `tokenizer` may be null.
 std::int64_t chosen_id(const TokenChoice& choice, const Model& model, const Tokenizer* tokenizer);
 
-/// The metric of an input; where no kind is chosen, the difference of two tokens, the logit of one, else
-/// `without`. The position is that of the first mask of a masked language model, where none is chosen. Throws
-/// OptionError, of a prompt Error naming its row.
+/// The metric of an input. If no kind is chosen: the logit difference of two tokens, the logit of one, or
+/// `without` if there are none. If no position is chosen, a masked language model is measured at the first
+/// mask. Throws OptionError; for a prompt, Error naming its row.
 LogitMetric metric_of(const MetricChoice& choice, const AnalyzedModel& model, const AnalyzedInput& input,
                       MetricKind without);
-/// The input with its metric, and with labels where a loss has no token: the text's own tokens, or the label
-/// that the model predicts.
+/// The input with its metric. A loss without a token gets labels: the text's own tokens, or the label that
+/// the model predicts.
 MeasuredInput measured_input(const MetricChoice& choice, const AnalyzedModel& model,
                              const AnalyzedInput& input, MetricKind without);
 /// Throws OptionError unless the position is one of `count`.
@@ -147,7 +146,7 @@ std::optional<LayerPart> parse_layer_part(const std::string& text);
 /// Parses a head, `5.1`. Throws OptionError.
 LayerPart parse_head(const std::string& text, const char* option = "head");
 
-/// Called while an analysis runs: how many of all `passes`, `layers`, … are done.
+/// Called while an analysis runs, with the number of `passes`, `layers`, … that are done, and the total.
 using AnalysisProgress = std::function<void(std::int64_t done, std::int64_t total, const char* what)>;
 
 }  // namespace heed

@@ -1,7 +1,7 @@
-// Chat templates: the Jinja templates with which models of Hugging Face turn the messages of a conversation
-// into text, rendered as transformers renders them: what jinja2 3.1's immutable sandbox gives with
+// Chat templates: the Jinja templates that turn the messages of a conversation into text for models of
+// Hugging Face. They are rendered as transformers renders them: as jinja2 3.1's immutable sandbox with
 // trim_blocks, lstrip_blocks, `break` and `continue`, `{% generation %}`, and transformers' own functions.
-// A template is read as hostile: it cannot reach anything but its variables, nor run or grow without end.
+// Templates are not trusted: a template reaches only its variables, and its time and memory are limited.
 #pragma once
 
 #include <cstddef>
@@ -21,19 +21,19 @@ namespace chat {
 struct ParsedTemplate;
 }
 
-/// What a template may use up. Rendering ends with an Error where it would need more.
+/// The limits of one rendering. A template that needs more ends with an Error.
 struct ChatLimits {
-  /// Parts of the template that are run, elements of lists that are visited, and 64-byte pieces of text that
-  /// are made or searched.
+  /// Template nodes that are evaluated, list elements that are visited, and 64-byte pieces of text that are
+  /// created or searched.
   std::int64_t steps = 10'000'000;
   std::int64_t bytes = std::int64_t{256} << 20;  ///< of all values that exist at a time, the result included
 };
 
 struct RenderOptions {
-  /// A JSON object of variables whose text counts as the template's own: the names of special tokens, such as
-  /// `{"bos_token": "<s>", "eos_token": "</s>"}`.
+  /// A JSON object of variables whose text counts as part of the template: the names of special tokens, such
+  /// as `{"bos_token": "<s>", "eos_token": "</s>"}`.
   std::string constants = "{}";
-  /// What `strftime_now` shows, in seconds since 1970, as local time; nullopt: the time of the call.
+  /// The time that `strftime_now` shows, as local time, in seconds since 1970; nullopt: the time of the call.
   std::optional<std::int64_t> now;
   ChatLimits limits;
 };
@@ -41,13 +41,13 @@ struct RenderOptions {
 /// A conversation as text.
 struct RenderedChat {
   std::string text;
-  /// What came from the variables, in ascending order: no special token may be read there, or a user could
+  /// The spans that come from variables, in ascending order. No special token is read there, or a user could
   /// write one (Tokenizer::encode_chat). Each character that derives from the text of a variable is included;
-  /// digits of numbers are not. A message's role is not either if it is one of system, developer, user,
-  /// assistant, tool and function, as some templates compose a special token with it.
+  /// digits of numbers are not. The roles system, developer, user, assistant, tool and function are not
+  /// included either, because some templates compose a special token with them.
   std::vector<TextSpan> data;
-  /// What stood between `{% generation %}` and `{% endgeneration %}`, in ascending order: what a model that
-  /// learns its answers alone learns.
+  /// The spans between `{% generation %}` and `{% endgeneration %}`, in ascending order: the text that is
+  /// learned in training on answers only.
   std::vector<TextSpan> generated;
 };
 

@@ -27,8 +27,8 @@ class Conversation;
 struct EncodedChat {
   std::string text;   ///< as the template writes it
   Encoding encoding;  ///< of the text; no token is added
-  /// The tokens begin .. end - 1 that have a character between `{% generation %}` and `{% endgeneration %}`,
-  /// in ascending order: those that a model learns that learns its answers alone.
+  /// The tokens begin .. end - 1 with a character between `{% generation %}` and `{% endgeneration %}`, in
+  /// ascending order: the tokens that are learned in training on answers only.
   std::vector<std::pair<std::int64_t, std::int64_t>> generated;
 };
 
@@ -64,17 +64,18 @@ class ModelChat {
   /// expected ...`, with messages counted from 0. Throws Error for one that is not as described above, and
   /// where the template refuses it.
   EncodedChat encode(std::string_view conversation, const std::string& where = "chat") const;
-  /// The same of a conversation up to where the model has to speak: if it has neither add_generation_prompt
-  /// nor continue_final_message, the latter is set if the last message is the assistant's, else the former.
+  /// The same for a conversation that the model continues. If it has neither add_generation_prompt nor
+  /// continue_final_message, the latter is set if the last message is the assistant's, else the former.
   EncodedChat prompt(std::string_view conversation, const std::string& where = "chat") const;
   /// How the model writes calls of the tools that a conversation gives it.
   ToolCallFormat tool_calls() const;
-  /// Whether the template for conversations with tools mentions `tools`; else the model sees nothing of them.
+  /// Whether the template for conversations with tools mentions `tools`; if not, the model does not see the
+  /// tools.
   bool reads_tools() const;
   /// The whole conversation, for training: `generated` are the assistant's answers with what ends them. If
-  /// the template marks none, an answer is what its conversation has more than the prompt before it (by the
-  /// rule of TRL for prompts with completions). Throws Error for a conversation without an answer, one that
-  /// begins with an answer, and a template that writes an answer in another way once others follow.
+  /// the template marks none, an answer is the difference between the conversation with it and the prompt
+  /// before it (TRL's rule for prompts with completions). Throws Error for a conversation without an answer,
+  /// one that begins with an answer, and a template that writes an answer in another way once others follow.
   EncodedChat encode_answers(std::string_view conversation, const std::string& where = "chat") const;
   /// For heed's own modules: the same of a conversation that is a value already (src/chat/conversation.h).
   EncodedChat encode(const chat::Conversation& conversation) const;

@@ -1,4 +1,4 @@
-// Calls of functions in what a model answered, in the formats of the chat templates that are in use.
+// Tool calls in the answer of a model, in the formats that common chat templates use.
 #pragma once
 
 #include <cstdint>
@@ -36,19 +36,20 @@ struct ParsedToolCalls {
   std::vector<ToolCall> calls;
 };
 
-/// Splits an answer into content and calls. The answer has to be decoded with its special tokens, as some
-/// formats' marks are. What is not a whole call stays in the content. Arguments may also be a JSON text of an
-/// object, or missing (an empty object); both names of them are accepted.
+/// Splits an answer into content and calls. The answer must be decoded with its special tokens, because the
+/// marks of some formats are special tokens. An incomplete call stays in the content. Arguments may also be a
+/// string that contains a JSON object, or missing (an empty object); both names, `arguments` and
+/// `parameters`, are accepted.
 ParsedToolCalls parse_tool_calls(std::string_view answer, ToolCallFormat format);
 
-/// The same of an answer that comes piece by piece: content is given out as soon as it cannot be part of a
+/// The same for an answer that arrives piece by piece. Content is returned as soon as it cannot be part of a
 /// call. Threads: one at a time.
 class ToolCallStream {
  public:
   explicit ToolCallStream(ToolCallFormat format) : format_(format) {}
-  /// Takes more of the answer, and returns content. From the first mark of a call on, none.
+  /// Takes more of the answer and returns content. From the first mark of a call on, it returns none.
   std::string push(std::string_view text);
-  /// What parse_tool_calls() finds in the whole answer, without the content that was given out.
+  /// The result of parse_tool_calls() for the whole answer, without the content that push() returned.
   ParsedToolCalls finish() const;
 
  private:

@@ -20,8 +20,7 @@ namespace HEED_API heed {
 /// Threads: several may read one object at once.
 class TokenizedCorpus {
  public:
-  /// With a folder, large corpora are kept in a file there, which has no name and is gone when the process
-  /// ends.
+  /// With a folder, a large corpus is kept in an unnamed file there, which disappears when the process ends.
   explicit TokenizedCorpus(const std::filesystem::path& folder = {});
   TokenizedCorpus(TokenizedCorpus&&) = default;
   TokenizedCorpus& operator=(TokenizedCorpus&&) = default;

@@ -39,7 +39,7 @@ struct DataReport {
 
   std::int64_t lines = 0;
   std::int64_t kept = 0;
-  std::int64_t control_bytes = 0;  ///< zeros and other control codes, which texts do not have
+  std::int64_t control_bytes = 0;  ///< null bytes and other control codes, which do not belong in text
   std::array<Skipped, kReasons> skipped = {};
 
   void skip(SkipReason reason, std::int64_t line);
@@ -66,8 +66,7 @@ struct CorpusOptions {
 /// Threads: several may read one object at once.
 class ParallelCorpus {
  public:
-  /// With a folder, large corpora are kept in a file there, which has no name and is gone when the process
-  /// ends.
+  /// With a folder, a large corpus is kept in an unnamed file there, which disappears when the process ends.
   explicit ParallelCorpus(const std::filesystem::path& folder = {});
   ParallelCorpus(ParallelCorpus&&) = default;
   ParallelCorpus& operator=(ParallelCorpus&&) = default;
@@ -85,9 +84,9 @@ class ParallelCorpus {
   std::shared_ptr<Data> data_;
 };
 
-/// Reads columns of a file, or of all files of a folder in the order of their names, whose lines are counted
-/// through. Removes a byte order mark, carriage returns at line ends, and spaces around texts. Adds to
-/// `report`. Throws Error if the file cannot be read, if the options are invalid, for quotes that do not
+/// Reads columns of a file, or of all files of a folder in the order of their names; line numbers continue
+/// from file to file. Removes a byte order mark, carriage returns at line ends, and spaces around texts. Adds
+/// to `report`. Throws Error if the file cannot be read, if the options are invalid, for quotes that do not
 /// match (csv), or if no line is usable.
 ParallelCorpus load_columns(const std::filesystem::path& path, const CorpusOptions& options,
                             DataReport& report);

@@ -1,4 +1,4 @@
-// Which data a task reads, and how: the section [data] of a recipe. docs/recipes.md lists every key.
+// The data that a task reads: the section [data] of a recipe. docs/recipes.md lists every key.
 #pragma once
 
 #include <cstdint>

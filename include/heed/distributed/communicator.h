@@ -1,5 +1,5 @@
-// Communicator: how the processes of one job exchange data. Everything above it uses this interface only; one
-// process alone, MPI, or the collectives of a GPU library may implement it.
+// Communicator: how the processes of one job exchange data. All other code uses this interface only. A single
+// process, MPI, or the collectives of a GPU library can implement it.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +26,7 @@ class PendingOperation {
   virtual void wait() = 0;
 };
 
-/// What a process has exchanged so far.
+/// The data that a process has exchanged so far.
 struct Traffic {
   std::int64_t bytes_sent = 0;
   double seconds = 0;  ///< during which at least one operation on numbers was running

@@ -16,25 +16,25 @@ namespace HEED_API heed {
 
 class GgufFile;
 
-/// A directory in Hugging Face layout, or a GGUF file. Its path is made absolute at once, so that it stays
-/// the same model when the process changes its directory; messages call it as it was given. Copies share what
-/// was opened and made. Names are relative paths: `config.json`, `1_Pooling/config.json`. Threads: several
-/// may use one object, or copies, at once.
+/// A directory in Hugging Face layout, or a GGUF file. Its path becomes absolute at once, so that it stays
+/// the same model when the process changes its directory; messages show the path as it was given. Copies
+/// share opened files and converted texts. Names are relative paths: `config.json`, `1_Pooling/config.json`.
+/// Threads: several may use one object, or copies, at once.
 class ModelFiles {
  public:
-  /// Makes texts that stand for the files of those names, of what a GGUF file says.
+  /// Converts the metadata of a GGUF file to the texts of these files.
   struct Maker {
     std::vector<std::string_view> names;
     std::map<std::string, std::string> (*make)(const GgufFile& file);
   };
-  /// What is there is found out when it is asked for. `makers` are for a GGUF file: each is called at most
-  /// once, for the first of its names that is asked for. heed::model_files() (heed/models/find_model.h) has
-  /// all.
+  /// Files are looked up when they are requested. `makers` are for a GGUF file: each is called at most once,
+  /// when the first of its names is requested. heed::model_files() (heed/models/find_model.h) passes all
+  /// makers.
   explicit ModelFiles(const std::filesystem::path& path, std::vector<Maker> makers = {});
 
   /// The absolute path of the directory or file.
   std::filesystem::path path() const;
-  /// What messages call it, or one of its files: the path as it was given.
+  /// The name of the model, or of one of its files, in messages: the path as it was given.
   std::string where() const;
   std::string where(std::string_view name) const;
 

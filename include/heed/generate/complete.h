@@ -22,14 +22,15 @@ struct CompleteOptions {
   GenerationOptions generation = {};
   /// Texts that end a continuation. They are kept in the result.
   std::vector<std::string> stop_strings = {};
-  /// What the continuations may be (docs/structured.md): one that an end token ends is a text of it.
+  /// Constrains the continuations (docs/structured.md): one that ends with an end token is a text of the
+  /// grammar.
   std::optional<Grammar> grammar = {};
-  /// Called after every token with the text of prompt `index`, sequence `sequence_index` of those of the
-  /// prompt, that has become final (possibly empty), and at the end with the rest. The parts join to
-  /// Completion::text. Returning false ends that sequence; the others continue. Not available with beam
-  /// search, whose texts are known only at the end.
+  /// Called after every token of prompt `index`, sequence `sequence_index` of that prompt, with the text that
+  /// has become final (possibly empty), and at the end with the rest. The parts join to Completion::text.
+  /// Returning false ends that sequence; the others continue. Not available with beam search, whose texts are
+  /// known only at the end.
   std::function<bool(std::size_t index, std::size_t sequence_index, const std::string& text)> on_text = {};
-  /// What makes token ids of a prompt; empty: prompt_ids().
+  /// Converts a prompt to token ids; empty: prompt_ids().
   std::function<std::vector<std::int64_t>(const std::string& prompt)> encode = {};
   /// SearchHooks::taps.
   Taps* taps = nullptr;
@@ -55,7 +56,7 @@ std::vector<std::vector<Completion>> complete(const DecoderModel& model, const T
                                               std::span<const std::string> prompts,
                                               const CompleteOptions& options);
 
-/// The same for prompts as ids, of which any that leaves no room is an Error.
+/// The same for prompts as ids. A prompt that leaves no room is an Error.
 std::vector<std::vector<Completion>> complete(const DecoderModel& model, const Tokenizer& tokenizer,
                                               std::span<const std::vector<std::int64_t>> prompts,
                                               const CompleteOptions& options);

@@ -76,7 +76,7 @@ struct GenerationOptions {
   double eta_cutoff = 0.0;
   std::uint64_t seed = 0;
 
-  /// Of the keys and values that attention remembers; a model without attention has none. heed's own option.
+  /// The dtype of cached keys and values; no effect on a model without attention. heed's own option.
   CacheDType cache_dtype = CacheDType::f32;
 };
 

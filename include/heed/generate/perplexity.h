@@ -23,7 +23,7 @@ struct TextLoss {
 /// at the beginning of a window have little context. Throws Error if there are fewer than two tokens or ids
 /// outside the vocabulary, and unless 1 <= stride <= window and the window fits the model's positions.
 /// `progress` receives the number of processed tokens. With a `cache_dtype` other than f32, tokens attend to
-/// keys and values that are stored so, as those that are generated one by one do.
+/// keys and values stored in it, as in generation.
 TextLoss text_loss(const DecoderModel& model, std::span<const std::int64_t> ids, std::int64_t window,
                    std::int64_t stride, const std::function<void(std::int64_t)>& progress = {},
                    CacheDType cache_dtype = CacheDType::f32);

@@ -25,9 +25,9 @@ class Taps;
 
 /// Why a sequence ended.
 enum class FinishReason : std::uint8_t {
-  stop,       ///< by an end token, by SearchHooks::is_finished or on_token, or as every token was excluded
-  length,     ///< at the largest length of the options
-  positions,  ///< at the model's last position, before the largest length of the options
+  stop,       ///< an end token, SearchHooks::is_finished, on_token, or no token left that is allowed
+  length,     ///< the maximum length of the options
+  positions,  ///< the model's last position, before the maximum length of the options
 };
 
 /// Returns stop, length or positions.
@@ -66,7 +66,7 @@ struct SearchHooks {
   /// sampling, from any thread.
   std::function<void(std::size_t row, std::span<const std::int64_t> ids, std::span<float> scores)> process =
       {};
-  /// Maximum length of a sequence, including the prompt, that the model's positions allow.
+  /// Maximum length of a sequence, including the prompt, as limited by the model's positions.
   std::optional<std::int64_t> longest = {};
   /// Returns true if a row's new tokens so far end its sequence, in addition to end tokens. May be called
   /// from any thread.
@@ -74,7 +74,7 @@ struct SearchHooks {
   /// Called with every token as it is generated, in greedy search and sampling: the row, the index of the
   /// sequence among those of the row, and the token. Returning false ends that sequence with this token.
   std::function<bool(std::size_t row, std::size_t sequence_index, std::int64_t id)> on_token = {};
-  /// Listeners of every pass, those over sources included; may be null. A step of decoding gives them the
+  /// Listeners of every pass, including passes over sources; may be null. A decoding step passes them the
   /// values of its own tokens, from Taps::first_position() on. Must outlive the call.
   Taps* taps = nullptr;
   /// Cancels the search once true: the call throws Canceled. Also checked before every layer of the prompt's
@@ -122,12 +122,12 @@ std::vector<std::vector<Hypothesis>> search_sources(const EncoderDecoderModel& m
                                                     const GenerationOptions& options,
                                                     std::int64_t batch_tokens, const SearchHooks& hooks = {});
 
-/// Transcribes audio or captions images with a model that takes these. `features` is f32 [B, bins, frames],
-/// [B, samples] or [B, channels, height, width]. Every row is decoded from the same prompt (if empty, from
-/// decoder_start_token_id), in batches of at most `batch_tokens` of the last axis (counted once per beam).
-/// Options about the source's tokens (encoder_no_repeat_ngram_size, encoder_repetition_penalty) have no
-/// effect. Throws Error for features of another shape, a prompt that leaves no position or has ids outside
-/// the vocabulary, and options out of range.
+/// Transcribes audio or captions images. `features` is f32 [B, bins, frames], [B, samples] or [B, channels,
+/// height, width]. Every row is decoded from the same prompt (if empty, from decoder_start_token_id), in
+/// batches of at most `batch_tokens` of the last axis (counted once per beam). Options about the source's
+/// tokens (encoder_no_repeat_ngram_size, encoder_repetition_penalty) have no effect. Throws Error for
+/// features of another shape, a prompt that leaves no position or has ids outside the vocabulary, and options
+/// out of range.
 std::vector<std::vector<Hypothesis>> search_features(const EncoderDecoderModel& model, const Tensor& features,
                                                      const std::vector<std::int64_t>& decoder_prompt,
                                                      const GenerationOptions& options,

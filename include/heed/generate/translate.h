@@ -14,7 +14,7 @@ namespace HEED_API heed {
 
 class Tokenizer;
 
-/// What happens to a line that has more tokens than the model has positions.
+/// The treatment of a line that has more tokens than the model has positions.
 enum class LongLines : std::uint8_t {
   cut,    ///< truncate the line
   split,  ///< translate it in parts, split at sentence ends if possible, and join the translations

@@ -1,19 +1,24 @@
-// Grammars: the texts that an answer may be, from a JSON Schema, a regular expression or a list. Matching is
-// incremental, so that a search can be kept to them token by token (heed/grammar/token_constraint.h).
+// Grammars: sets of texts, from a JSON Schema, a regular expression or a list, and generation that is
+// constrained to them. Matching is incremental, so that the constraint applies token by token.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "heed/export.h"
 
 namespace HEED_API heed {
 
+class Tokenizer;
+
 namespace grammar {
-class Machine;
+class LazyDfa;
 class Network;
 }  // namespace grammar
 
@@ -27,10 +32,9 @@ struct ToolCallMarks {
 
 /// A set of texts in UTF-8. Cheap to copy. Threads: several may use one object at once.
 ///
-/// JSON is written as RFC 8259 says, with bounds on white space: between brackets, members and elements,
-/// after a colon and before all, there may be one space, or a line end with up to 32 spaces and tabs; numbers
-/// have at most 100 digits before the point, 100 after it and 2 in the exponent, so that none overflows a
-/// double.
+/// JSON follows RFC 8259, with limits. White space (at the start, after a colon, and between brackets,
+/// members and elements) is one space, or a line end with up to 32 spaces and tabs. Numbers have at most 100
+/// digits before the point, 100 after it and 2 in the exponent, so that none overflows a double.
 class Grammar {
  public:
   /// The values that a JSON Schema of at most 256 KiB matches, as far as these rules allow
@@ -41,22 +45,22 @@ class Grammar {
   /// that is limited has no exponent, an integer no point.
   ///
   /// Throws Error `WHERE: #/properties/a/KEY: expected X, got Y` if the schema has a keyword that is not
-  /// supported, a wrong one, or needs too much; and if it matches no value.
+  /// supported or is wrong, if it is too large, or if it matches no value.
   static Grammar json_schema(std::string_view schema, std::string where = "response_format");
   /// Any JSON object.
   static Grammar json_object(std::string where = "response_format");
-  /// The texts that match a regular expression as a whole. Throws Error if it has something else than
+  /// The texts that match a regular expression as a whole. Throws Error if it contains anything but
   /// characters, `.`, classes, `\d \w \s`, groups, alternatives, quantifiers, and ^ and $ at its ends.
   static Grammar regex(std::string_view pattern, std::string where = "guided_regex");
   /// One of the texts. Throws Error if there is none, or if one is not UTF-8 or is empty.
   static Grammar choices(std::span<const std::string> texts, std::string where = "guided_choice");
   /// One call of one of the functions of `tools`, OpenAI's JSON array of `{"type": "function", "function":
-  /// {"name": ..., "parameters": SCHEMA}}`; of the function `only` if that is not empty. Throws Error if
-  /// there is no such function, and as json_schema().
+  /// {"name": ..., "parameters": SCHEMA}}`. If `only` is not empty, the call is of that function. Throws
+  /// Error if there is no such function, and as json_schema().
   static Grammar tool_calls(std::string_view tools, const ToolCallMarks& marks = {},
                             std::string_view only = {}, std::string where = "tools");
 
-  /// What its errors begin with.
+  /// The prefix of its error messages.
   const std::string& where() const { return where_; }
   const std::shared_ptr<const grammar::Network>& network() const { return network_; }
 
@@ -67,23 +71,55 @@ class Grammar {
   std::string where_;
 };
 
-/// Reads a text piece by piece. Copies are cheap, and go on independently. Threads: a matcher and its copies,
-/// one at a time.
+/// Reads a text piece by piece. Copies are cheap and independent. Threads: a matcher and its copies, one at a
+/// time.
 class GrammarMatcher {
  public:
   explicit GrammarMatcher(const Grammar& grammar);
   /// Reads more bytes, which may end within a character. Returns false, from then on, if no text of the
-  /// grammar begins like this. Throws Error if there are more than 20,000 ways through the grammar.
+  /// grammar begins with the bytes so far. Throws Error if the automaton has more than 20,000 configurations
+  /// at once.
   bool accept(std::string_view bytes);
-  /// Whether what was read is a text of the grammar.
+  /// Whether the text so far is a text of the grammar.
   bool may_end() const;
-  /// Whether it is, and no longer text begins with it.
+  /// Whether it is, and no longer text of the grammar begins with it.
   bool must_end() const;
 
  private:
-  std::shared_ptr<grammar::Machine> machine_;
+  std::shared_ptr<grammar::LazyDfa> dfa_;
   std::string where_;
-  std::uint32_t place_;
+  std::uint32_t state_;
 };
+
+// Constrained decoding: tokens after which no text of the grammar can follow get the score -infinity.
+
+/// The texts of a tokenizer's tokens as a prefix tree, built once per model: 49,152 tokens take 50 ms. Cheap
+/// to copy. Threads: several may use one object at once.
+class TokenVocabulary {
+ public:
+  /// Special tokens are left out: they are never part of a text.
+  explicit TokenVocabulary(const Tokenizer& tokenizer);
+  /// The bytes of each id; tokens without bytes are left out.
+  explicit TokenVocabulary(const std::vector<std::string>& bytes);
+
+  struct Tree;
+  const std::shared_ptr<const Tree>& tree() const { return tree_; }
+
+ private:
+  std::shared_ptr<const Tree> tree_;
+};
+
+/// Returns a function for SearchHooks::process (heed/generate/search.h). It sets the score of a token to
+/// -infinity unless the text after the prompt, with this token, begins a text of the grammar. `end_ids` are
+/// allowed where the text is complete. `prompt_lengths` has the number of prompt tokens of each row, or one
+/// number for all rows. Copies share a cache of prefixes, and any thread may call them.
+///
+/// So a search ends with a text of the grammar, or, at the maximum length, with the beginning of one. If the
+/// text is complete, cannot continue and no end token has a score, all scores become -infinity, which ends
+/// the search. The function throws Error if the text is incomplete and no token with a score continues it,
+/// because other options excluded these tokens or the vocabulary has none.
+std::function<void(std::size_t row, std::span<const std::int64_t> ids, std::span<float> scores)>
+constrain_tokens(const Grammar& grammar, const TokenVocabulary& vocabulary,
+                 std::vector<std::size_t> prompt_lengths, std::vector<std::int64_t> end_ids);
 
 }  // namespace heed

@@ -12,16 +12,16 @@
 
 namespace HEED_API heed {
 
-/// What an image file may ask for. Each limit is checked before memory is taken for what it limits.
+/// Limits on an image file. Each is checked before memory is allocated.
 struct ImageLimits {
   std::int64_t pixels = 150'000'000;           ///< width × height
   std::size_t bytes = std::size_t{256} << 20;  ///< size of the file
-  std::int64_t frames = 10'000;                ///< of an animated WebP; of a GIF, only the first is read
+  std::int64_t frames = 10'000;                ///< of an animated WebP; only the first frame of a GIF is read
 };
 
-/// Decodes an image file to u8[height, width, 3], the levels of red, green and blue. The kind of the file is
-/// found from its first bytes, never from its name: PNG, JPEG, WebP, GIF, and PNM (P1 to P6). Of an
-/// animation, the first frame is decoded. An orientation in EXIF (1 to 8) or XMP data is applied.
+/// Decodes an image file to u8[height, width, 3], the levels of red, green and blue. The format follows from
+/// the first bytes of the file, never from its name: PNG, JPEG, WebP, GIF, and PNM (P1 to P6). The first
+/// frame of an animation is decoded. An orientation in EXIF (1 to 8) or XMP data is applied.
 ///
 /// The result is that of Pillow's `ImageOps.exif_transpose(Image.open(path)).convert("RGB")`: alpha is
 /// dropped, not blended; color profiles and gamma are ignored; 16 bits per channel keep the upper 8, but grey
@@ -38,7 +38,7 @@ Tensor decode_image(std::string_view bytes, const std::string& name, const Image
 
 // Resizing of images with smoothing filters, equal to Pillow's or torchvision's to the last bit.
 
-/// With the numbers that Pillow and `preprocessor_config.json` give them.
+/// The numbers are those of Pillow and `preprocessor_config.json`.
 enum class ResizeFilter : std::uint8_t {
   nearest = 0,
   lanczos = 1,
@@ -48,7 +48,7 @@ enum class ResizeFilter : std::uint8_t {
   hamming = 5,
 };
 
-/// Whose arithmetic is used; the results differ by one level here and there.
+/// The library whose arithmetic is reproduced; results differ by one level in places.
 enum class ResizeArithmetic : std::uint8_t {
   pillow,       ///< weights of 22 bits after the point
   torchvision,  ///< weights of at most 16 bits in all, as `resize` of torchvision 0.29 with AVX2

@@ -1,5 +1,5 @@
-// What stands between an image and a model: resizing, cropping and normalizing, as the model's
-// `preprocessor_config.json` says.
+// Preprocessing of images: resizing, cropping and normalizing, as the model's `preprocessor_config.json`
+// says.
 #pragma once
 
 #include <filesystem>
@@ -23,12 +23,12 @@ struct ProcessorSettings;
 
 /// The inputs of an image model.
 struct ImageInputs {
-  /// f32[batch, 3, height, width]. Of a model that takes images of any proportions (Siglip2ImageProcessor):
-  /// f32[batch, patches, patch_size² · 3], each patch in the order row, column, channel, zeros behind the
+  /// f32[batch, 3, height, width]. For a model that takes images of any proportions (Siglip2ImageProcessor):
+  /// f32[batch, patches, patch_size² · 3], each patch in the order row, column, channel, with zeros after the
   /// last.
   Tensor pixel_values;
-  Tensor pixel_attention_mask;  ///< of such a model: i64[batch, patches], 0 for the zeros; else undefined
-  Tensor spatial_shapes;  ///< of such a model: i64[batch, 2], rows and columns of patches; else undefined
+  Tensor pixel_attention_mask;  ///< for such a model: i64[batch, patches], 0 for padding; else undefined
+  Tensor spatial_shapes;  ///< for such a model: i64[batch, 2], rows and columns of patches; else undefined
 };
 
 /// Threads: several may use one object at once.
@@ -46,18 +46,18 @@ class ImageProcessor {
   /// The same for one image; the batch is 1.
   ImageInputs operator()(const Tensor& image) const { return (*this)(std::span(&image, 1)); }
 
-  /// The same without resizing and cropping, for images that have the model's size already: training cuts
-  /// them out by chance.
+  /// The same without resizing and cropping, for images that already have the model's size, such as the
+  /// random crops of training.
   ImageInputs normalize(std::span<const Tensor> images) const;
 
-  /// The image that one row of pixel_values shows, u8[height, width, 3]: what the model sees of a photograph.
-  /// The row is [1, 3, height, width], or the patches of `spatial_shapes` i64[1, 2] and more. Throws Error
+  /// The image in one row of pixel_values, u8[height, width, 3]: a photograph as the model sees it. The row
+  /// is [1, 3, height, width], or at least as many patches as `spatial_shapes` i64[1, 2] says. Throws Error
   /// for another shape.
   Tensor picture(const Tensor& pixel_values, const Tensor& spatial_shapes = {}) const;
 
   /// transformers' name of the class, such as "ViTImageProcessor".
   const std::string& type() const;
-  /// Whose arithmetic resizes.
+  /// The arithmetic of resizing.
   ResizeArithmetic arithmetic() const;
   ResizeFilter filter() const;
 
@@ -77,9 +77,10 @@ class ImageProcessor {
 /// DeiTImageProcessor, DINOv3ViTImageProcessor, SiglipImageProcessor, Siglip2ImageProcessor or
 /// ViTImageProcessor. Settings that the file lacks are the defaults of that class.
 ///
-/// `arithmetic` is whose resizing is used; by default Pillow's, but torchvision's if the class's name ends in
-/// "Fast" or it has no other (DINOv3). Throws Error naming the file, and the key if possible, for a missing
-/// file, another class, a value out of range, and a key that heed does not know.
+/// `arithmetic` chooses the library whose resizing is reproduced. The default is Pillow, or torchvision if
+/// the name of the class ends in "Fast" or the class has no other (DINOv3). Throws Error naming the file, and
+/// the key if possible, for a missing file, another class, a value out of range, and a key that heed does not
+/// know.
 ImageProcessor load_image_processor(const std::filesystem::path& directory,
                                     std::optional<ResizeArithmetic> arithmetic = std::nullopt);
 ImageProcessor load_image_processor(const ModelFiles& model,

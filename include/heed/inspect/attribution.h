@@ -1,6 +1,6 @@
-// What each input token adds to an output of a model: attribution by gradients (Simonyan et al. 2013, "Deep
-// inside convolutional networks"; Shrikumar et al. 2017, "DeepLIFT"; Sundararajan et al. 2017, "Axiomatic
-// attribution for deep networks") and by occlusion (Zeiler and Fergus 2014).
+// Input attribution: what each input token adds to an output of a model, by gradients (Simonyan et al. 2013,
+// "Deep inside convolutional networks"; Shrikumar et al. 2017, "DeepLIFT"; Sundararajan et al. 2017,
+// "Axiomatic attribution for deep networks") and by occlusion (Zeiler and Fergus 2014).
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ struct InputAttributionOptions {
   InputMethod method = InputMethod::gradient;
   std::int64_t steps = 50;                    ///< N of `integrated`
   std::optional<std::int64_t> baseline = {};  ///< a token whose embedding is b_t; without one, zeros
-  /// Called with the rows that were run so far, and all.
+  /// Called with the number of rows that are done, and the total.
   std::function<void(std::int64_t done, std::int64_t total)> progress = {};
 };
 
@@ -41,7 +41,7 @@ struct TokenAttributions {
 struct InputAttribution {
   double value = 0;           ///< F(x)
   double baseline_value = 0;  ///< F(b): every token of every stack is the baseline
-  /// Of an encoder-decoder the encoder and the decoder, whose tokens move together from b to x.
+  /// For an encoder-decoder: the encoder and the decoder. Their tokens move together from b to x.
   std::vector<TokenAttributions> stacks = {};
 
   double sum() const;

@@ -1,12 +1,12 @@
-// Circuits of weights: what the heads of a model can do, read off its weights without running it on text
-// (Elhage et al. 2021, "A mathematical framework for transformer circuits").
+// Circuits: what the heads of a model can do, computed from its weights without running it on text (Elhage et
+// al. 2021, "A mathematical framework for transformer circuits").
 //
 // A head h reads the stream x by W_Q, W_K, W_V [d, D] and writes by W_O [D, d]. Its QK circuit is the matrix
 // W_Q^T W_K [D, D]: query times key before the scale. Its OV circuit W_O W_V [D, D] is what it writes when it
-// attends to a token. The linear parts of norms are folded in: weight, and the mean that LayerNorm subtracts,
-// of the norm before the attention, of that after it, of those of queries and keys; multipliers and
-// LayerScale as well. Biases, deviations that norms divide by, and rotations are not part of the matrices.
-// Quantized weights count with their dequantized numbers, adapters are added.
+// attends to a token. The matrices include the linear parts of norms (the weight, and the mean that LayerNorm
+// subtracts) before and after the attention and of queries and keys; also multipliers and LayerScale. They do
+// not include biases, the deviations that norms divide by, and rotations. Quantized weights are dequantized;
+// adapters are added.
 #pragma once
 
 #include <cstdint>
@@ -30,13 +30,14 @@ struct HeadCircuit {
   /// Singular values of the OV and the QK circuit, largest first; min(d, D) each.
   std::vector<double> ov = {}, qk = {};
   /// sum(Re lambda) / sum(|lambda|) over the eigenvalues lambda of the full OV circuit W_U W_O W_V W_E [V,
-  /// V]: near 1, a head raises the logits of the tokens that it attends to. Nothing for a stack without
-  /// embeddings of tokens and logits.
+  /// V]: near 1, a head raises the logits of the tokens that it attends to. No value for a stack without
+  /// token embeddings and logits.
   std::optional<double> copying = {};
-  /// Where the head attends to for its position alone: to the token `offset` before it (negative: after it),
-  /// with the mean weight `at_offset`. Every token is then the mean of tokens at its position, in each layer
-  /// as the first layer reads it; the mean is over the middle half of 64 positions (or as many as there are),
-  /// and offsets up to a quarter. Nothing for fewer than 8 positions.
+  /// Positional attention, independent of content: the head attends to the token `offset` before the query
+  /// (negative: after it), with the mean weight `at_offset`. For this, every token is the mean of all tokens
+  /// at its position, and each layer reads it as the first layer does. The mean is over the middle half of 64
+  /// positions (or as many as there are), for offsets up to a quarter of them. No value for fewer than 8
+  /// positions.
   std::optional<std::int64_t> offset = {};
   double at_offset = 0;
   bool biased = false;   ///< queries, keys, values or norms before them have a bias, left out of the matrices
@@ -45,10 +46,10 @@ struct HeadCircuit {
 
 enum class CompositionKind : std::uint8_t { query, key, value };
 
-/// How much of what `from` writes a later head reads in its queries, keys or values:
-/// ||W_QK^T W_OV|| / (||W_QK|| ||W_OV||), ||W_QK W_OV|| / (||W_QK|| ||W_OV||) and
-/// ||W_OV' W_OV|| / (||W_OV'|| ||W_OV||), Frobenius norms, of the circuits of `to` and the OV circuit of
-/// `from`. Of directions at random it would be 1 / sqrt(D), the root of the expected square.
+/// Composition: how much of the output of `from` a later head reads in its queries, keys or values: ||W_QK^T
+/// W_OV|| / (||W_QK|| ||W_OV||), ||W_QK W_OV|| / (||W_QK|| ||W_OV||) and ||W_OV' W_OV|| / (||W_OV'||
+/// ||W_OV||), with Frobenius norms, the circuits of `to` and the OV circuit of `from`. For random directions
+/// it is 1 / sqrt(D), the root of the expected square.
 struct Composition {
   CompositionKind kind = CompositionKind::query;
   HeadIndex from, to;
@@ -56,9 +57,9 @@ struct Composition {
 };
 
 struct CircuitOptions {
-  std::string stack = "decoder";          ///< whose self-attention
+  std::string stack = "decoder";          ///< the stack whose self-attention is analyzed
   bool compositions = true;               ///< of all pairs of heads in different layers
-  std::optional<HeadIndex> of_head = {};  ///< compositions of this head alone
+  std::optional<HeadIndex> of_head = {};  ///< compositions of this head only
   std::function<void(std::int64_t done, std::int64_t total)> progress = {};  ///< counts layers
 };
 
@@ -68,13 +69,12 @@ struct Circuits {
   double baseline = 0;                    ///< 1 / sqrt(D)
 };
 
-/// Throws Error for a stack that is not there, or has no self-attention with softmax, and for a head that is
-/// not there.
+/// Throws Error if the stack does not exist or has no softmax self-attention, or if the head does not exist.
 Circuits weight_circuits(const Model& model, const CircuitOptions& options);
 
 /// One singular direction of an OV circuit: a head that attends to tokens with a large score in `reads`
-/// raises the logits of those with a large score in `writes`. The sign is that for which the largest score of
-/// `reads` by magnitude is positive.
+/// raises the logits of those with a large score in `writes`. The sign makes the score of largest magnitude
+/// in `reads` positive.
 struct TokenScore {
   std::int64_t id = 0;
   double score = 0;
@@ -85,7 +85,7 @@ struct CircuitDirection {
 };
 
 /// The `count` largest directions of a head's OV circuit with `top` tokens each. Throws Error as
-/// weight_circuits(), and for a stack without embeddings of tokens and logits.
+/// weight_circuits(), and for a stack without token embeddings and logits.
 std::vector<CircuitDirection> circuit_directions(const Model& model, const std::string& stack, HeadIndex head,
                                                  std::int64_t count, std::int64_t top);
 

@@ -33,17 +33,16 @@ class SparseCoder {
   std::int64_t outputs() const;   ///< numbers of y
   /// Whether y predicts another value than x.
   bool is_transcoder() const;
-  /// What the file calls the values: hooks of TransformerLens (`blocks.8.hook_resid_pre`), or the directory's
-  /// name
-  /// (`layers.8.mlp`); empty where it does not say.
+  /// The name of the values in the coder's file: a hook of TransformerLens (`blocks.8.hook_resid_pre`), or
+  /// the name of the directory (`layers.8.mlp`); empty if there is none.
   const std::string& reads() const;
   const std::string& writes() const;
 
   /// f [..., features] of x [..., inputs], f32.
   Tensor encode(const Tensor& x) const;
-  /// y [..., outputs] of f, for the x that f was made of, on which n^-1 and W_skip depend.
+  /// y [..., outputs] of f and of the x that f was computed from; n^-1 and W_skip depend on x.
   Tensor decode(const Tensor& f, const Tensor& x) const;
-  /// What a feature adds to y, without n^-1: its row of W_dec, [outputs].
+  /// The direction of a feature in y, without n^-1: its row of W_dec, [outputs].
   Tensor direction(std::int64_t feature) const;
 
  private:
@@ -57,29 +56,30 @@ struct FeatureSites {
   std::string reads, writes;
 };
 
-/// The taps behind the names that the coder's file has for them, of the decoder, or else of the encoder.
-/// Throws Error for names that are unknown or absent.
+/// The taps that the names in the coder's file refer to, in the decoder, or else in the encoder. Throws Error
+/// for names that are unknown or absent.
 FeatureSites feature_sites(const Model& model, const SparseCoder& coder);
 
-/// What a coder makes of a model's values for one row of inputs.
+/// The features of a model's values for one row of inputs.
 struct FeatureActivations {
   Tensor values;               ///< f [T, features]
   double explained = 0;        ///< 1 - |y - target|^2 / |target - mean(target)|^2 over the positions
   double active_features = 0;  ///< features above 0 at a position, on average
 };
-/// Throws Error where the taps are not those of the model, or have another width than the coder.
+/// Throws Error if the model lacks these taps, or if their width differs from the coder's.
 FeatureActivations feature_activations(const Model& model, const TensorMap& inputs, const SparseCoder& coder,
                                        const FeatureSites& sites);
 
-/// In the passes that `taps` listens to, adds to what the coder writes what it would write more if features
-/// were `factors` times as large (0: ablation): what the coder does not explain stays. `taps` keeps a copy of
-/// the coder.
+/// In the passes that `taps` listens to, multiplies features by `factors` (0: ablation): the change of the
+/// coder's output is added to the value that it predicts, so the part that the coder does not explain stays.
+/// `taps` keeps a copy of the coder.
 void scale_features(Taps& taps, const SparseCoder& coder, const FeatureSites& sites,
                     const std::map<std::int64_t, double>& factors);
 
-/// What a feature's direction adds to the logits of all tokens [V], through the gain of the final norm, but
-/// without its division, which depends on the whole stream: the order of tokens, not the size. Throws Error
-/// for models that predict no token, and for coders that do not write to the residual stream.
+/// The contribution of a feature's direction to the logits of all tokens [V], through the weight of the final
+/// norm, but without its division, which depends on the whole stream. So the order of tokens is meaningful,
+/// the size is not. Throws Error for models that predict no token, and for coders that do not write to the
+/// residual stream.
 std::vector<double> feature_logits(const Model& model, const SparseCoder& coder, std::int64_t feature);
 
 }  // namespace heed

@@ -1,5 +1,6 @@
-// What an analysis measures of a run: one number, made of the logits. Every analysis that removes, replaces
-// or patches values compares this number of two runs. Also means over texts, with their standard errors.
+// The metric of an analysis: one number, computed from the logits of a run. Every analysis that removes,
+// replaces or patches values compares this number in two runs. Also means over texts, with their standard
+// errors.
 #pragma once
 
 #include <cstdint>
@@ -26,23 +27,23 @@ enum class MetricKind : std::uint8_t { loss, logit, logit_difference, probabilit
 struct LogitMetric {
   MetricKind kind = MetricKind::loss;
   std::optional<std::int64_t> token = {}, other = {};  ///< A and B: ids of tokens, or numbers of labels
-  /// That of the logits; by default the last. Of a classifier there is none.
+  /// The position of the logits; by default the last. A classifier has none.
   std::optional<std::int64_t> position = {};
 };
 
-/// One text, image or sound, as inputs of Model::forward() of one row, and what is measured of it. For a loss
-/// without a token, `labels` are among the inputs: the tokens of the text, or the label.
+/// One text, image or sound as inputs of Model::forward(), one row, and its metric. For a loss without a
+/// token, `labels` are among the inputs: the tokens of the text, or the label.
 struct MeasuredInput {
   TensorMap inputs;
   LogitMetric metric = {};
 };
 
-/// The metric of one run; of `kl` against itself, 0. Throws Error where the metric lacks a token, for a
+/// The metric of one run; `kl` of a run against itself is 0. Throws Error if the metric lacks a token, for a
 /// token, label or position that does not exist, and for a model without logits of tokens or labels.
 double measure(const Model& model, const MeasuredInput& input);
 
 /// A mean over texts, and its standard error: sqrt(n / (n - 1) sum w^2 (x - mean)^2) / |sum w| for weights w,
-/// which is s / sqrt(n) where these are equal; 0 of one text.
+/// which is s / sqrt(n) for equal weights; 0 for one text.
 struct Estimate {
   double mean = 0, error = 0;
 };

@@ -1,5 +1,5 @@
-// Records the attention of one forward pass: weights, norms of the values, gradients, queries and keys; and
-// measures what the logits lose without a head.
+// Records the attention of one forward pass: weights, norms of the values, gradients, queries and keys. Also
+// measures how the logits change without a head.
 #pragma once
 
 #include <atomic>
@@ -20,7 +20,7 @@ struct HeadAblationOptions;
 
 /// One kind of attention of a model.
 struct AttentionKind {
-  std::string name;   ///< `cross`, `encoder`, `decoder`; of two towers `image`, `text`, `pooling`
+  std::string name;   ///< `cross`, `encoder`, `decoder`; in a model of two towers `image`, `text`, `pooling`
   std::string stack;  ///< of its taps: `encoder`, `decoder`, `image_encoder` or `text_encoder`
   std::string part;   ///< of its taps: `self_attn`, `cross_attn`, or `pool` after the layers
   bool is_self() const { return part == "self_attn"; }
@@ -29,16 +29,16 @@ struct AttentionKind {
 /// Returns the kinds that a model has, cross-attention first. Throws Error if there is none, and for a model
 /// of two towers.
 std::vector<AttentionKind> attention_kinds(const Model& model);
-/// The kinds of two towers: of images, of texts, and the pooling of images where there is one (SigLIP).
+/// The kinds of a model of two towers: images, texts, and the pooling of images if there is one (SigLIP).
 std::vector<AttentionKind> attention_kinds(const DualEncoderModel& model);
 
-/// One number of the logits: of `logits` [1, T, V], token `token` at `position`; of logits [1, L], label
-/// `token`; of a text and an image (`logits_per_text` [1, 1]) the one there is.
+/// One number of the logits: token `token` at `position` in `logits` [1, T, V]; label `token` in logits [1,
+/// L]; the only one for a text and an image (`logits_per_text` [1, 1]).
 struct LogitChoice {
   std::int64_t position = 0, token = 0;
 };
 
-/// What is recorded. Empty lists mean all.
+/// The values to record. Empty lists mean all.
 struct RecordOptions {
   std::vector<AttentionKind> kinds;
   std::vector<std::int64_t> layers = {};
@@ -50,10 +50,10 @@ struct RecordOptions {
   /// Listeners that are called first: they may replace values.
   Taps* taps = nullptr;
   const std::atomic<bool>* stop = nullptr;  ///< cancels the pass once true: it throws Canceled
-  TapRange queries = {}, keys = {};         ///< of all that has queries or keys
+  TapRange queries = {}, keys = {};         ///< ranges for all values with queries or keys
 };
 
-/// The attention of one layer; undefined tensors were not asked for, or do not exist. All are f32.
+/// The attention of one layer, all f32. Tensors that were not requested or do not exist are undefined.
 struct RecordedLayer {
   std::string name;  ///< of the part: `decoder.layers.2.cross_attn`
   std::string kind;
@@ -64,14 +64,14 @@ struct RecordedLayer {
   Tensor value_norms;
   Tensor gradient;  ///< [H, T, S]: of the logit, with respect to the weights
   Tensor q, k, v;   ///< [H, T, d], [K, S, d], [K, S, d]
-  /// Positions of the whole input, of which T and S may be a part.
+  /// Positions of the whole input; T and S may be a part of them.
   std::int64_t all_queries = 0, all_keys = 0;
 };
 
 struct AttentionRecord {
   std::vector<RecordedLayer> layers;  ///< by kind, in the order of the options, and layer
   Tensor logits;                      ///< of the model, if it computes any
-  TensorMap outputs;                  ///< all that the model computes, without history
+  TensorMap outputs;                  ///< all outputs of the model, without gradient history
 };
 
 /// Runs `inputs` (one row) through the model. Gradients of the weights are those of the sum over values that
@@ -80,7 +80,7 @@ struct AttentionRecord {
 /// Threads: with a gradient, no other may use the model.
 AttentionRecord record_attention(const Model& model, const TensorMap& inputs, const RecordOptions& options);
 
-/// What the logits lose without one head.
+/// The change of the logits without one head.
 struct HeadAblation {
   std::string kind;
   std::int64_t layer = 0, head = 0;

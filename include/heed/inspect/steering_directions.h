@@ -1,4 +1,4 @@
-// Steering vectors of two sets of texts: in which direction of the residual stream they differ.
+// Steering vectors from two sets of texts: the direction in the residual stream in which the sets differ.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,8 @@
 
 namespace HEED_API heed {
 
-/// How the direction of a layer is made of the streams p of the positive texts and n of the negative ones.
+/// How the direction of a layer is computed from the streams p of the positive texts and n of the negative
+/// ones.
 enum class SteeringMethod : std::uint8_t {
   mean,  ///< mean(p) - mean(n), with its length (Rimsky et al. 2024, "Steering Llama 2 via contrastive
          ///< activation addition")
@@ -28,15 +29,15 @@ struct SteeringOptions {
   std::function<void(std::int64_t done, std::int64_t total)> progress = {};  ///< counts texts
 };
 
-/// The vector of a layer, with measures of the streams of both sets there.
+/// The vector of a layer, with measures of the streams of both sets.
 struct SteeringDirection {
   SteeringVector vector;
   double stream = 0;     ///< mean length of a text's stream
-  double separated = 0;  ///< share of the texts on the right side of the middle between both means
+  double separated = 0;  ///< share of the texts on the correct side of the midpoint between both means
 };
 
-/// Returns a vector for every layer, of the stream after it (tap `STACK.layers.N.out`): of the stack that
-/// predicts, or the encoder of an encoder-decoder. Texts are token ids. Throws Error for an empty set or
+/// Returns a vector for the residual stream after every layer (tap `STACK.layers.N.out`) of the stack that
+/// predicts, or of the encoder of an encoder-decoder. Texts are token ids. Throws Error for an empty set or
 /// text, sets of different sizes with `pca`, a model without layers of sublayers or without tokens, a stream
 /// that is not finite, and two sets that do not differ.
 std::vector<SteeringDirection> steering_directions(const Model& model,

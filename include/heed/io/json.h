@@ -79,10 +79,11 @@ class Config {
 
   /// Marks keys that are known to be irrelevant, with any value, as used. The keys may be absent.
   void ignore(std::initializer_list<std::string_view> names) const;
-  /// Returns the unused keys in the file's order, without null ones; keys of objects that were read through
-  /// sub() as "outer.inner".
+  /// Returns the unused keys in the file's order, without null ones. Keys of objects read through sub()
+  /// appear as "outer.inner".
   std::vector<std::string> unused() const;
-  /// Returns the keys that getters were called with, also absent ones, in alphabetical order; as unused().
+  /// Returns the keys that getters were called with, including absent ones, in alphabetical order, in the
+  /// form of unused().
   std::vector<std::string> asked() const;
 
   /// For checks by the caller: throws Error `FILE: NAME: expected EXPECTED, got VALUE`, with the key's value

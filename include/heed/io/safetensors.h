@@ -34,11 +34,11 @@ class SafetensorsFile {
   /// Maps the file and checks its whole header: length (at most 100 MB); UTF-8; JSON that starts with "{"; no
   /// repeated name or field; exactly the fields dtype, shape and data_offsets; a dtype of the format; sizes
   /// whose product does not overflow; as many bytes as dtype and shape need; and tensors that fill the rest
-  /// of the file without gaps, overlaps or trailing bytes. Throws Error naming the file, as `shown` where
-  /// that is given, and if possible the tensor and field.
+  /// of the file without gaps, overlaps or trailing bytes. Throws Error naming the file (as `shown`, if
+  /// given) and, if possible, the tensor and field.
   static SafetensorsFile open(const std::filesystem::path& path, const std::filesystem::path& shown = {});
 
-  /// As messages name it.
+  /// The path as messages show it.
   const std::filesystem::path& path() const;
   /// In the order of their bytes in the file.
   const std::vector<TensorInfo>& tensors() const;
@@ -79,19 +79,19 @@ namespace io {
 class GgufTensors;
 }
 
-/// The tensors of a model directory, in one file or several, or those of a GGUF file, under the names and in
-/// the form of Hugging Face's.
-/// Threads: several may use one object at once.
+/// The tensors of a model directory, in one file or several, or of a GGUF file, with the names and layout of
+/// Hugging Face. Threads: several may use one object at once.
 class TensorFiles {
  public:
   /// Opens `model.safetensors`, or the files that `model.safetensors.index.json` names, or `path` itself if
   /// it is a file. Throws Error if none of them exists (with a hint on converting a pickled
-  /// `pytorch_model.bin`), and if index and files disagree: every tensor must be in the file that the index
-  /// gives, files must not contain others, and files must be in the directory itself. Where config.json has a
+  /// `pytorch_model.bin`), and if index and files disagree. Every tensor must be in the file that the index
+  /// gives; files must not contain others, and must be in the directory itself. If config.json has a
   /// `quantization_config` (GPTQ, AWQ, compressed-tensors, FP8, bitsandbytes), the tensors of each quantized
-  /// weight are one tensor under the weight's name. Of a GGUF file that is one of several, all are opened.
+  /// weight become one tensor under the weight's name. If a GGUF file is one of several parts, all are
+  /// opened.
   static TensorFiles open(const std::filesystem::path& path);
-  /// The same of a model whose files are open.
+  /// The same for a model whose files are open.
   static TensorFiles open(const ModelFiles& model);
 
   std::size_t file_count() const;
@@ -100,9 +100,9 @@ class TensorFiles {
   bool contains(std::string_view name) const { return owner_.find(name) != owner_.end(); }
   /// The dtype of a quantized weight is the name of its format, such as "Q4_K".
   const TensorInfo& info(std::string_view name) const;
-  /// Of a quantized weight, its numbers in f32, computed when they are needed.
+  /// For a quantized weight: its dequantized numbers in f32, computed when they are needed.
   Tensor get(std::string_view name) const;
-  /// The bytes of a tensor as SafetensorsFile::bytes_of(). Throws Error for a GGUF file.
+  /// The bytes of a tensor, as in SafetensorsFile::bytes_of(). Throws Error for a GGUF file.
   Tensor bytes_of(std::string_view name) const { return owner(name).bytes_of(name); }
   /// Returns the file that contains a tensor, for messages.
   const std::filesystem::path& path_of(std::string_view name) const;

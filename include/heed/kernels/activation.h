@@ -1,5 +1,4 @@
-// The activation functions as values: what configs name, operations compute and kernels apply to their
-// results.
+// The activation functions as an enumeration, for configs, operations and kernels.
 #pragma once
 
 #include "heed/export.h"

@@ -1,5 +1,5 @@
 // The patterns of sparse attention (Child et al. 2019, "Generating long sequences with sparse transformers"):
-// with a stride near the square root of the length, a query attends to as many keys.
+// with a stride near the square root of the length, a query attends to about that many keys.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// LoRA adapters of models (heed/nn/lora.h) in the layout of Hugging Face's PEFT: a directory with
+// LoRA adapters of models (heed/nn/weight.h) in the layout of Hugging Face's PEFT: a directory with
 // adapter_config.json and adapter_model.safetensors. A module is a linear map or a table of tokens, with the
 // name of its weight in the checkpoint without ".weight": bert.encoder.layer.0.attention.self.query.
 #pragma once
@@ -15,8 +15,8 @@ namespace HEED_API heed {
 /// Which modules an adapter applies to, as PEFT's target_modules.
 struct ModuleTargets {
   std::vector<std::string> names{};  ///< the module's name, or its end after a dot: "query"
-  /// In the place of names: a regular expression for the whole name; "all-linear" is every linear map except
-  /// the output map and those that are trained whole.
+  /// Instead of names: a regular expression for the whole name. "all-linear" is every linear map except the
+  /// output map and those that are trained whole.
   std::string expression{};
   bool empty() const { return names.empty() && expression.empty(); }
 };
@@ -44,8 +44,8 @@ bool has_adapter(const std::filesystem::path& directory);
 /// Returns true if it contains no model besides.
 bool is_adapter(const std::filesystem::path& directory);
 
-/// The model that an adapter was trained on: a directory, or a name on the hub; empty where its config does
-/// not say. Throws Error for a malformed config.
+/// The base model of an adapter: a directory, or a name on the hub; empty if its config does not name one.
+/// Throws Error for a malformed config.
 std::string base_of_adapter(const std::filesystem::path& directory);
 
 }  // namespace heed

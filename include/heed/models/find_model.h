@@ -12,10 +12,9 @@
 
 namespace HEED_API heed {
 
-/// Returns the folders `name` (models, recipes) of what comes with heed, in the order in which they are
-/// searched:
-/// - share/heed/NAME of the prefix in whose bin/ the program is; for a program in the folder where heed was
-///   built, NAME of its source tree;
+/// Returns the folders `name` (models, recipes) that come with heed, in the order in which they are searched:
+///   - PREFIX/share/heed/NAME for a program in PREFIX/bin; NAME of the source tree for a program in the build
+///   folder;
 /// - those of heed/NAME in $XDG_DATA_HOME (~/.local/share) and $XDG_DATA_DIRS (/usr/local/share and
 /// /usr/share)
 ///   that exist.
@@ -35,15 +34,16 @@ std::vector<KnownModel> known_models();
 
 /// Returns the directory that a name refers to: a directory or GGUF file itself; else NAME in one of
 /// model_folders(); else the snapshot of the repository NAME (`owner/name`, `name`, or `owner/name@revision`;
-/// default: main) in the Hugging Face cache. Throws Error saying where it looked and what to run, and for a
-/// file (or a folder of nothing but files) of another format what that is; also for a run that is not
-/// finished.
+/// default: main) in the Hugging Face cache. Throws Error that says where it looked and what to run. For a
+/// file (or a folder of files) of another format, the Error names the format. Also throws Error for a
+/// training run that is not finished.
 std::filesystem::path find_model(const std::string& name);
 /// The same with these folders and the cache `hub`.
 std::filesystem::path find_model(const std::string& name, const std::vector<std::filesystem::path>& folders,
                                  const std::filesystem::path& hub);
 
-/// The files of a model's directory or GGUF file, with those that stand for what a GGUF file lacks.
+/// The files of a model's directory or GGUF file. For a GGUF file, texts made from its metadata replace the
+/// files that it lacks.
 ModelFiles model_files(const std::filesystem::path& directory);
 
 /// Returns the adapter of that name. Throws Error if it is not found, or is no adapter.
@@ -55,14 +55,14 @@ std::filesystem::path checkpoint_path(const std::filesystem::path& run, std::int
 /// Throws Error naming the last checkpoint if `directory` is a run that has no final model yet.
 void refuse_unfinished_run(const std::filesystem::path& directory);
 
-/// Where a model is, and what changes it.
+/// The location of a model, with its adapters and steering vectors.
 struct LocatedModel {
   std::filesystem::path directory;
   std::vector<AdapterSource> adapters = {};
   std::vector<SteeringSource> steering = {};
 };
 
-/// find_model() for a model or an adapter alone, of which it finds the base as well: the adapter is then in
+/// find_model() for a model or an adapter. For an adapter, the result is its base model, with the adapter in
 /// `adapters`.
 LocatedModel locate_model(const std::string& name);
 

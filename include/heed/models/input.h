@@ -1,4 +1,4 @@
-// What a model reads: one value for tokens, images and sound.
+// The input of a model: one type for tokens, images and sound.
 #pragma once
 
 #include <cstdint>
@@ -8,32 +8,32 @@
 
 namespace HEED_API heed {
 
-/// `patches`: of images of any proportions, one after the other.
+/// `patches`: the patches of images of any proportions, one after the other.
 enum class InputKind : std::uint8_t { tokens, pixels, patches, spectrogram, waveform };
 
-/// What the first layer of a model takes.
+/// The input of a model's first layer.
 struct InputSpec {
   InputKind kind = InputKind::tokens;
-  /// Of one row of `ModelInput::values`: [channels, height, width]; [patches, numbers of a patch]; [bins,
-  /// frames] or [frames, bins]; or [samples]. -1 is any size.
+  /// The shape of one row of `ModelInput::values`: [channels, height, width]; [patches, numbers of a patch];
+  /// [bins, frames] or [frames, bins]; or [samples]. -1 is any size.
   Shape row = {};
-  /// As transformers calls it: `input_ids`, `pixel_values`, `input_features` or `input_values`.
+  /// The name in transformers: `input_ids`, `pixel_values`, `input_features` or `input_values`.
   const char* name = "input_ids";
   Shape usual = {};  ///< a row that fits, where `row` has -1; may be empty
-  /// Of images, and of spectrograms that are read as such ([bins, frames]): height and width of a patch in
-  /// pixels. Its tokens are the rows of patches, one after the other, behind `leading` others: a class token,
-  /// a distillation token, registers.
+  /// For images, and for spectrograms that are read as images ([bins, frames]): height and width of a patch
+  /// in pixels. The tokens are the rows of patches, one after the other, after `leading` others: a class
+  /// token, a distillation token, registers.
   Shape patch = {};
   std::int64_t leading = 0;
   Shape stride = {};  ///< from one patch to the next, where they overlap; else empty
-  /// Of a waveform: the samples that the first frame needs, and those from one frame to the next.
+  /// For a waveform: the samples that the first frame needs, and the samples from one frame to the next.
   std::int64_t least = 0, hop = 0;
 
-  /// Returns a row that fits, but where the family has no usual one for -1.
+  /// Returns the usual shape of a row, if the family has one; else `row`, in which -1 is any size.
   const Shape& fitting() const { return usual.rank() > 0 ? usual : row; }
-  /// Whether it is made of an image.
+  /// Whether the input is an image.
   bool is_image() const { return kind == InputKind::pixels || kind == InputKind::patches; }
-  /// Whether it is made of a sound.
+  /// Whether the input is a sound.
   bool is_sound() const { return kind == InputKind::spectrogram || kind == InputKind::waveform; }
 };
 

@@ -1,5 +1,4 @@
-// The kinds of models, and the only place that asks a model for its class: visit() and as() in place of
-// casts.
+// The kinds of models. visit() and as() tell the class of a model, and replace casts everywhere else.
 #pragma once
 
 #include <cstdint>
@@ -14,14 +13,15 @@ namespace HEED_API heed {
 
 enum class ModelKind : std::uint8_t { decoder, encoder, encoder_decoder, dual_encoder };
 
-/// What decides which tasks, commands and analyses a model is for.
+/// The traits that decide which tasks, commands and analyses a model supports.
 struct ModelTraits {
   ModelKind kind = ModelKind::decoder;
   EncoderHead head = EncoderHead::none;  ///< of an encoder
-  InputKind input = InputKind::tokens;   ///< of an encoder-decoder the encoder's, of two towers the images'
-  bool self_attention = true;            ///< false: a recurrent model
-  bool attention = true;                 ///< of any kind
-  std::int64_t labels = 0;               ///< of a head with labels
+  InputKind input =
+      InputKind::tokens;       ///< of the encoder of an encoder-decoder, and of the image tower of two
+  bool self_attention = true;  ///< false: a recurrent model
+  bool attention = true;       ///< of any kind
+  std::int64_t labels = 0;     ///< of a head with labels
 
   bool reads_text() const { return input == InputKind::tokens; }
   bool reads_images() const { return input == InputKind::pixels || input == InputKind::patches; }
@@ -34,8 +34,8 @@ ModelTraits traits_of(const Model& model);
 /// Returns a description such as "a gpt2 decoder".
 std::string kind_of(const Model& model);
 
-/// The model as one of a kind (DecoderModel, EncoderModel, EncoderDecoderModel, DualEncoderModel); null for a
-/// model of another.
+/// The model as this kind (DecoderModel, EncoderModel, EncoderDecoderModel, DualEncoderModel); null if it is
+/// another kind.
 template <class Kind>
 const Kind* as(const Model& model) {
   return dynamic_cast<const Kind*>(&model);
@@ -53,8 +53,8 @@ Kind* as(Model* model) {
   return dynamic_cast<Kind*>(model);
 }
 
-/// Calls the one of `cases` that takes the model's kind, and returns what it returns. A case that takes a
-/// Model is for all kinds that have none of their own.
+/// Calls the case that takes the model's kind, and returns its result. A case that takes a Model handles all
+/// kinds without a case of their own.
 ///   visit(model, [](const DecoderModel& decoder) { … }, [](const Model&) { … });
 template <class... Cases>
 decltype(auto) visit(const Model& model, Cases&&... cases) {

@@ -40,8 +40,8 @@ struct Parameter {
 struct ForwardOptions {
   bool hidden_states = false;
   bool attentions = false;
-  /// False, for a pass whose taps alone matter: logits over a vocabulary, and the loss, are not computed,
-  /// unless a listener hears `logits`.
+  /// False for a pass that is run only for its taps: logits over a vocabulary and the loss are not computed,
+  /// unless `logits` has a listener.
   bool logits = true;
 };
 
@@ -73,60 +73,61 @@ class Model {
   virtual void save(const std::filesystem::path& directory, DType dtype = DType::f32) const = 0;
   /// Adds the LoRA adapter of a directory in PEFT's layout, times `weight`, to those that were added before:
   /// its products are computed beside the weights, which stay as they are; modules that it holds whole
-  /// replace the model's. Throws Error, and changes nothing, if the files are malformed, hold what heed does
-  /// not support, or belong to another model.
+  /// replace the model's. Throws Error, and changes nothing, if the files are malformed, contain something
+  /// that heed does not support, or belong to another model.
   virtual void add_adapter(const std::filesystem::path& directory, double weight = 1.0);
-  /// Begins the training of a new adapter: A is uniform in +-1 / sqrt(in), B zeros; of token tables A is
-  /// zeros, B normal. Only the returned parameters have gradients from now on, and save() writes the adapter
-  /// alone. Throws Error for a target that matches no linear map or token table, naming near ones, and for a
-  /// model that has adapters.
+  /// Begins the training of a new adapter: A is uniform in +-1 / sqrt(in), and B is zeros; for token tables,
+  /// A is zeros, and B is normal. Only the returned parameters have gradients from now on, and save() writes
+  /// the adapter alone. Throws Error for a target that matches no linear map or token table (naming similar
+  /// ones), and for a model that already has adapters.
   virtual std::vector<Parameter> train_adapter(const LoraOptions& options, Generator& generator);
   /// Adds the product of each adapter to its weight and removes the adapters. Throws Error, and changes
   /// nothing, for an adapter of a token table that the output map shares.
   virtual void merge_adapters();
   /// Quantizes the linear maps; save() writes them as compressed-tensors (pack-quantized). For gptq and awq,
-  /// `calibrate` is called to run the model on calibration inputs: once, or for one part after the other
-  /// (where memory asks for it; a decoder after its encoder), when the parts before are quantized. Throws
-  /// Error for a model without maps that options suit, and for one with adapters.
+  /// `calibrate` is called to run the model on calibration inputs: once, or once for each part when the
+  /// earlier parts are quantized (to save memory; a decoder after its encoder). Throws Error for a model
+  /// without maps that fit the options, and for one with adapters.
   virtual QuantizeReport quantize(const QuantizeOptions& options,
                                   const std::function<void()>& calibrate = {});
   /// Writes a GGUF file that llama.cpp and heed open. Matrices are rounded to blocks of `type`, with the bits
-  /// of ggml's reference; the output map, also where it is the table of tokens, to Q8_0; rows that are no
-  /// whole blocks to F16; vectors stay F32. The tokenizer is that of a directory in Hugging Face layout, or
-  /// of another GGUF file. Throws Error, and writes nothing, for a family that GGUF files do not have or heed
-  /// does not write, for settings and tokenizers that they do not keep, and for a model with adapters.
+  /// of ggml's reference; the output map (also if it is the token table) to Q8_0; rows that are not whole
+  /// blocks to F16; vectors stay F32. The tokenizer is that of a directory in Hugging Face layout, or of
+  /// another GGUF file. Throws Error, and writes nothing, for a family that GGUF lacks or heed does not
+  /// write, for settings and tokenizers that GGUF cannot store, and for a model with adapters.
   virtual QuantizeReport save_gguf(const std::filesystem::path& file, GgufType type,
                                    const std::filesystem::path& tokenizer) const;
-  /// Has products with quantized weights, while no gradient is recorded, round their inputs to int8 where the
-  /// weights are integers: 32 to 128 numbers of a row, as many as share a scale of the weight, share one,
-  /// their largest magnitude / 127. That is faster, and still independent of batch, threads and processor.
-  /// False: the inputs are taken as they are, as at first. Returns the number of weights that this changes.
+  /// Turns int8 activations on or off (initially off). If on, matrix products with quantized integer weights
+  /// round their inputs to int8 while no gradient is recorded. 32 to 128 numbers of a row, as many as share a
+  /// scale of the weight, share one scale, their largest magnitude / 127. This is faster, and still
+  /// independent of batch, threads and processor. Returns the number of weights that this changes.
   virtual std::int64_t use_int8_activations(bool use);
-  /// Of each weight that has integers, the error of its products with rounded inputs for the inputs that it
-  /// has while `run` runs the model, which computes with exact ones, and does so from then on.
+  /// The error of int8 activations for each weight that has integers, on the inputs of the passes in `run`.
+  /// The model itself computes with exact inputs in `run`, and from then on.
   virtual std::vector<QuantizedMap> int8_activation_errors(const std::function<void()>& run);
   /// Largest number of positions a sequence may have, where the family has a limit.
   virtual std::optional<std::int64_t> max_positions() const = 0;
   /// Positions of the training texts, if the config has them: the default limit of generated texts.
   virtual std::optional<std::int64_t> trained_positions() const { return max_positions(); }
-  /// What the first layer takes; of an encoder-decoder, the encoder's.
+  /// The input of the first layer; for an encoder-decoder, of the encoder.
   virtual InputSpec input() const { return {}; }
   /// Number of token ids; 0 for a model without tokens.
   virtual std::int64_t vocab_size() const = 0;
-  /// What makes logits of the residual stream of the layers that predict the next token; nothing for other
+  /// The map from the residual stream of the layers that predict the next token to logits; no value for other
   /// models.
   virtual std::optional<ReadOut> read_out() const { return std::nullopt; }
-  /// The layers whose taps begin with `name`: `encoder`, `decoder` or EncoderModel::stack_name(). Null where
-  /// there are none, and for recurrent models, whose layers are no sublayers.
+  /// The stack whose taps begin with `name`: `encoder`, `decoder` or EncoderModel::stack_name(). Null if
+  /// there is none, and for recurrent models, whose layers are not made of sublayers.
   virtual const Stack* stack_named(const std::string&) const { return nullptr; }
-  /// What each token is for the first layer of a stack, before positions, f32 [V, D]: a copy. Of a norm of
-  /// the sum of all embeddings, the linear part alone (weight, and the mean that LayerNorm subtracts).
-  /// Undefined for a stack that is not there or reads no tokens, and for recurrent models.
+  /// The vector of each token in the input of a stack's first layer, before positions: a copy, f32 [V, D]. A
+  /// norm of the sum of all embeddings counts with its linear part only (the weight, and the mean that
+  /// LayerNorm subtracts). Undefined for a stack that does not exist or reads no tokens, and for recurrent
+  /// models.
   virtual Tensor token_vectors(const std::string&) const { return {}; }
-  /// Has every pass from now on add `vector` [D] to the residual stream after layer `layer` (from 0) of the
-  /// stack of that name, at every token (steering; Turner et al. 2023, "Activation addition"). Vectors of one
-  /// layer add up. Like changed numbers of a weight, not while another thread uses the model; save() does not
-  /// write it. Throws Error for a stack, a layer or a width that the model does not have.
+  /// Steering (Turner et al. 2023, "Activation addition"): from now on, every pass adds `vector` [D] to the
+  /// residual stream after layer `layer` (from 0) of the stack `stack`, at every token. Vectors of one layer
+  /// add up. save() does not write them. As with changes to weights, no other thread may use the model during
+  /// the call. Throws Error for a stack, a layer or a width that the model does not have.
   virtual void steer(const std::string& stack, std::int64_t layer, const Tensor& vector);
   /// Settings of config.json that are unknown and ignored, as "key" or "outer.key". transformers ignores
   /// unknown settings too.
@@ -135,12 +136,11 @@ class Model {
 
 class Tokenizer;
 
-/// How many tokens the texts of training had: what the config says, else the tokenizer's model_max_length.
+/// The number of tokens of the training texts: from the config, else the tokenizer's model_max_length.
 std::optional<std::int64_t> trained_length(const Model& model, const Tokenizer& tokenizer);
 
-/// Decoding step by step: R rows of tokens, and what the model remembers of them. Embeddings
-/// (ModelInput::embeddings) may be fed in place of ids.
-/// Threads: one at a time; several decodings of one model may run at once.
+/// Decoding step by step: R rows of tokens, and their state in the model. Embeddings (ModelInput::embeddings)
+/// may be fed in place of ids. Threads: one at a time; several decodings of one model may run at once.
 class Decoding {
  public:
   virtual ~Decoding() = default;
@@ -160,20 +160,20 @@ class Decoding {
   /// Row i becomes a copy of the old row rows[i]; the number of rows may change.
   virtual void reorder(std::span<const std::int64_t> rows) = 0;
   /// Forgets all tokens but the first `length` of every row, and keeps the source: another search may begin
-  /// there. Throws Error for more tokens than a row has, and for a model that cannot (recurrent).
+  /// there. Throws Error for more tokens than a row has, and for a recurrent model.
   virtual void truncate(std::int64_t length);
-  /// Appends copies of the rows of `other`, which decodes the same model with the same cache_dtype, and their
-  /// sources. Both have read tokens. Throws Error where chunk_size() is 0.
+  /// Appends copies of the rows of `other` and their sources. `other` must decode the same model with the
+  /// same cache_dtype, and both must have read tokens. Throws Error if chunk_size() is 0.
   virtual void join(const Decoding& other);
-  /// The first `length` tokens of a row as a decoding of one row. Throws Error for a row or tokens that are
-  /// not there, for fewer tokens than the row has where truncate() cannot go back, for rows with a source,
+  /// The first `length` tokens of a row as a decoding of one row. Throws Error if the row or the tokens do
+  /// not exist, if `length` is below the row's length and truncate() cannot go back, if rows have a source,
   /// and as join().
   virtual std::unique_ptr<Decoding> copy_row(std::int64_t row, std::int64_t length) const;
   /// A prompt may be read in several passes, with the same bits as in one, if each pass but the last ends at
   /// a multiple of this number of tokens. 1: anywhere, and truncate() and copy_row() may go back to any
   /// token. 0: nowhere.
   virtual std::int64_t chunk_size() const { return 0; }
-  /// Memory of what is remembered of the rows; 0 where that is not known.
+  /// Bytes of the rows' state; 0 if unknown.
   virtual std::size_t bytes() const { return 0; }
   virtual std::int64_t rows() const = 0;
   /// Number of tokens so far; the maximum over rows.
@@ -188,8 +188,9 @@ class DecoderModel : public Model {
   /// next tokens of the input's B rows of T tokens. While training, a mixture of experts whose config says so
   /// (output_router_logits) adds its load-balancing loss, without the padding at the ends of rows.
   /// With `document_starts` i64 [B, T], the index in its row of the first token of each token's document, a
-  /// token attends to its own document only, and positions count from its start: the loss is that of the
-  /// documents in rows of their own. Throws Error where the model's attention cannot (linear, sparse).
+  /// token attends to its own document only, and positions count from its start: the loss equals that of the
+  /// documents in separate rows. Throws Error if the model's attention does not support this (linear,
+  /// sparse).
   virtual Tensor loss(const ModelInput& input, const Tensor& labels, const CrossEntropyOptions& options,
                       Context& context, const Tensor& document_starts = {}) const = 0;
   /// The last hidden state [B, T, D], after the final norm.
@@ -212,8 +213,8 @@ class EncoderDecoderModel : public Model {
   virtual std::int64_t decoder_start_id() const = 0;
   virtual std::int64_t pad_id() const = 0;
   virtual std::int64_t eos_id() const = 0;
-  /// What the decoder reads to predict the labels i64 [B, T]: the labels shifted right after the start token,
-  /// with padding instead of `ignored`; i64 [B, T]. loss() and forward() make their inputs the same way.
+  /// The decoder's inputs for predicting the labels i64 [B, T]: the labels shifted right after the start
+  /// token, with padding instead of `ignored`; i64 [B, T]. loss() and forward() do the same.
   virtual Tensor decoder_inputs(const Tensor& labels, std::int64_t ignored) const = 0;
   /// Mean cross-entropy over the labels i64 [B, T] that are not options.ignore_index.
   virtual Tensor loss(const ModelInput& source, const Tensor& labels, const CrossEntropyOptions& options,
@@ -249,8 +250,8 @@ class EncoderModel : public Model {
   virtual const std::vector<std::string>& labels() const = 0;
   /// The config's problem_type, if it has one.
   virtual std::optional<LabelProblem> problem() const = 0;
-  /// What turns the logit of a single label into its score, where the config says (sentence-transformers'
-  /// activation_fn, which rerankers have): sigmoid or none.
+  /// The function from the logit of a single label to its score, if the config has one
+  /// (sentence-transformers' activation_fn, in rerankers): sigmoid or none.
   virtual std::optional<Activation> score_activation() const { return std::nullopt; }
   virtual std::int64_t hidden_size() const = 0;
   /// Number of different type_ids; 0 if the family ignores them.
@@ -261,21 +262,21 @@ class EncoderModel : public Model {
   virtual Tensor encode(const ModelInput& input, Context& context) const = 0;
   /// Whether a token attends only to itself and those before it (the texts of CLIP).
   virtual bool is_causal() const { return false; }
-  /// Numbers of the vector that the model was trained to make of a whole input, as the towers of CLIP and
-  /// SigLIP; 0 for other models.
+  /// The size of the vector that the model was trained to compute for a whole input, as the towers of CLIP
+  /// and SigLIP do; 0 for other models.
   virtual std::int64_t vector_size() const { return 0; }
-  /// Those vectors, [B, vector_size()] for hidden = encode(input). Throws Error where there are none. Taps
-  /// are those of attention that pools (SigLIP's images).
+  /// These vectors, [B, vector_size()], for hidden = encode(input). Throws Error if there are none. Taps are
+  /// those of attention pooling (SigLIP's images).
   virtual Tensor vectors(const Tensor& hidden, const ModelInput& input, Context& context) const;
   Tensor vectors(const Tensor& hidden, const ModelInput& input) const {
     Context context;
     return vectors(hidden, input, context);
   }
-  /// The length to which every text is padded with pad_id(), and no mask hides the padding (SigLIP).
+  /// The length to which every text is padded with pad_id(), without a mask over the padding (SigLIP).
   virtual std::optional<std::int64_t> padded_length() const { return std::nullopt; }
-  /// The head's logits: of the head `sequence` from hidden [B, T, D] to [B, L], of the others from any
-  /// [..., D] to [..., V], [..., L] or [..., 2]. A `sequence` head may take the mean over the tokens that
-  /// `mask` i64 [B, T] shows (all, where it is undefined). Throws Error when there is no head.
+  /// The head's logits: the head `sequence` maps hidden [B, T, D] to [B, L]; the others map any [..., D] to
+  /// [..., V], [..., L] or [..., 2]. A `sequence` head may take the mean over the tokens that `mask` i64 [B,
+  /// T] shows (all, where it is undefined). Throws Error when there is no head.
   virtual Tensor predict(const Tensor& hidden, const Tensor& mask, Context& context) const = 0;
   /// The loss against labels i64 [B, T] (masked_lm, token), i64 [B, 2] (span: first and last token), i64 [B]
   /// or f32 [B] or [B, L] (sequence: by the config's problem_type, else by the number of labels and their
@@ -289,18 +290,19 @@ class EncoderModel : public Model {
 /// (CLIP), or the sigmoid of each pair (SigLIP).
 enum class PairLoss : std::uint8_t { softmax, sigmoid };
 
-/// A tower for texts and one for images, whose vectors are compared (Radford et al. 2021, "CLIP"). input() is
-/// that of the image tower. Inputs of forward() are `input_ids`, `attention_mask` and `pixel_values`, of any
-/// two numbers of rows; its loss, of as many texts as images, takes text i and image i as a pair.
-/// Threads: as Model.
+/// A text tower and an image tower, whose vectors are compared (Radford et al. 2021, "CLIP"). input() is that
+/// of the image tower. Inputs of forward() are `input_ids`, `attention_mask` and `pixel_values`; the numbers
+/// of texts and images may differ. Its loss needs as many texts as images, and takes text i and image i as a
+/// pair. Threads: as Model.
 class DualEncoderModel : public Model {
  public:
-  /// The towers, whose vectors() are of one size. Their parameters, adapters and files are the whole model's.
+  /// The towers. Their vectors() have the same size. Their parameters, adapters and files belong to the whole
+  /// model.
   virtual const EncoderModel& text() const = 0;
   virtual const EncoderModel& image() const = 0;
   virtual PairLoss pair_loss() const = 0;
-  /// The logits [texts, images] of vectors() [texts, D] and [images, D]: cosines, scaled and shifted by what
-  /// the model learned.
+  /// The logits [texts, images] of vectors() [texts, D] and [images, D]: cosines, with a learned scale and
+  /// shift.
   virtual Tensor logits(const Tensor& texts, const Tensor& images) const = 0;
 };
 

@@ -19,14 +19,14 @@ enum class QuantizeMethod {
 };
 
 /// w = scale * code, a signed integer of `bits` bits. A group of numbers of a row of w [out, in] has one
-/// scale. Tables of tokens and heads of encoders stay as they are, and so do maps whose rows are no whole
-/// groups, and the output map unless it is asked for.
+/// scale. Token tables, heads of encoders, and maps whose rows are not whole groups are not quantized; the
+/// output map only on request.
 struct QuantizeOptions {
   int bits = 4;             ///< 4 or 8
   std::int64_t group = 64;  ///< a multiple of 32
   QuantizeMethod method = QuantizeMethod::nearest;
   DType scale_type = DType::f32;  ///< f16, bf16 or f32: as the other weights will be saved
-  /// Of the output map [vocabulary, in]: 4 or 8; 0: it stays as it is. A map that is tied to the token table
+  /// Bits of the output map [vocabulary, in]: 4 or 8; 0: not quantized. A map that is tied to the token table
   /// must have been separated (WeightOptions::separate_output).
   int output_bits = 0;
 };
@@ -35,18 +35,18 @@ struct QuantizeOptions {
 /// also has an offset.
 enum class GgufType { q8_0, q4_0, q4_1 };
 
-/// What a map has lost.
+/// The error of a quantized map.
 struct QuantizedMap {
   std::string name;                         ///< of the weight
   double weight_error = 0;                  ///< |w - w'| / |w|; 0 where only its inputs were rounded
   std::optional<double> output_error = {};  ///< |x (w - w')^T| / |x w^T| for the calibration inputs x
-  int bits = 0;                             ///< of its codes; 0: of a GGUF type, or unchanged
+  int bits = 0;                             ///< of its codes; 0 for a GGUF type, or if unchanged
 };
 
-/// What Model::quantize() or save_gguf() did.
+/// The result of Model::quantize() or save_gguf().
 struct QuantizeReport {
   std::vector<QuantizedMap> maps;
-  std::vector<std::string> kept;  ///< maps that stay as they are, because their rows are no whole groups
+  std::vector<std::string> kept;  ///< maps that are not quantized, because their rows are not whole groups
 };
 
 }  // namespace heed

@@ -9,8 +9,8 @@
 
 namespace HEED_API heed {
 
-/// What some models have between the last norm and the output map: norm(activation(dense(x))), as BERT's head
-/// has it. Nothing without `dense`.
+/// A transform between the last norm and the output map: norm(activation(dense(x))), as in BERT's head. The
+/// identity without `dense`.
 struct OutputTransform {
   std::optional<Linear> dense = {};
   Activation activation = Activation::none;
@@ -18,8 +18,7 @@ struct OutputTransform {
   Tensor operator()(const Tensor& x) const;
 };
 
-/// softcap(output(transform(norm(x) * scale))), as a model's last steps apply it to the output of its last
-/// layer.
+/// softcap(output(transform(norm(x) * scale))), applied to the output of a model's last layer.
 struct ReadOut {
   std::optional<Norm> norm = {};
   double scale = 1.0;
@@ -28,7 +27,7 @@ struct ReadOut {
   double logit_cap = 0.0;  ///< if > 0
   /// The logits [..., V] of x [..., D].
   Tensor logits(const Tensor& x) const;
-  /// Those of some tokens alone, [..., n] for ids i64 [n], which costs n rows of the output map.
+  /// The logits of some tokens only, [..., n] for ids i64 [n], at the cost of n rows of the output map.
   Tensor logits(const Tensor& x, const Tensor& ids) const;
 
  private:

@@ -19,32 +19,32 @@ namespace HEED_API heed {
 Config load_model_config(const std::filesystem::path& directory);
 Config load_model_config(const ModelFiles& files);
 
-/// How a model holds its weights, and multiplies by them.
+/// How a model stores its weights and multiplies by them.
 struct WeightOptions {
   WeightOptions(DType dtype_in_memory = DType::f32,
                 bool rounds_activations = false)  // NOLINT: implicit by design
       : dtype(dtype_in_memory), int8_activations(rounds_activations) {}
   DType dtype;            ///< f32 or bf16; quantized weights stay as they are
   bool int8_activations;  ///< Model::use_int8_activations()
-  /// An output map that is tied to the token table becomes a weight of its own, for
+  /// An output map that is tied to the token table becomes a separate weight, for
   /// QuantizeOptions::output_bits.
   bool separate_output = false;
-  /// False: an encoder without the head that config.json names, for vectors of texts: the files may lack it,
-  /// as those of sentence-transformers do. Other models have their heads.
+  /// False: an encoder is loaded without the head that config.json names, for text vectors. The files may
+  /// lack the head, as those of sentence-transformers do. No effect on other models.
   bool head = true;
 };
 
 /// Loads the model of a directory in Hugging Face layout: the family is config.json's model_type. With
-/// `adapters` (Model::add_adapter), the model has the head that they were trained with: that of the
-/// config.json in the directory of the first which has one, else of its task_type. Throws Error when the
-/// directory or a tensor is missing or invalid, or the family is unknown, and when int8 activations are asked
-/// for of a model without weights that are integers.
+/// `adapters` (Model::add_adapter), the model has the head that they were trained with: from the first
+/// adapter directory with a config.json, else from the task_type. Throws Error if the directory or a tensor
+/// is missing or invalid, if the family is unknown, or if int8 activations are requested for a model without
+/// integer weights.
 std::unique_ptr<Model> load_model(const std::filesystem::path& directory, const WeightOptions& options = {},
                                   const std::vector<AdapterSource>& adapters = {});
 std::unique_ptr<Model> load_model(const ModelFiles& files, const WeightOptions& options = {},
                                   const std::vector<AdapterSource>& adapters = {});
 
-/// The same of what the command line names: with its adapters, and steered (steer_model()).
+/// The same for a located model, with its adapters and steering vectors (steer_model()).
 std::unique_ptr<Model> load_model(const LocatedModel& located, const WeightOptions& options = {});
 
 /// A new model with random weights (f32), with the family and sizes of a config.json. Throws Error for an
@@ -55,8 +55,8 @@ std::unique_ptr<Model> make_model(const Config& config, Generator& generator);
 /// "ForMaskedLM". Throws Error if the family has no such heads.
 std::string class_with_head(const Config& config, const std::string& head);
 
-/// Loads an encoder by another config than that of its directory: one that names another head or other
-/// labels. Tensors of the head that the files lack, or have in another shape, are new, from `new_head`.
+/// Loads an encoder with another config than that of its directory, for another head or other labels. Tensors
+/// of the head that the files lack, or have in another shape, are initialized from `new_head`.
 std::unique_ptr<EncoderModel> load_encoder(const std::filesystem::path& directory, const Config& config,
                                            Generator& new_head);
 

@@ -19,7 +19,7 @@ class Model;
 
 /// A direction for the stream after one layer.
 struct SteeringVector {
-  std::string stack;  ///< empty: the model's stack that predicts, of an encoder the only one
+  std::string stack;  ///< empty: the stack that predicts, or the only one of an encoder
   std::int64_t layer = 0;
   Tensor vector = {};       ///< f32 [D]
   std::string tensor = {};  ///< its name in the file, for messages
@@ -27,14 +27,14 @@ struct SteeringVector {
 
 /// Reads a file of vectors, in the order of their layers: safetensors with tensors of D numbers named
 /// `STACK.layers.N.out` or `direction.N`, or a control vector of llama.cpp (GGUF with tensors `direction.N`,
-/// which repeng writes as well). N counts layers from 0 in either. Throws Error naming file and tensor for
-/// any other tensor, and for numbers that are not finite.
+/// which repeng writes as well). N counts layers from 0 in both. Throws Error naming file and tensor for any
+/// other tensor, and for numbers that are not finite.
 std::vector<SteeringVector> load_steering(const std::filesystem::path& file);
 
 /// Writes vectors: a file ending in .gguf is a control vector of llama.cpp, for a model of the architecture
 /// `hint` (its model_type), any other a safetensors file with `metadata`. A control vector has no layer 0,
-/// which llama.cpp does not steer: it is left out. Throws Error for vectors of several stacks in a control
-/// vector, and where nothing is left to write.
+/// because llama.cpp does not steer it; that layer is left out. Throws Error for vectors of several stacks in
+/// a control vector, and if nothing is left to write.
 void save_steering(const std::filesystem::path& file, const std::vector<SteeringVector>& vectors,
                    const std::string& hint, const std::map<std::string, std::string>& metadata);
 
@@ -42,11 +42,11 @@ void save_steering(const std::filesystem::path& file, const std::vector<Steering
 struct SteeringSource {
   std::filesystem::path file;
   double strength = 1.0;
-  TapRange layers = {};  ///< those of the file's layers that are taken
+  TapRange layers = {};  ///< the layers of the file that are used
 };
 
-/// Model::steer() by the vectors of each file times its strength. Throws Error naming file and tensor for a
-/// layer or a width that the model does not have, and where no layer of the file is within `layers`.
+/// Calls Model::steer() with the vectors of each file times its strength. Throws Error naming file and tensor
+/// for a layer or a width that the model does not have, and if no layer of the file is within `layers`.
 void steer_model(Model& model, const std::vector<SteeringSource>& sources);
 
 }  // namespace heed

@@ -6,8 +6,7 @@
 // scores; `scores` [B, H, T, S], scaled, capped, with biases and masks (-inf); `weights` [B, H, T, S] after
 // the softmax; `heads` [B, H, T, d], what each head reads; `contributions` [B, H, T, D], each head's part of
 // the output projection, without bias; `out` [B, T, D] after the output projection. Scores and weights are
-// computed for the heads and queries that listeners select, and never without one; replacing them changes the
-// result.
+// computed only for the heads and queries that listeners select; replacing them changes the result.
 #pragma once
 
 #include <array>
@@ -33,7 +32,7 @@ struct FusedQkv {
 };
 /// All queries, all keys, all values (GPT-2).
 FusedQkv qkv_by_kind(Linear projection, std::int64_t heads, std::int64_t kv_heads, std::int64_t head_dim);
-/// All keys, all values, of what a cross-attention reads (GPT-2).
+/// All keys, then all values, of a cross-attention (GPT-2).
 FusedQkv kv_by_kind(Linear projection, std::int64_t kv_heads, std::int64_t head_dim);
 /// Query, key and value of the first head, then of the second, ... (GPT-NeoX).
 FusedQkv qkv_by_head(Linear projection, std::int64_t head_dim);
@@ -49,13 +48,13 @@ struct MultiHeadAttention {
   std::optional<double> scale = {};                         ///< factor on the scores; 1/sqrt(d) when absent
   double score_cap = 0.0;                                   ///< if > 0, on the scaled scores (Gemma 2)
   std::int64_t window = 0;  ///< if > 0, a query attends to this many keys, its own position included
-  /// Of a causal self-attention: a query attends to the keys of this pattern only. Dropout, bias, cap and
+  /// For a causal self-attention: a query attends only to the keys of this pattern. Dropout, bias, cap and
   /// window then do not apply.
   std::optional<SparsePattern> sparse = {};
   /// Replaces q, k and v of a self-attention, k and v of a cross-attention.
   std::optional<FusedQkv> fused = {};
-  /// Of each query and key over its d dims, before the rotation (Henry et al. 2020, "Query-key
-  /// normalization"); with a weight for each row of q and k, over the dims of all heads together (OLMo 2).
+  /// Norms of queries and keys before the rotation (Henry et al. 2020, "Query-key normalization"): over the d
+  /// dims of a head, or, with a weight for each row of q and k, over the dims of all heads together (OLMo 2).
   std::optional<Norm> q_norm = {}, k_norm = {};
 
   /// The output projection of softmax(scores) v, for queries [B, H, T, d] and keys and values [B, K, S, d].
@@ -65,7 +64,7 @@ struct MultiHeadAttention {
 struct SelfAttention {
   MultiHeadAttention attention;
   /// x [B, T, D] to [B, T, D]; Pass::self determines which keys count. With a state, the T tokens follow the
-  /// remembered ones.
+  /// earlier ones in it.
   Tensor operator()(const Tensor& x, Pass& pass, PartState* state = nullptr) const;
   std::unique_ptr<PartState> make_state(const Tensor& memory) const;
 };
@@ -78,16 +77,16 @@ struct CrossAttention {
 };
 
 // Multi-head attention with linear attention (heed/ops/linear_attention.h) instead of the softmax, as a
-// part of a layer. Decoding remembers sums over the keys, of one size however many tokens there are.
+// part of a layer. Decoding keeps sums over the keys, whose size does not depend on the number of tokens.
 //
-// Taps as in heed/nn/attention.h, without `scores`, as there is no softmax. While decoding, a listener for
-// `weights` must listen from the first token on: keys are then kept.
+// Taps are those of softmax attention, without `scores`. While decoding, a listener for `weights` must listen
+// from the first token on, because only then are keys kept.
 
 struct LinearSelfAttention {
-  /// Projections, heads and norms of queries and keys; all else stays as it is.
+  /// Only projections, heads and norms of queries and keys are used.
   MultiHeadAttention attention;
-  /// x [B, T, D] to [B, T, D]; Pass::self determines which keys count, and whether later ones do. With a
-  /// state, which only a causal attention has, the T tokens follow those that it has summed.
+  /// x [B, T, D] to [B, T, D]; Pass::self determines which keys count, and whether later keys do. With a
+  /// state (causal attention only), the T tokens follow those in its sums.
   Tensor operator()(const Tensor& x, Pass& pass, PartState* state = nullptr) const;
   std::unique_ptr<PartState> make_state(const Tensor& memory) const;
 };
@@ -118,8 +117,8 @@ struct DisentangledPositions {
   double dropout = 0.0;           ///< on each row
 };
 
-/// Self-attention with position terms; taps as in heed/nn/attention.h. Holds one [B, H, T, T] tensor, the sum
-/// of the terms. A query that Pass::self masks (padding) attends to all tokens equally.
+/// Self-attention with position terms; taps are those of softmax attention. Allocates one [B, H, T, T]
+/// tensor, the sum of the terms. A query that Pass::self masks (padding) attends to all tokens equally.
 struct DisentangledAttention {
   MultiHeadAttention attention;  ///< `scale` is 1 / sqrt(d * terms)
   std::shared_ptr<const DisentangledPositions> positions;

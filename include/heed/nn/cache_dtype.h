@@ -1,4 +1,4 @@
-// The types in which a decoding may store the keys and values that its attention remembers.
+// The dtypes of the key-value cache of a decoding.
 #pragma once
 
 #include <array>
@@ -12,8 +12,8 @@
 namespace HEED_API heed {
 
 /// bf16 and f16: each number rounded to the nearest, ties to even; f16 overflows to infinity beyond 65,504.
-/// int8: each key and value of d numbers as int8_rows (heed/ops/int8_rows.h) of 4 + d bytes. Attention
-/// calculates with what is stored, in f32.
+/// int8: each key and value of d numbers as int8_rows() (heed/ops/attention.h) of 4 + d bytes. Attention
+/// computes with the stored numbers, in f32.
 enum class CacheDType : std::uint8_t { f32, bf16, f16, int8 };
 
 inline constexpr std::array kCacheDTypes{CacheDType::f32, CacheDType::bf16, CacheDType::f16,

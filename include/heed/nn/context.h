@@ -1,11 +1,11 @@
-// Context: what a forward pass carries besides its tensors.
+// Context: the settings of a forward pass: dropout, taps, the key-value cache and cancellation.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <string>
 
-#include "heed/canceled.h"
+#include "heed/error.h"
 #include "heed/export.h"
 #include "heed/nn/cache_dtype.h"
 #include "heed/nn/tap.h"
@@ -18,18 +18,18 @@ struct Context {
   bool training = false;           ///< dropout is active; needs a generator
   Generator* generator = nullptr;  ///< source of dropout's random streams
   Taps* taps = nullptr;            ///< listeners, if any
-  /// Gradient checkpointing (Chen et al. 2016, "Training deep nets with sublinear memory cost"): of each
-  /// layer of a stack, only the input is kept until backward(), which computes the layer again. The gradients
-  /// have the same bits. Not with taps.
+  /// Gradient checkpointing (Chen et al. 2016, "Training deep nets with sublinear memory cost"): only the
+  /// input of each layer of a stack is kept until backward(), which recomputes the layer. The gradients have
+  /// the same bits. Not with taps.
   bool gradient_checkpointing = false;
-  /// How a decoding stores the keys and values of the tokens and of the memory that its steps attend to: the
-  /// same for all its steps. Taps see the numbers that are stored. DecoderModel::loss() goes through such a
-  /// store where this is not f32; other passes have none.
+  /// The dtype of the key-value cache of a decoding, for its tokens and its memory; the same for all its
+  /// steps. Taps see the stored numbers. DecoderModel::loss() also rounds keys and values through a cache if
+  /// this is not f32; other passes have no cache.
   CacheDType cache_dtype = CacheDType::f32;
-  /// How many positions such a decoding will have at most, if that is known (else 0): its store need not grow
-  /// by doubling, which leaves as much behind for reuse.
+  /// The maximum number of positions of such a decoding, if known (else 0). The cache is then allocated once
+  /// instead of growing by doubling, which leaves old blocks behind.
   std::int64_t cache_length = 0;
-  const std::atomic<bool>* stop = nullptr;  ///< cancels the pass once true; every layer looks
+  const std::atomic<bool>* stop = nullptr;  ///< cancels the pass once true; checked in every layer
 
   /// Throws Canceled once `stop` is true.
   void check_stop() const {

@@ -32,10 +32,10 @@ struct Norm {
     return kind == NormKind::layer ? add_layer_norm(x, residual, weight, bias, eps)
                                    : add_rms_norm(x, residual, weight, eps, offset);
   }
-  /// What `part`, one of several that add up to `whole`, adds to the norm of `whole`:
-  /// (part - mean(part)) / deviation(whole) * weight, of RMS norm without the mean. The norm of the sum is
-  /// the sum of these, plus the bias. `part` and `whole` [..., D] broadcast; the result is f64. Throws Error
-  /// for group norm.
+  /// The contribution of `part`, one of several that add up to `whole`, to the norm of `whole`: (part -
+  /// mean(part)) / deviation(whole) * weight; RMS norm subtracts no mean. The norm of the sum is the sum of
+  /// these, plus the bias. `part` and `whole` [..., D] broadcast; the result is f64. Throws Error for group
+  /// norm.
   Tensor of_part(const Tensor& part, const Tensor& whole) const;
 };
 

@@ -1,4 +1,4 @@
-// Recurrent layers as parts of a model, and the attention that recurrent decoders pay to their source.
+// Recurrent layers as parts of a model, and the attention of recurrent decoders over their source.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +13,10 @@ namespace HEED_API heed {
 class RepeatedLinear;
 
 enum class RecurrentCell { lstm, gru };
-/// Gates of a cell: its weights have this many rows for each number of the state.
+/// Number of gates of a cell: its weights have this many rows for each number of the state.
 constexpr std::int64_t gates_of(RecurrentCell cell) { return cell == RecurrentCell::lstm ? 4 : 3; }
 
-/// Values that take the place of a layer's own at every step; undefined: none.
+/// Values that replace a layer's own at every step; undefined: none.
 struct RecurrentReplacements {
   Tensor gates = {};   // [B, T, G H]
   Tensor cells = {};   // [B, T, H], of LSTM alone
@@ -31,7 +31,8 @@ struct RecurrentLayer {
   /// x [B, T, D] to y [B, T, H] and the last state.
   RecurrentResult operator()(const Tensor& x, const RecurrentState& initial = {},
                              const RecurrentOptions& options = {}) const;
-  /// The same step by step, each step going on from the values given for it; with gates and cells.
+  /// The same step by step, where each step continues from the values given for it; the result has gates and
+  /// cells.
   RecurrentResult replay(const Tensor& x, const RecurrentState& initial, const RecurrentOptions& options,
                          const RecurrentReplacements& given) const;
 };
@@ -51,7 +52,7 @@ class StepLinear {
 };
 
 /// Called with each value of a step as it is computed: `gates` [R, G H], `cell` [R, H] (LSTM), `state` [R,
-/// H]. What replaces it takes its place in the rest of the step and in later ones.
+/// H]. A replacement is used in the rest of the step and in later steps.
 using CellListener = std::function<void(const char* what, Tensor& value)>;
 
 /// One step of a RecurrentLayer at a time, for inputs that depend on the last output. An object serves one
@@ -76,7 +77,8 @@ enum class AlignmentScore {
   additive,  ///< v . tanh(W q + U k) (Bahdanau, Cho and Bengio 2015); Luong's `concat` is the same function
 };
 
-/// The source of B rows, prepared once: what queries are compared with, and what is averaged.
+/// The source of B rows, prepared once: the keys that queries are compared with, and the values that are
+/// averaged.
 struct SourceMemory {
   Tensor keys;    // [B, S, A]
   Tensor values;  // [B, S, D]
@@ -95,10 +97,10 @@ struct SourceAttention {
 
   /// `memory` [B, S, D], `mask` bool [B, S] or undefined.
   SourceMemory prepare(const Tensor& memory, const Tensor& mask) const;
-  /// The context [B, T, D] of queries [B, T, A]: states, which `query` has projected where there is one. With
-  /// `weights`, that receives them, [B, 1, T, S].
+  /// The context [B, T, D] of queries [B, T, A]: decoder states, projected by `query` if it is defined.
+  /// `weights`, if not null, receives the weights [B, 1, T, S].
   Tensor context(const Tensor& queries, const SourceMemory& memory, Tensor* weights = nullptr) const;
-  /// What the softmax reads, [B, 1, T, S]: -inf for padding. No gradient.
+  /// The inputs of the softmax, [B, 1, T, S]: -inf for padding. No gradient.
   Tensor scores(const Tensor& queries, const SourceMemory& memory) const;
 };
 

@@ -1,5 +1,5 @@
 // Transformer layers and stacks of them. A layer consists of residual steps; a step adds the results of one
-// or more sublayers to their input. Where the norms are is what distinguishes most architectures:
+// or more sublayers to their input. Most architectures differ in where the norms are:
 //
 //   pre-norm            x + f(norm(x))                   Sublayer::norm_before (Xiong et al. 2020)
 //   post-norm           norm(x + f(x))                   ResidualStep::norm_sum (Vaswani et al. 2017)
@@ -7,12 +7,13 @@
 //   parallel            x + f(norm(x)) + g(norm'(x))     two sublayers of one step (Wang et al. 2021)
 //   residual from norm  n + f(n) with n = norm(x)        ResidualStep::norm_input (Shoeybi et al. 2019)
 //
-// Taps, all [B, T, D]: `STACK.embed`, the input of the first layer; the residual stream before layer I,
-// `STACK.layers.I.in`, after its first residual step, `.mid`, after the second of three, `.mid2`, and after
-// the last and the layer's steering vector, if it has one, `.out`; `STACK.final_norm`. Those of a sublayer
-// and its part begin with `STACK.layers.I.SUBLAYER`: `.norm` is the result of the norm before the part,
-// `.norm_after` that of the norm after it, and `.added` what the stream gets, multiplied where the family
-// does so. A norm of the sum (post-norm) gives `mid` and `out` themselves.
+// Taps, all [B, T, D]: `STACK.embed` is the input of the first layer, and `STACK.final_norm` the result of
+// the last norm. The residual stream of layer I has the taps `STACK.layers.I.in` (before the layer), `.mid`
+// (after its first residual step), `.mid2` (after the second of three) and `.out` (after the last step and
+// the layer's steering vector, if any). The taps of a sublayer and its part begin with
+// `STACK.layers.I.SUBLAYER`: `.norm` is the result of the norm before the part, `.norm_after` the result of
+// the norm after it, and `.added` the value that is added to the stream, after the family's multiplier, if
+// any. With a norm of the sum (post-norm), `mid` and `out` are its results.
 #pragma once
 
 #include <optional>
@@ -43,7 +44,7 @@ struct ResidualStep {
   std::vector<Sublayer> sublayers;
   std::optional<Norm> norm_input = {};
   std::optional<Norm> norm_sum = {};
-  bool clears_padding = false;  ///< the result is zero at tokens that nothing may attend to
+  bool clears_padding = false;  ///< the result is zero at padding
 };
 
 /// x + dropout(part(norm(x))).
@@ -68,8 +69,7 @@ struct Stack {
   Tensor operator()(Tensor x, Pass& pass, StackState* state = nullptr) const;
 };
 
-/// What a stack remembers of R rows of tokens while decoding.
-/// Threads: one at a time.
+/// The state of a stack for R rows of tokens while decoding. Threads: one at a time.
 class StackState {
  public:
   /// No tokens yet. With `memory` [R, S, D'], cross-attention of row i attends to memory[i].
@@ -77,21 +77,22 @@ class StackState {
 
   std::int64_t rows() const { return static_cast<std::int64_t>(sources_.size()); }
   const SequenceLengths& lengths() const { return lengths_; }
-  /// Those of the tokens that follow.
+  /// The positions of the next tokens.
   PositionIds positions() const;
-  /// A number for the memory that each row attends to: at first its row; join() counts on from the largest.
+  /// The number of the memory that each row attends to: at first the row itself; join() continues from the
+  /// largest number.
   const std::vector<std::int64_t>& sources() const { return sources_; }
   /// Row i becomes a copy of the old row rows[i]; the number of rows may change. Throws Error when there is
   /// no such row.
   void reorder(std::span<const std::int64_t> rows);
-  /// Forgets all tokens but the first `length` of every row; the memory of cross-attention stays. Throws
+  /// Removes all tokens but the first `length` of every row; the memory of cross-attention stays. Throws
   /// Error for more tokens than the shortest row has, and as PartState::truncate().
   void truncate(std::int64_t length);
   /// Appends copies of the rows of `other`, which is a state of the same stack. Both have tokens. Throws
   /// Error as PartState::join().
   void join(const StackState& other);
-  /// The first `length` tokens of a row as a state of its own. Throws Error for a row or tokens that are not
-  /// there, and as PartState::copy_row().
+  /// The first `length` tokens of a row as a separate state. Throws Error if the row or the tokens do not
+  /// exist, and as PartState::copy_row().
   StackState copy_row(std::int64_t row, std::int64_t length) const;
   /// Tokens may be read in several passes, with the same bits as in one, if each pass but the last ends at a
   /// multiple of this number. 1: anywhere, and truncate() may go back to any token. 0: nowhere.

@@ -1,7 +1,6 @@
 // Taps: named values inside a model that a listener (a callback) can read or replace. Parts publish their
 // values with `wants` and `emit`; if a name has no listener, the part uses its fused path and never computes
-// the value. A listener may ask for some heads, queries and keys; of scores and weights, no others are
-// computed.
+// the value. A listener may select heads, queries and keys; only these scores and weights are computed.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +21,7 @@ namespace HEED_API heed {
 /// pass (ablation, patching).
 using Listener = std::function<void(const std::string& name, Tensor& value)>;
 
-/// The indices begin, ..., end - 1; to the last where there is no end.
+/// The indices begin, ..., end - 1; without `end`, all from `begin` on.
 struct TapRange {
   std::int64_t begin = 0;
   std::optional<std::int64_t> end = std::nullopt;
@@ -46,7 +45,7 @@ inline constexpr TapAxes kQueryAxes{1, 2, -1};   // [B, H, T, d]
 inline constexpr TapAxes kKeyAxes{1, -1, 2};     // [B, K, S, d]
 inline constexpr TapAxes kScoreAxes{1, 2, 3};    // [B, H, T, S]
 
-/// Heads and queries of a value of which only a part is computed, in increasing order; empty: all.
+/// The heads and queries of a partly computed value, in increasing order; empty: all.
 struct TapPart {
   std::vector<std::int64_t> heads = {}, queries = {};
   bool all() const { return heads.empty() && queries.empty(); }
@@ -68,17 +67,17 @@ class Taps {
   void listen(std::string pattern, TapSelection selection, Listener listener);
   /// Whether this name has a listener.
   bool wants(const std::string& name) const;
-  /// The heads and queries that the listeners of `names` select, of a value with so many; all where one
-  /// listener wants all. Throws Error for those that do not exist.
+  /// The heads and queries that the listeners of `names` select, for a value with `heads` heads and `queries`
+  /// queries; all if one listener selects all. Throws Error for heads or queries that do not exist.
   TapPart wanted_part(const std::vector<std::string>& names, std::int64_t heads, std::int64_t queries) const;
-  /// Calls the listeners of the name, in the order of registration, each with what it selected. Of the heads
-  /// and queries, `value` holds those of `part`. Throws Error when a listener replaces its value with a
-  /// tensor of another shape or dtype, or a part of a value that needs a gradient.
+  /// Calls the listeners of the name, in the order of registration, each with its selection. `value` has only
+  /// the heads and queries of `part`. Throws Error when a listener replaces its value with a tensor of
+  /// another shape or dtype, or a part of a value that needs a gradient.
   void emit(const std::string& name, Tensor& value, TapAxes axes = {}, const TapPart& part = {});
   /// Called by a stack of layers before its pass: the position of the first of the pass's tokens.
   void begin_at(std::int64_t position);
-  /// That position: 0, but for a step of decoding, which gets the tokens after those that it remembers (of
-  /// the longest row).
+  /// That position: 0, except in a step of decoding, where it is the number of earlier tokens (of the longest
+  /// row).
   std::int64_t first_position() const { return first_position_; }
   /// Throws Error naming every pattern that has matched nothing, and the names that the model has: a
   /// misspelled name must not pass as a measurement.
@@ -100,8 +99,8 @@ class Taps {
   mutable std::set<std::string> kinds_;  // names asked for, with N in place of numbers
 };
 
-/// Listeners that replace what they get: by zeros, by itself times `factor`, by itself plus `vector`, which
-/// broadcasts to its shape, and by `value`, which has its shape.
+/// Listeners that replace a value: by zeros, by itself times `factor`, by itself plus `vector` (which
+/// broadcasts to its shape), and by `value` (of the same shape).
 Listener replace_by_zeros();
 Listener replace_by_scaled(double factor);
 Listener replace_by_sum(Tensor vector);

@@ -1,17 +1,47 @@
 // A weight: the matrix of a linear map or the table of an embedding, and the form in which it is stored.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
 
 #include "heed/export.h"
-#include "heed/nn/lora.h"
+#include "heed/nn/context.h"
 #include "heed/ops/matmul.h"
 #include "heed/tensor.h"
 
 namespace HEED_API heed {
+
+/// LoRA (Hu et al. 2021, "LoRA: low-rank adaptation of large language models"): adds scale * B A dropout(x)
+/// to a linear map of x, whose weight is not changed; or, with in = V and out = D, scale * (B A)^T[ids] to
+/// the rows of a table [V, D], without dropout, as PEFT does.
+struct LoraAdapter {
+  Tensor a;            // f32 [r, in]
+  Tensor b;            // f32 [out, r]
+  double scale = 1.0;  ///< alpha / r, or alpha / sqrt(r) (Kalajdzievski 2023, "Rank-stabilized LoRA")
+  double dropout = 0.0;
+  /// x [..., in], result [..., out].
+  Tensor operator()(const Tensor& x) const;
+  /// factor times the addition to the rows of `ids` i64 [...]; result [..., D]. The column of A of
+  /// `padding_id` gets no gradient.
+  Tensor rows(const Tensor& ids, double factor, std::optional<std::int64_t> padding_id) const;
+};
+
+/// While an object of this class exists, adapters drop out on this thread, with the context's generator.
+/// Does nothing unless the context is training. Threads: each has its own.
+class AdapterDropout {
+ public:
+  explicit AdapterDropout(const Context& context);
+  ~AdapterDropout();
+  static bool active();  ///< on this thread
+  AdapterDropout(const AdapterDropout&) = delete;
+  AdapterDropout& operator=(const AdapterDropout&) = delete;
+
+ private:
+  Generator* before_;
+};
 
 class PackedWeight;
 struct Linear;
@@ -19,36 +49,36 @@ struct Linear;
 /// How a weight is stored: row by row as a tensor, or packed for matrix products.
 enum class WeightForm { plain, packed };
 
-/// A weight that was loaded is packed by the first matrix product without a gradient, by one thread while
-/// others wait, and its pages of the file are released: it is held once. Lookups then read rows of the packed
-/// form. The results are the same bits in either form.
+/// The first matrix product without a gradient packs a loaded weight (one thread packs, others wait) and
+/// releases its pages of the file, so the weight is in memory once. Lookups then read rows of the packed
+/// form. Both forms give the same bits.
 ///
-/// The numbers stay readable as the tensor: to_vector(), item(), clone(), to() and saving read the file again
-/// and change no form. Only a gradient, or data() or raw_data() of the tensor or of a view, makes the weight
-/// plain for good: whoever has the address may write at any time, and the next product must see it. So a
-/// trained weight is plain, and so is one that was not loaded.
+/// The numbers can still be read through the tensor: to_vector(), item(), clone(), to() and saving read the
+/// file again and do not change the form. A gradient, or data() or raw_data() of the tensor or of a view,
+/// makes the weight plain permanently: the owner of the address may write at any time, and the next product
+/// must use the new numbers. So a trained weight is plain, and so is one that was not loaded.
 ///
-/// A quantized weight is packed and read as such, and held once; as a tensor it has its dequantized numbers,
+/// A quantized weight stays quantized in memory and in products. Its tensor has the dequantized numbers,
 /// computed when they are read, with the same bits.
 ///
-/// Copies of a Weight share one form, as tied weights do. Make one Weight of a tensor and copy that: two made
-/// of one tensor would be packed twice.
-/// Threads: several may use one object, or its copies, at once without gradients, the first use included; not
-/// while another adds or removes adapters or writes the numbers.
+/// Copies of a Weight share one form, as tied weights do. Make one Weight of a tensor and copy it: two
+/// Weights of one tensor would be packed twice. Threads: several may use one object, or its copies, at once
+/// without gradients, the first use included; not while another adds or removes adapters or writes the
+/// numbers.
 class Weight {
  public:
   /// An undefined weight.
   Weight() = default;
-  /// Of any rank; what has more than two axes is a matrix of the first axis by the others.
+  /// A tensor of any rank. One with more than two axes is a matrix of the first axis by the others.
   Weight(Tensor tensor);
 
   bool defined() const { return state_ != nullptr; }
   /// The numbers, and the leaf that gets the gradient; undefined for an undefined weight.
   const Tensor& tensor() const;
-  /// The numbers as f32 in memory of their own: a copy.
+  /// The numbers as f32: a copy.
   Tensor dequantized() const;
-  /// Whether products read the blocks of a few bits that a file holds: the weight is not trained, and nobody
-  /// has asked for the address of its numbers.
+  /// Whether products read the quantized blocks of the file: the weight is not trained, and the address of
+  /// its numbers was never handed out.
   bool stays_quantized() const;
   const Shape& shape() const { return tensor().shape(); }
   std::int64_t size(int axis) const { return tensor().size(axis); }
@@ -60,14 +90,14 @@ class Weight {
   /// heed::embedding(tensor(), ids, scale, padding_id), plus what adapters of rows add.
   Tensor embedding(const Tensor& ids, double scale, std::optional<std::int64_t> padding_id) const;
 
-  /// Puts other numbers, of the same shape, in the place of these, of all copies. As with changed numbers, no
-  /// other thread may use the weight meanwhile.
+  /// Replaces the numbers of all copies by others of the same shape. As with changed numbers, no other thread
+  /// may use the weight meanwhile.
   void replace(Tensor tensor) const;
-  /// Has linear() of all copies, while no gradient is recorded, round its input to int8 (32 to 128
-  /// numbers share a scale) where the weight stays quantized to integers, or take it as it is. Returns
-  /// whether that changes products.
+  /// Turns int8 activations of linear() on or off, for all copies: while no gradient is recorded and the
+  /// weight stays quantized to integers, the input is rounded to int8 (32 to 128 numbers share a scale).
+  /// Returns whether this changes products.
   bool use_int8_activations(bool use) const;
-  /// Has linear() of all copies call `seen` with its input from now on; an empty function ends that.
+  /// From now on, linear() of all copies calls `seen` with its input; an empty function ends this.
   void observe(std::function<void(const Tensor& x)> seen) const;
 
   /// Adds an adapter to linear(), of all copies; tensor() and embedding() do not see it. As with changed
@@ -77,9 +107,9 @@ class Weight {
   void add_row_adapter(LoraAdapter adapter) const;
   /// Both kinds.
   void remove_adapters() const;
-  /// Those of linear(), in the order in which they were added. The weight must be defined.
+  /// The adapters of linear(), in the order in which they were added. The weight must be defined.
   const std::vector<LoraAdapter>& adapters() const;
-  /// Those of embedding().
+  /// The adapters of embedding().
   const std::vector<LoraAdapter>& row_adapters() const;
 
  private:
@@ -87,8 +117,8 @@ class Weight {
   friend class StepLinear;
   friend std::vector<Tensor> linear_all(const Tensor& x, const std::vector<const Linear*>& maps);
   struct State;
-  // What an operation of x [..., in] with this weight [out, in] gets besides tensor(): the packed form; or,
-  // where a gradient is recorded or the weight must stay plain, null, and the packed form is freed.
+  // The packed form for an operation of x [..., in] with this weight [out, in]. If a gradient is recorded or
+  // the weight must stay plain: null, and the packed form is freed.
   std::shared_ptr<const PackedWeight> packed_for(const Tensor& x) const;
 
   std::shared_ptr<State> state_;

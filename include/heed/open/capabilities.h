@@ -1,4 +1,4 @@
-// What can be done with a model: the one table from which the library, the command and the server answer.
+// The capabilities of models: one table for the library, the command and the server.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace HEED_API heed {
 class Model;
 struct ModelTraits;
 
-/// What a model can do.
+/// The tasks of models.
 enum class Task : std::uint8_t {
   generate,
   translate,
@@ -35,13 +35,13 @@ enum class Task : std::uint8_t {
 /// Returns what the task does, after "can": `translate`, `continue text`, `fill masks`, ...
 const char* verb(Task task);
 
-/// One thing that can be done with a model, and where.
+/// One capability: the task, and the command and route for it.
 struct Capability {
   std::optional<Task> task;  ///< of LoadedModel; none for an analysis
   std::string_view command;  ///< of heed, with the option it is for: `evaluate --text`; empty: none
-  std::string_view name;     ///< what the server calls it: `completion`, `embedding`, ...; empty: no route
+  std::string_view name;     ///< its name in the server: `completion`, `embedding`, ...; empty: no route
   std::string_view route;    ///< of heed serve: `/v1/completions`
-  bool (*suits)(const ModelTraits& model);  ///< what it needs: kind, input and head of the model
+  bool (*suits)(const ModelTraits& model);  ///< whether kind, input and head of the model fit
   bool needs_chat = false;                  ///< also a chat template
 };
 
@@ -55,7 +55,7 @@ bool can(const Model& model, Task task);
 /// Returns the commands that run a model as it is, the main one first: `generate`, `evaluate --text`, ...
 std::vector<std::string> commands_for(const Model& model);
 
-/// Returns those that the server answers for a model, with or without a chat template.
+/// Returns the capabilities that the server offers for a model, with or without a chat template.
 std::vector<Capability> served_for(const Model& model, bool has_chat);
 
 }  // namespace heed

@@ -3,7 +3,7 @@
 // do.
 //   const heed::LoadedModel model = heed::load("en-fr");
 //   std::puts(model.translate("The black cat drinks milk.").c_str());
-// The functions and classes that they call take models and tokenizers apart, and have every option.
+// Underneath are functions and classes that take a model and a tokenizer separately, with every option.
 #pragma once
 
 #include <atomic>
@@ -60,20 +60,20 @@ struct NamedAdapter {
 struct SteeringFile {
   std::string file;
   double strength = 1.0;
-  TapRange layers = {};  ///< those of the file's layers that are taken
+  TapRange layers = {};  ///< the layers of the file that are used
 };
 
 struct LoadOptions {
   DType dtype = DType::f32;  ///< of the weights in memory: f32 or bf16
-  /// Whether products with quantized weights round their inputs (Model::use_int8_activations): faster, and no
-  /// longer the bits of the dequantized model.
+  /// Whether products with quantized weights round their inputs (Model::use_int8_activations): faster, but
+  /// not bit-identical to the dequantized model.
   bool int8_activations = false;
   std::vector<NamedAdapter> adapters = {};
   /// Whether an encoder has the head that config.json names. Without it, it makes vectors of texts, and the
   /// files may lack the head. By default, models of sentence-transformers (modules.json) have none.
   std::optional<bool> head = {};
   std::vector<SteeringFile> steering = {};  ///< added to the residual stream of every pass
-  /// An output map that is tied to the token table becomes a weight of its own (WeightOptions).
+  /// An output map that is tied to the token table becomes a separate weight (WeightOptions).
   bool separate_output = false;
 };
 
@@ -83,7 +83,7 @@ struct GenerateOptions {
   /// available with beam search, whose text is known only at the end.
   std::function<bool(const std::string& part)> on_text = {};
   std::vector<std::string> stop_strings = {};  ///< texts that end the continuation; they are kept in it
-  std::optional<Grammar> grammar = {};         ///< what the text may be (heed/grammar/grammar.h)
+  std::optional<Grammar> grammar = {};         ///< constrains the text (heed/grammar/grammar.h)
   const std::atomic<bool>* stop = nullptr;     ///< cancels the call once true: it throws Canceled
 };
 
@@ -104,7 +104,7 @@ struct AttentionChoice {
   std::string kind = {};  ///< `cross`, `encoder` or `decoder`; empty: the first that the model has
   std::vector<std::int64_t> layers = {};
   std::vector<std::int64_t> heads = {};  ///< in increasing order; no others are computed
-  /// Of an encoder-decoder, the text that its decoder reads. Without one, its own translation.
+  /// For an encoder-decoder, the text that its decoder reads; by default its own translation.
   std::optional<std::string> target = {};
 };
 
@@ -118,19 +118,19 @@ struct TextAttention {
 /// A model with its tokenizer and settings, as load() returns it. Copies share weights and tokenizer, and
 /// each has its own settings.
 ///
-/// Calls record no gradients. A call for something that the model cannot do throws Error saying what the
-/// model is and can do; so does a text that cannot be used. Calls with a span take many texts, in batches,
-/// and return one result for each, in order; the result of a text does not depend on the others.
+/// Calls record no gradients. A call that the model does not support throws Error, which says what the model
+/// is and what it can do. A text that cannot be used throws Error too. Calls with a span take many texts, in
+/// batches, and return one result for each, in order; the result of a text does not depend on the others.
 /// Threads: several may call const functions of one object, or of copies, at once.
 class LoadedModel {
  public:
-  /// Where the model is: of one of sentence-transformers, the folder of its transformer. What messages call
-  /// its files begins with it.
+  /// The folder of the model; for a model of sentence-transformers, the folder of its transformer. The names
+  /// of its files in messages begin with it.
   const std::string& directory() const;
   /// Its files (heed/files/model_files.h).
   const ModelFiles& files() const;
   std::string kind() const;         ///< kind_of(model())
-  std::vector<Task> tasks() const;  ///< tasks_of(model()), of an encoder without its head: embed, attention
+  std::vector<Task> tasks() const;  ///< tasks_of(model()); for an encoder without its head: embed, attention
   bool can(Task task) const;
 
   /// The settings of generate(), translate() and caption(): at first those of the model's files.
@@ -149,8 +149,8 @@ class LoadedModel {
 
   /// Answers a conversation, which the model's chat template turns into a prompt. Returns the text of the
   /// next message, without the end token. Without a length in the settings, the answer ends where the model
-  /// ends it, or where it has as many tokens with the conversation as the training texts. Throws Error for a
-  /// model without a template, a conversation that the template refuses, and one that leaves no room for an
+  /// ends it, or when it and the conversation have as many tokens as the training texts. Throws Error for a
+  /// model without a template, a conversation that the template rejects, and one that leaves no room for an
   /// answer.
   std::string chat(std::span<const ChatMessage> messages, const GenerateOptions& options = {}) const;
   std::string chat(std::initializer_list<ChatMessage> messages, const GenerateOptions& options = {}) const;
@@ -179,7 +179,7 @@ class LoadedModel {
   std::vector<std::vector<Label>> classify_images(std::span<const std::string> files, std::int64_t top_k,
                                                   const TaskOptions& options = {}) const;
 
-  /// The same for a sound file (heed/sound/sound.h), of a model that labels sounds (AST).
+  /// The same for a sound file (heed/sound/sound.h), with a model that labels sounds (AST).
   std::vector<Label> classify_sound(const std::string& file, std::int64_t top_k = 0) const;
   std::vector<std::vector<Label>> classify_sounds(std::span<const std::string> files, std::int64_t top_k,
                                                   const TaskOptions& options = {}) const;
@@ -195,7 +195,7 @@ class LoadedModel {
   /// options are those of heed/tasks/transcribe.h.
   Transcript transcribe(const std::string& file, const TranscribeOptions& options = {}) const;
 
-  /// What an encoder-decoder writes of an image file: a caption, or the text that the image shows. The
+  /// The text that an encoder-decoder generates for an image file: a caption, or the text in the image. The
   /// settings are generation(); without a length, the caption may have as many tokens as the model has
   /// positions.
   std::string caption(const std::string& file) const;
@@ -237,8 +237,8 @@ class LoadedModel {
   const EncoderDecoderModel& encoder_decoder() const;  ///< throws Error for other models
   const EncoderModel& encoder() const;                 ///< throws Error for other models
   const DualEncoderModel& dual_encoder() const;        ///< throws Error for other models
-  /// The model for what changes it, as Model::quantize(): of all copies, and not while another thread uses
-  /// one.
+  /// The model for functions that change it, such as Model::quantize(). The change affects all copies. No
+  /// other thread may use the model meanwhile.
   Model& changeable_model() const;
   const Tokenizer& tokenizer() const;
   bool has_tokenizer() const;  ///< whether tokenizer() succeeds
@@ -247,13 +247,13 @@ class LoadedModel {
   bool has_chat_template() const;
   /// How texts become vectors (heed/tasks/embed.h).
   const EmbeddingRecipe& recipe() const;
-  /// What makes the inputs of a model of images or sounds, as preprocessor_config.json says.
+  /// The preprocessing of images or sounds, as preprocessor_config.json says.
   const ImageProcessor& image_processor() const;
   const SoundProcessor& sound_processor() const;
   const tasks::FileProcessor& file_processor() const;
-  /// Of a model of speech (heed/tasks/transcribe.h).
+  /// The transcriber of a speech model (heed/tasks/transcribe.h).
   const Transcriber& transcriber() const;
-  /// What the files say and heed does not follow, a line each: `DIR/config.json: a, b are not supported and
+  /// Settings in the files that heed ignores, one per line: `DIR/config.json: a, b are not supported and
   /// ignored`.
   std::vector<std::string> warnings() const;
 
@@ -274,7 +274,8 @@ class LoadedModel {
 /// (heed/models/find_model.h). Throws Error if nothing is found, or if files are missing or malformed.
 LoadedModel load(const std::string& name, const LoadOptions& options = {});
 
-/// The same, but the model, too, is read when it is first asked for: for who may need its tokenizer alone.
+/// The same, but the weights are read only when they are first needed, for callers that may need only the
+/// tokenizer.
 LoadedModel open_model(const std::string& name, const LoadOptions& options = {});
 
 }  // namespace heed

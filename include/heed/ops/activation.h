@@ -34,8 +34,8 @@ Tensor activate(const Tensor& x, Activation activation);
 /// activate(gate) * x in one pass, for gated feed-forward layers (Shazeer, "GLU variants improve
 /// transformer": silu gives SwiGLU, gelu GEGLU). gate and x have the same shape and dtype.
 Tensor gated(const Tensor& gate, const Tensor& x, Activation activation);
-/// The same with activate and a product: for tests, as explanation, and for a new backend to start from; so
-/// are all functions whose names end in _by_formula.
+/// The same with activate and a product. This function and all others whose names end in _by_formula are for
+/// tests, as explanation, and as a start for a new backend.
 Tensor gated_by_formula(const Tensor& gate, const Tensor& x, Activation activation);
 
 // Inverted dropout from a counter-based random stream, so that the mask is not stored and does not depend on

@@ -24,8 +24,8 @@ struct AttentionOptions {
   /// i64 [B]: P, the position of the row's first query; S - T when absent, so that the queries are the last T
   /// of S positions. The causal mask, the window, ALiBi and the relative bias are relative to it.
   Tensor query_offsets;
-  /// i64 [B, T], not decreasing along a row: the query attends to no key before this one. With `causal`, rows
-  /// of several documents, each of which attends to itself only.
+  /// i64 [B, T], not decreasing along a row: the query attends to no key before this index. With `causal`,
+  /// this packs several documents into a row, and each attends only to itself.
   Tensor key_starts;
   /// [H, T + S - 1] in f64 or f32: relative_bias[h, r + S - 1] is added to the score of query t and key s
   /// with r = s - (t + P) (r is clamped to the table): the biases of Shaw et al. and T5 without a T x S
@@ -48,11 +48,11 @@ struct AttentionWeights {
 /// K divides H: head h reads key-value head h / (H / K) (grouped-query attention, Ainslie et al.). A query
 /// whose keys are all masked gives zeros. Dtypes: all f64; or q in f32, bf16 or f16, and k and v both in one
 /// of these, which may differ from q's, or both u8 [B, K, S, 4 + d] and [B, K, S, 4 + e], int8 rows
-/// (heed/ops/int8_rows.h). 16-bit operands are computed in f32; the result has q's dtype.
-/// Strides are arbitrary as long as the last axis is contiguous: k and v may be views of a cache with spare
-/// capacity. Gradients for q, k, v, an additive mask and the relative bias; none with int8 rows. Memory grows
-/// with T + S, not with T * S. `weights` have no gradient; requesting them computes the scores of the chosen
-/// heads and queries once more. Throws Error when shapes, dtypes or options do not match.
+/// (int8_rows()). 16-bit operands are computed in f32; the result has q's dtype. Strides are arbitrary as
+/// long as the last axis is contiguous: k and v may be views of a cache with spare capacity. Gradients for q,
+/// k, v, an additive mask and the relative bias; none with int8 rows. Memory grows with T + S, not with T *
+/// S. `weights` have no gradient; requesting them computes the scores of the chosen heads and queries once
+/// more. Throws Error when shapes, dtypes or options do not match.
 ///
 /// Batch-invariant: a row's result is bit-identical for any batch, any other rows, any number of threads, and
 /// any number of keys after those that key_lengths, or the end of key_mask, allows.
@@ -65,8 +65,8 @@ Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tens
 Tensor attention_by_formula(const Tensor& q, const Tensor& k, const Tensor& v,
                             const AttentionOptions& options = {}, AttentionWeights* weights = nullptr);
 
-// The position terms of disentangled attention (He et al. 2021, "DeBERTa", equation 4), gathered from their
-// products by relative position.
+// The position terms of disentangled attention (He et al. 2021, "DeBERTa", equation 4), gathered by relative
+// position.
 
 /// y[b, h, t, s] = c2p[b, h, t, i] + p2c[b, h, s, i] with i = buckets[t - s + S - 1], [B, H, T, S]:
 /// content-to-position products c2p [B, H, T, R] and position-to-content products p2c [B, H, S, R] (one of
@@ -79,5 +79,16 @@ Tensor disentangled_bias(const Tensor& c2p, const Tensor& p2c, const Tensor& buc
 /// The same with gather, sums and products.
 Tensor disentangled_bias_by_formula(const Tensor& c2p, const Tensor& p2c, const Tensor& buckets,
                                     const Tensor& present = {});
+
+// Keys and values in 8 bits: each row has one scale, and an integer for each number.
+
+/// Converts each row of x [..., d], f32, to u8 [..., 4 + d]: the row's scale, an f32, then d signed integers
+/// of 8 bits. scale = max |x| / 127, and each integer is x / scale, rounded to the nearest, ties to even. A
+/// row of zeros has the scale 0; a row with infinities or NaN has an infinite or NaN scale, and its integers
+/// have no meaning. No gradient. Throws Error for another dtype.
+Tensor int8_rows(const Tensor& x);
+/// Converts such rows back to numbers, scale * integer: u8 [..., 4 + d] to f32 [..., d]. Throws Error for
+/// other tensors.
+Tensor from_int8_rows(const Tensor& rows);
 
 }  // namespace heed

@@ -50,9 +50,9 @@ struct CtcOptions {
   bool zero_infinity = false;             ///< rows without an alignment have loss 0 and no gradient
 };
 
-/// Minus the logarithm of the probability of the labels, which is the sum over all ways to give each frame a
-/// label or the blank so that, without repetitions and then without blanks, the labels are left; p =
-/// softmax(logits). Graves et al. 2006, "Connectionist Temporal Classification".
+/// The negative log-probability of the labels. This probability is the sum over all alignments: each frame
+/// has a label or the blank, and removing repetitions and then blanks leaves the labels; p = softmax(logits).
+/// Graves et al. 2006, "Connectionist Temporal Classification".
 ///
 /// `logits` [B, T, V] (f32 or f64); `labels` i64 [B, S], negative ones do not count; `lengths` i64 [B], the
 /// frames of each row that count, or undefined for all. Returns a scalar, or without reduction the loss of

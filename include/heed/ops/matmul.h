@@ -7,11 +7,11 @@
 
 namespace HEED_API heed {
 
-/// While an object of this class exists on this thread, the products of f32 tensors that record a gradient
-/// (matmul, linear, the projection of linear_cross_entropy), and the products of their backward functions,
-/// round their operands to bf16 and add up in f32: mixed precision, with the weights themselves kept in f32.
-/// Products that record nothing are as ever. Faster where the processor has AMX; elsewhere only the rounding
-/// is the same. Threads: each has its own.
+/// Mixed precision: while an object of this class exists on this thread, matrix products of f32 tensors that
+/// record a gradient (matmul, linear, the projection of linear_cross_entropy), and those of their backward
+/// functions, round their operands to bf16 and add up in f32. The weights themselves stay in f32. Products
+/// that record nothing are not changed. This is faster only on processors with AMX; elsewhere the rounding is
+/// the same. Threads: each has its own.
 class MixedPrecision {
  public:
   MixedPrecision();

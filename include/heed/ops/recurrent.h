@@ -1,5 +1,5 @@
 // Recurrent layers over whole sequences: LSTM and GRU, in PyTorch's order of gates and with its parameters,
-// so that the numbers of torch.nn.LSTM and torch.nn.GRU fit. And their cells alone, for models whose next
+// so that weights of torch.nn.LSTM and torch.nn.GRU can be used. Also single cells, for models whose next
 // input depends on their last output.
 #pragma once
 
@@ -29,7 +29,7 @@ struct RecurrentOptions {
   Tensor lengths = {};
   /// From each row's last step to its first.
   bool reverse = false;
-  /// The result has the values of gates and cells, too.
+  /// The result also has the values of gates and cells.
   bool trace = false;
 };
 

@@ -16,7 +16,7 @@
 
 namespace HEED_API heed {
 
-/// A measure of one head, or of a layer's heads together.
+/// A measure of one head, or of all heads of a layer.
 struct AttentionMap {
   std::string name;  // of the tap, e.g. `decoder.layers.2.cross_attn`
   std::string kind;  // `cross`, `encoder`, `decoder`, or `self` for a model with one stack
@@ -27,7 +27,7 @@ struct AttentionMap {
   std::string measure = "weights";  // `weights`, `norms`, `rollout` or `gradient`
   std::string word = {};            // over an image: what attends
 
-  /// Of the last: the mean over heads of several layers that follow the time of speech.
+  /// kAlignmentHeads is the mean over heads of several layers that follow the time of speech.
   static constexpr std::int64_t kMeanOfHeads = -1, kMaxOfHeads = -2, kAlignmentHeads = -3;
 };
 
@@ -35,11 +35,11 @@ struct AttentionMap {
 /// source tokens; for the other kinds, both are the same.
 struct AttentionTokens {
   std::vector<std::string> queries, keys;
-  /// Of a part of the input: its first position, and that after its last. {0, 0}: all positions.
+  /// For a part of the input: its first position, and one past its last. {0, 0}: all positions.
   std::array<std::int64_t, 2> query_range = {}, key_range = {};
 };
 
-/// What the page shows beside the maps of one head.
+/// Further data of one head, for the page.
 struct HeadFacts {
   std::string kind;
   std::int64_t layer = 0, head = 0;
@@ -54,31 +54,31 @@ struct LayerVectors {
   std::vector<float> q, k;
 };
 
-/// A token that a step could have given, and its probability.
+/// A candidate for the next token, and its probability.
 struct Candidate {
   std::string token;
   float probability = 0;
 };
 
-/// Layers with a kind of attention, and the heads of each.
+/// The number of layers with a kind of attention, and of heads in each.
 struct AttentionSize {
   std::int64_t layers = 0, heads = 0;
 };
 
-/// What a page says about the model.
+/// Facts about the model, for the page.
 struct PictureModel {
   std::string name = {};
-  /// What it is for: `causal_lm`, `masked_lm`, `sequence`, `token`, `span`, `ctc`, `encoder_decoder`,
-  /// `towers` or `none`; empty: unknown.
+  /// Its task: `causal_lm`, `masked_lm`, `sequence`, `token`, `span`, `ctc`, `encoder_decoder`, `towers` or
+  /// `none`; empty: unknown.
   std::string task = {};
   std::vector<Candidate> answer = {};  ///< to the whole text, the most probable first: labels, or a span
   std::optional<std::int64_t> answer_position = {};  ///< of the answer's first token in an encoder's text
-  /// By kind, those of the model, of which a page may show some; of a kind that is not here they are what the
-  /// page has.
+  /// The sizes of the whole model by kind; the page may show a part. For a kind that is missing here, the
+  /// page shows everything.
   std::map<std::string, AttentionSize> sizes = {};
 };
 
-/// An image, or the spectrogram of a sound, whose parts are keys in row-major order after `first` others.
+/// An image, or the spectrogram of a sound. Its parts are keys, in row-major order, after `first` others.
 struct InputImage {
   std::int64_t width = 0, height = 0;  // in pixels; 0: no image
   std::vector<std::uint8_t> rgb;       // [height, width, 3]
@@ -86,7 +86,7 @@ struct InputImage {
   bool upward = false;  // row 0 is at the bottom, as low frequencies are
 };
 
-/// A word of a recording, and when it was spoken, where that is known.
+/// A word of a recording, and when it was spoken, if known.
 struct SpokenWord {
   std::string text;
   double start = 0, end = 0;                 // in seconds from the beginning of the recording
@@ -94,14 +94,14 @@ struct SpokenWord {
   bool timed = true;                         // whether start and end are known
 };
 
-/// The part of a recording that the columns of `image`, from left to right, are. Later keys are padding.
+/// The part of a recording that the columns of `image` show, from left to right. Later keys are padding.
 struct RecordedSound {
   double start = 0, seconds = 0;  // 0 seconds: no sound
   std::vector<SpokenWord> words = {};
 };
 
-/// The maps of one input. Maps of the same kind share their tokens. What follows the maps is for the page,
-/// and may be empty.
+/// The maps of one input. Maps of the same kind share their tokens. Members after `maps` are for the page and
+/// may be empty.
 struct AttentionPicture {
   std::string title;
   std::map<std::string, AttentionTokens, std::less<>> tokens = {};  // by kind
@@ -134,8 +134,8 @@ struct QueryGroup {
   std::int64_t first = 0, end = 0;  // the first query, and that after the last
 };
 
-/// The same with each map once for every word, the mean of what its tokens attend to: of a model that writes
-/// captions, its cross-attention. Throws Error for queries that do not exist.
+/// The same with one map per word, the mean over its tokens; for the cross-attention of a captioning model.
+/// Throws Error for queries that do not exist.
 AttentionPicture words_over_image(const AttentionPicture& picture, const std::vector<QueryGroup>& words);
 
 /// The same picture with the maps of cross-attention along the time of `sound`: the weights of a word are the
@@ -144,8 +144,8 @@ AttentionPicture words_over_image(const AttentionPicture& picture, const std::ve
 /// is left, or if there are no words.
 AttentionPicture along_time(const AttentionPicture& picture);
 
-/// The colors of weights; each runs from nearly white to dark in equal steps of lightness. Values below 0,
-/// which gradients have, are orange (blue in `red`).
+/// The colors of weights; each runs from nearly white to dark in equal steps of lightness. Negative values,
+/// as in gradients, are orange (blue in `red`).
 enum class Palette : std::uint8_t { blue, red, gray };
 
 /// Settings of the figures.
@@ -182,18 +182,17 @@ std::string attention_pdf(const AttentionPicture& picture, const FigureStyle& st
 /// 100,000,000 pixels, or if the system has no font.
 std::string attention_png(const AttentionPicture& picture, const FigureStyle& style = {});
 
-/// Returns a PNG file of pixels [height, width, 3], which says how many there are to the inch if that is
-/// given.
+/// Returns a PNG file of pixels [height, width, 3]. It records the resolution if `per_inch` is given.
 std::string encode_png(std::int64_t width, std::int64_t height, const std::vector<std::uint8_t>& rgb,
                        double per_inch = 0);
 
 /// Returns one self-contained page that needs no network: all maps, one of them as a matrix or as lines from
-/// token to token, queries and keys by dimension, candidates, and what is known of the model. Numbers are
-/// stored as shares of each map's largest, with 16 bits, or 8, 7 or 6 where the page would become too large,
-/// and compressed; the page says with how many. Throws Error if there are more numbers than 45 MB can hold.
+/// token to token, queries and keys by dimension, candidates, and facts about the model. Numbers are stored,
+/// compressed, as fractions of each map's maximum, with 16 bits, or with 8, 7 or 6 if the page would become
+/// too large; the page shows the number of bits. Throws Error if there are more numbers than 45 MB can hold.
 std::string attention_html(const AttentionPicture& picture);
 
-/// The picture as training_html() takes it, as JSON; its numbers have 8 bits.
+/// Returns the picture as JSON for training_html(); its numbers have 8 bits.
 std::string attention_frame(const AttentionPicture& picture);
 /// The pictures of one step of training, each from attention_frame(), as JSON; `loss` is shown beside the
 /// step.
@@ -208,9 +207,9 @@ std::string training_html(const std::vector<std::string>& frames);
 /// "queries", "keys", "measure", "weights": [[…]]}]}`, and for ablated heads `"scored": […], "ablation":
 /// [{"kind", "layer", "head", "change": […]}]`. `head` is null for a mean of heads, "max" for their maximum
 /// and "alignment" for the mean of the alignment heads, whose `layer` is null; a weight is null if it is not
-/// finite. Of a part of the input, the tokens have `"range": {"queries": [first, end], "keys": [first,
-/// end]}`. Of a recording there is `"sound": {"start", "seconds", "words": [{"text", "start", "end",
-/// "queries": [first, end]}]}`, in seconds, with the tokens of each word.
+/// finite. For a part of the input, the tokens have `"range": {"queries": [first, end], "keys": [first,
+/// end]}`. A recording has `"sound": {"start", "seconds", "words": [{"text", "start", "end", "queries":
+/// [first, end]}]}`, in seconds, with the tokens of each word.
 std::string attention_json(const AttentionPicture& picture);
 
 /// Returns an array [maps, queries, keys] of float32 in NumPy's format 1.0. Throws Error if the maps have

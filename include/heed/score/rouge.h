@@ -1,6 +1,6 @@
 // ROUGE (Lin, "ROUGE: a package for automatic evaluation of summaries", 2004) as the Python package
-// rouge-score 0.1.2 computes it: words are runs of a-z and 0-9 of the text in small letters; all other
-// characters separate words.
+// rouge-score 0.1.2 computes it: words are runs of a-z and 0-9 in the lower-case text; all other characters
+// separate words.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What stands between a recording and a model: log-mel spectrograms or normalized samples, as the model's
+// Preprocessing of recordings: log-mel spectrograms or normalized samples, as the model's
 // `preprocessor_config.json` says.
 #pragma once
 
@@ -34,7 +34,7 @@ struct SoundInputs {
   Tensor attention_mask;
 };
 
-/// How one call differs from what the configuration says; transformers' arguments of the same purpose.
+/// Options of one call that override the configuration, as the arguments of transformers do.
 struct SoundCall {
   /// WhisperFeatureExtractor: pads to the longest sound and cuts nothing (`padding="longest",
   /// truncation=False`), instead of padding and cutting to `chunk_length`.
@@ -51,7 +51,7 @@ class SoundProcessor {
   /// Returns the inputs for sounds f32[samples] at rate(), in their order.
   ///
   /// WhisperFeatureExtractor. Samples are padded with `padding_value` or cut to `chunk_length` seconds.
-  /// Short- time Fourier transform: frames of `n_fft` samples every `hop_length`, centered, the ends
+  /// Short-time Fourier transform: frames of `n_fft` samples every `hop_length`, centered, the ends
   /// reflected, times a periodic Hann window; the last frame is dropped. x = log10(max(1e-10, mel(|·|²)))
   /// with `feature_size` triangular filters from 0 to 8000 Hz on Slaney's scale, of equal area. Output:
   /// (max(x, max(x) - 8) + 4) / 4, the inner maximum over all frames of a sound.
@@ -109,9 +109,8 @@ struct SoundWindow {
   double seconds = 0;  ///< of sound in it, without padding
 };
 
-/// The inputs of a long recording, window by window, in the memory of one window. Each window is processed by
-/// itself, as transformers does with a recording that was cut.
-/// Threads: one at a time.
+/// The inputs of a long recording, window by window, in the memory of one window. Each window is processed
+/// separately, as transformers does with a recording that was cut. Threads: one at a time.
 class SoundWindows {
  public:
   /// `seconds` is the length of a window; by default that of SoundProcessor::window(). Throws Error if the
@@ -129,10 +128,9 @@ class SoundWindows {
   std::int64_t position_ = 0;   // in samples
 };
 
-/// The log-mel spectrogram of a recording of any length, part by part, in the memory of one part. It is that
-/// of SoundCall::whole: the values are relative to the maximum of the whole recording, which a first pass
-/// over it finds.
-/// Threads: one at a time.
+/// The log-mel spectrogram of a recording of any length, part by part, in the memory of one part. The result
+/// equals that of SoundCall::whole: values are relative to the maximum of the whole recording, which a first
+/// pass finds. Threads: one at a time.
 class LongSpectrogram {
  public:
   /// Reads the recording once. Throws Error for another processor than WhisperFeatureExtractor, a reader of

@@ -1,5 +1,4 @@
-// Captions of images, or the text that an image shows: whatever an encoder-decoder of images was trained to
-// write.
+// Captions of images, or the text in an image: whatever an image encoder-decoder was trained to generate.
 #pragma once
 
 #include <functional>
@@ -17,15 +16,15 @@ class ImageProcessor;
 class Tokenizer;
 
 struct CaptionOptions {
-  /// Batches have images of one size, as many as batch_tokens has patches for (counted once per beam), at
-  /// least one. on_warning receives the images whose caption the model's last position ended, and on_error
-  /// the files that cannot be read.
+  /// A batch has images of one size: at most batch_tokens patches (counted once per beam), but at least one
+  /// image. on_warning receives the images whose caption the model's last position ended, and on_error the
+  /// files that cannot be read.
   TaskOptions task = {};
   GenerationOptions generation = {};
   std::vector<std::string> capture = {};  ///< taps to capture, see SearchHooks
-  /// Called after every token with the part of the caption of file `index`, sequence `sequence_index` of
-  /// those of the file, that has become final (possibly empty). The parts join to Caption::text. Returning
-  /// false ends that sequence. Not available with beam search, whose texts are known only at the end.
+  /// Called after every token of file `index`, sequence `sequence_index` of that file, with the part of the
+  /// caption that has become final (possibly empty). The parts join to Caption::text. Returning false ends
+  /// that sequence. Not available with beam search, whose texts are known only at the end.
   std::function<bool(std::size_t index, std::size_t sequence_index, const std::string& text)> on_text = {};
 };
 

@@ -32,24 +32,25 @@ std::vector<std::vector<LabelScore>> classify(const EncoderModel& model, const T
                                               const TaskOptions& options = {});
 
 /// The same for image files (heed/image/image.h): each is decoded, and preprocessed to the model's input. A
-/// batch has images of one size, as many as options.batch_tokens has patches for, at least one. A file that
-/// cannot be read is as a text that cannot be used: see TaskOptions::on_error; without it, its Error names
-/// the file. Throws Error if the model takes no images.
+/// batch has images of one size: at most options.batch_tokens patches, but at least one image. A file that
+/// cannot be read is reported to TaskOptions::on_error; without this callback, the Error names the file.
+/// Throws Error if the model takes no images.
 std::vector<std::vector<LabelScore>> classify_images(const EncoderModel& model,
                                                      const ImageProcessor& processor,
                                                      std::span<const std::string> files, std::int64_t top_k,
                                                      const TaskOptions& options = {});
 
-/// The same for sound files (heed/sound/sound.h), one at a time, by a model of spectrograms or samples (AST):
-/// a longer recording is cut to what the model hears. Throws Error if the model hears none.
+/// The same for sound files (heed/sound/sound.h), one at a time, with a model of spectrograms or samples
+/// (AST). A longer recording is cut to the length of the model's input. Throws Error if the model takes no
+/// sound.
 std::vector<std::vector<LabelScore>> classify_sounds(const EncoderModel& model,
                                                      const SoundProcessor& processor,
                                                      std::span<const std::string> files, std::int64_t top_k,
                                                      const TaskOptions& options = {});
 
-/// Zero-shot classification by a model of texts and images: the scores of `labels`, texts such as "a photo of
-/// a cat", are the softmax (CLIP) or the sigmoid (SigLIP) of their logits for an image. Throws Error without
-/// labels.
+/// Zero-shot classification with a model of texts and images. `labels` are texts such as "a photo of a cat";
+/// their scores are the softmax (CLIP) or the sigmoid (SigLIP) of their logits for an image. Throws Error
+/// without labels.
 std::vector<std::vector<LabelScore>> classify_images(const DualEncoderModel& model,
                                                      const Tokenizer& tokenizer,
                                                      const ImageProcessor& processor,

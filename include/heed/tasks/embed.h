@@ -43,8 +43,8 @@ struct EmbeddingStep {
 
 /// How to compute the vector of a text.
 struct EmbeddingRecipe {
-  /// Their results are concatenated. Without any, the vectors are those that the model makes itself
-  /// (EncoderModel::vectors, of CLIP and SigLIP).
+  /// The results of the poolings are concatenated. Without any, the model computes the vectors itself
+  /// (EncoderModel::vectors, for CLIP and SigLIP).
   std::vector<Pooling> poolings;
   std::vector<EmbeddingStep> steps;
   std::optional<std::int64_t> max_length;      ///< in tokens; longer texts are truncated
@@ -57,8 +57,8 @@ struct EmbeddingRecipe {
 };
 
 /// Loads the recipe of a model directory from modules.json and the files it names. Without modules.json: the
-/// vectors of models that make their own; cls pooling for images, mean for other encoders, last for decoders.
-/// Throws Error for an unknown module.
+/// model's own vectors if it computes any; else cls pooling for images, mean for other encoders, last for
+/// decoders. Throws Error for an unknown module.
 EmbeddingRecipe load_embedding_recipe(const std::filesystem::path& directory, const Model& model);
 EmbeddingRecipe load_embedding_recipe(const ModelFiles& files, const Model& model);
 
@@ -94,8 +94,8 @@ Tensor embed(const Model& model, const Tokenizer& tokenizer, std::span<const std
 Tensor embed(const Model& model, const Tokenizer& tokenizer, std::span<const Encoding> texts,
              const EmbeddingRecipe& recipe, const TaskOptions& options = {});
 
-/// The same for image files, by a model of images, or of texts and images, whose vectors compare with those
-/// of texts. A batch is as that of classify_images(); so is a file that cannot be read, whose row is zeros.
+/// The same for image files. The vectors of a model of texts and images can be compared with those of texts.
+/// Batches and unreadable files are handled as in classify_images(); the row of an unreadable file is zeros.
 /// Throws Error if the model takes no images.
 Tensor embed_images(const Model& model, const ImageProcessor& processor, std::span<const std::string> files,
                     const EmbeddingRecipe& recipe, const TaskOptions& options = {});

@@ -79,8 +79,8 @@ struct Languages {
   std::vector<Language> list;      ///< by ascending id
   Language source;                 ///< its token is added by encode()
   std::optional<Language> target;  ///< its token is added by encode_target(); if missing, the source's is
-  /// What names the target to the decoder: false: its token is the first that is generated
-  /// (forced_bos_token_id); true: it is the start token (decoder_start_token_id), as in mBART.
+  /// How the decoder learns the target language. False: its token is the first generated token
+  /// (forced_bos_token_id). True: it is the start token (decoder_start_token_id), as in mBART.
   bool starts_decoder = false;
 
   /// Returns the language of this name or token, or null if there is none.
@@ -102,9 +102,10 @@ class Tokenizer {
   Encoding encode(std::string_view text, bool add_special_tokens = true) const;
   /// The same for the target side of a sequence-to-sequence model, if that differs.
   Encoding encode_target(std::string_view text, bool add_special_tokens = true) const;
-  /// The same for a text, in UTF-8, of which some spans are data of users (RenderedChat::data of
-  /// heed/chat/chat_template.h): an added token is read only outside of them, so that none that a user writes
-  /// is special. `data` is ascending. Throws Error if the text is not UTF-8 or the tokenizer is Marian's.
+  /// The same for a UTF-8 text in which some spans are user data (RenderedChat::data of
+  /// heed/chat/chat_template.h). Added tokens are recognized only outside these spans, so that users cannot
+  /// write special tokens. `data` is ascending. Throws Error if the text is not UTF-8 or the tokenizer is
+  /// Marian's.
   Encoding encode_chat(std::string_view text, std::span<const TextSpan> data,
                        bool add_special_tokens = false) const;
   /// Encodes two texts as one input, for example a question and its context.
@@ -152,7 +153,7 @@ class Tokenizer {
   virtual std::optional<std::int64_t> mask_id() const { return std::nullopt; }
   virtual std::optional<std::int64_t> cls_id() const { return std::nullopt; }
   virtual std::optional<std::int64_t> sep_id() const { return std::nullopt; }
-  /// Returns the token between words of a tokenizer of characters (wav2vec 2.0's).
+  /// Returns the token between words of a character tokenizer (wav2vec 2.0).
   virtual std::optional<std::int64_t> word_delimiter_id() const { return std::nullopt; }
   /// Returns the maximum number of tokens, if the configuration has one.
   virtual std::optional<std::int64_t> model_max_length() const { return std::nullopt; }
@@ -175,8 +176,8 @@ class Tokenizer {
   /// Tokenizes valid UTF-8 text without special tokens. Type ids, masks and sequence ids may be left empty.
   virtual Encoding tokenize(std::string_view text) const = 0;
   virtual Encoding tokenize_target(std::string_view text) const { return tokenize(text); }
-  /// Tokenizes a text whose spans of `data` contain no added tokens. Throws Error if the kind of tokenizer
-  /// cannot tell them.
+  /// Tokenizes a text in which the spans of `data` contain no added tokens. Throws Error if the kind of
+  /// tokenizer does not support this.
   virtual Encoding tokenize_chat(std::string_view text, std::span<const TextSpan> data) const;
   /// Returns at least the first `count` tokens of `text`, or all if there are fewer; they equal those of
   /// tokenize().
@@ -194,10 +195,22 @@ class Tokenizer {
 };
 
 /// Loads the tokenizer of a model directory in Hugging Face layout. The kind follows from the files there:
-/// source.spm, target.spm and vocab.json make a Marian tokenizer (heed/text/marian.h). Throws Error naming
-/// the file that is missing, malformed or of an unsupported kind.
+/// source.spm, target.spm and vocab.json make a Marian tokenizer (load_marian_tokenizer()). Throws Error
+/// naming the file that is missing, malformed or of an unsupported kind.
 std::unique_ptr<Tokenizer> load_tokenizer(const std::filesystem::path& directory);
 std::unique_ptr<Tokenizer> load_tokenizer(const ModelFiles& model);
+
+/// Loads source.spm, target.spm and vocab.json; tokenizer_config.json and special_tokens_map.json if they
+/// exist; and target_vocab.json if tokenizer_config.json sets `separate_vocabs`.
+///
+/// Encoding appends `</s>`. A language code `>>xx<<` at the start of a text is one token, and so are special
+/// tokens anywhere in it. Pieces that are not in the vocabulary become `<unk>`. Decoding takes target ids,
+/// joins their pieces with target.spm and strips white space at both ends. With separate vocabularies,
+/// vocab_size() and the special ids are those of the source, while decode() and token() take target ids.
+///
+/// Throws Error naming the file and the field if something is missing, malformed or contradictory.
+std::unique_ptr<Tokenizer> load_marian_tokenizer(const std::filesystem::path& directory);
+std::unique_ptr<Tokenizer> load_marian_tokenizer(const ModelFiles& model);
 
 /// Decodes ids one by one. The returned parts join to what decode_clean() gives for all ids together, or,
 /// after a prompt, to what decode_continuation() gives. Text is held back while it may still change:
@@ -227,5 +240,10 @@ class StreamingDecoder {
   std::size_t finished_ = 0;  // the text of the ids before this one has been returned
   std::string held_;          // text that may still be cleaned up
 };
+
+/// Returns for each id the bytes that its token adds to a text after other tokens: part of a character, for
+/// tokens of byte-level BPE and bytes of SentencePiece (`<0xC3>`). Empty for special tokens, ids without a
+/// token, and tokens that add nothing.
+std::vector<std::string> token_bytes(const Tokenizer& tokenizer);
 
 }  // namespace heed

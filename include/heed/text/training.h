@@ -1,19 +1,54 @@
-// Training of vocabularies from a corpus, saved as a tokenizer.json that Hugging Face's tokenizers and
-// transformers open too. heed/text/sentencepiece.h trains SentencePiece models as files of their own.
+// Training of tokenizers. Vocabularies from a corpus are saved as a tokenizer.json that Hugging Face's
+// tokenizers and transformers also open. SentencePiece models (Kudo & Richardson, "SentencePiece: A simple
+// and language independent subword tokenizer and detokenizer for neural text processing", EMNLP 2018) and
+// Marian's tokenizers are files of their own.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "heed/export.h"
-#include "heed/text/sentencepiece.h"
 #include "heed/text/tokenizer.h"
 
 namespace HEED_API heed {
+
+/// Assigns the next sentence to its argument, or returns false at the end.
+using SentenceSource = std::function<bool(std::string& sentence)>;
+
+struct SentencePieceOptions {
+  std::string model_type = "unigram";  ///< unigram or bpe
+  std::int64_t vocab_size =
+      8000;  ///< number of pieces, including those added by the options below and by the id layout
+  double character_coverage = 0.9995;      ///< fraction of the text's characters that get a piece, 0.98 to 1
+  bool byte_fallback = false;              ///< encode other characters as byte pieces instead of <unk>
+  std::int64_t max_sentence_bytes = 4192;  ///< longer sentences are skipped (and counted)
+  std::vector<std::string> user_defined_symbols;  ///< always one piece each, never split or merged
+  std::string normalization = "nmt_nfkc";  ///< nmt_nfkc, nfkc, nmt_nfkc_cf, nfkc_cf (case folded) or identity
+};
+
+/// Counts of used and skipped sentences.
+struct SentencePieceReport {
+  std::int64_t used = 0;
+  std::int64_t blank = 0;  ///< no visible characters
+  std::int64_t too_long = 0;
+  std::int64_t invalid_utf8 = 0;
+  std::int64_t reserved_character = 0;  ///< contain U+2585, which the trainer reserves
+};
+
+/// Trains a model and returns it as the bytes of a .model or .spm file, with `</s>` = 0 and `<unk>` = 1. The
+/// same sentences and options give the same bytes on any number of processors. Throws Error if an option is
+/// out of range, if there is no text, or if the text is too small for vocab_size pieces (the message gives
+/// the possible number).
+std::string train_sentencepiece(const SentencePieceOptions& options, const SentenceSource& sentences,
+                                SentencePieceReport* report = nullptr);
+
+/// Returns a source that iterates over `sentences`, which must outlive it.
+SentenceSource sentences_of(const std::vector<std::string>& sentences);
 
 /// What to train. The types:
 /// - `character`: each character of the corpus is a token; the ids follow the code points. `<unk>`, the last
@@ -38,7 +73,7 @@ struct TokenizerTraining {
   std::string type = "byte_bpe";
   std::string special_tokens = {};  ///< t5, bart; empty: those of the type
   std::int64_t vocab_size = 8000;  ///< largest number of tokens; exact for unigram and bpe; not for character
-  /// byte_bpe, wordpiece: rarer pairs of tokens are not merged, as in the tokenizers library's own recipes;
+  /// byte_bpe, wordpiece: rarer pairs of tokens are not merged, as in the examples of the tokenizers library;
   /// word: rarer words are unknown.
   std::int64_t min_frequency = 2;
   bool lower_case = true;  ///< word, wordpiece: capitals and accents are removed, as in BERT's uncased models
@@ -69,5 +104,20 @@ std::unique_ptr<Tokenizer> train_tokenizer(const TokenizerTraining& training, co
 /// Returns a source that reads a file line by line, with the line ends. Throws Error if the file cannot be
 /// read.
 SentenceSource lines_of_file(const std::filesystem::path& file);
+
+struct MarianTokenizerOptions {
+  /// vocab_size here is the translation model's: it includes `<pad>`, which is not a SentencePiece piece.
+  SentencePieceOptions sentencepiece;
+  std::string source_language;
+  std::string target_language;
+  std::int64_t model_max_length = 512;
+};
+
+/// Trains one SentencePiece model for both sides on sentences of both. The ids follow Marian: `</s>` = 0,
+/// `<unk>` = 1, then the pieces, and `<pad>` = vocab_size - 1, which also starts the decoder. Throws Error as
+/// train_sentencepiece does.
+std::unique_ptr<Tokenizer> train_marian_tokenizer(const MarianTokenizerOptions& options,
+                                                  const SentenceSource& sentences,
+                                                  SentencePieceReport* report = nullptr);
 
 }  // namespace heed

@@ -17,10 +17,11 @@ struct AdamWOptions {
   double beta2 = 0.999;
   double eps = 1e-8;
   double weight_decay = 0.01;  ///< not applied to parameters whose `decays` is false
-  bool bf16_weights = false;   ///< stores the parameters that take it (takes_bf16) in bf16
+  bool bf16_weights = false;   ///< stores parameters in bf16 where possible (takes_bf16)
 };
 
-/// Whether AdamWOptions::bf16_weights changes a parameter: f32 of two axes or more. Vectors cost little.
+/// Whether AdamWOptions::bf16_weights applies to a parameter: f32 with two axes or more. Vectors take little
+/// memory.
 bool takes_bf16(const Parameter& parameter);
 
 /// Elements [begin, end) of a tensor in the order of memory.
@@ -35,9 +36,9 @@ inline constexpr std::int64_t kMaxSteps = std::int64_t{1} << 53;
 /// Threads: one at a time.
 class AdamW {
  public:
-  /// With bf16_weights, the parameters' numbers become the masters, and the parameters hold them rounded from
-  /// now on. Throws Error if a beta is outside [0, 1), if eps or weight_decay is negative, or if a parameter
-  /// is not f32 or f64.
+  /// With bf16_weights, the parameters' numbers become the master copies, and the parameters have rounded
+  /// numbers from now on. Throws Error if a beta is outside [0, 1), if eps or weight_decay is negative, or if
+  /// a parameter is not f32 or f64.
   AdamW(std::vector<Parameter> parameters, const AdamWOptions& options);
   /// Updates only `ranges` of the parameters, one each, and keeps only their state.
   AdamW(std::vector<Parameter> parameters, const AdamWOptions& options, std::vector<ElementRange> ranges);
@@ -46,12 +47,12 @@ class AdamW {
   /// gradient:
   ///   p *= 1 - lr * weight_decay;  m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g^2;
   ///   p -= lr / (1 - beta1^t) * m / (sqrt(v / (1 - beta2^t)) + eps).
-  /// Where there is a master, it is p, and the parameter becomes bf16(p), nearest, ties to even.
+  /// If there is a master copy, it is p, and the parameter becomes bf16(p), rounded to nearest, ties to even.
   void step(double lr, double grad_scale = 1);
   void zero_grad() const;
 
   /// Returns the optimizer's state: `m.NAME` and `v.NAME` in the gradient's dtype and the parameter's shape,
-  /// or, where only a part of it is updated, of that part; and `steps` i64 [parameters].
+  /// or of the updated part only; and `steps` i64 [parameters].
   TensorMap state() const;
   /// Returns the master copies by the parameters' names, of the same parts.
   TensorMap masters() const;
@@ -75,7 +76,7 @@ class AdamW {
 /// depend on the number of threads. Parameters without a gradient count as 0.
 double gradient_norm(std::span<const Parameter> parameters);
 
-/// The same before the square root, of one range of each gradient.
+/// The same before the square root, over one range of each gradient.
 double sum_of_gradient_squares(std::span<const Parameter> parameters, std::span<const ElementRange> ranges);
 
 /// Returns the factor that scales a gradient of norm `norm` to at most `max_norm`: min(1, max_norm / (norm +

@@ -40,7 +40,7 @@ struct TrainingState {
   std::map<std::string, std::string> files;   ///< the checksum of the file of each key of [data]
 };
 
-/// Opens what a checkpoint or model directory holds of trained tensors: those of an adapter, or the model.
+/// Opens the trained tensors of a checkpoint or model directory: those of the adapter, or of the model.
 TensorFiles open_weights(const std::filesystem::path& directory);
 
 /// Writes `run`/checkpoints/`state.step`. Throws Error, and leaves nothing, if it cannot be written

@@ -44,7 +44,7 @@ struct Recipe {
 
   DataOptions data;
 
-  /// image-classification: random changes to the images of training.
+  /// image-classification: random changes to the training images.
   struct Augment {
     double crop_scale = 1;          ///< below 1: a part of at least this share of the area, resized
     std::int64_t crop_padding = 0;  ///< pixels around the image, in which it is moved
@@ -126,7 +126,7 @@ struct Recipe {
     std::string dtype = "f32";        ///< dtype of the final model's file: f32, bf16 or f16
   } checkpoint;
 
-  /// The keys that a file or an override sets, and where: a task refuses those that it does not use.
+  /// The keys that a file or an override sets, and where. A task rejects keys that it does not use.
   std::map<std::string, std::string> given{};
 };
 
@@ -141,7 +141,7 @@ Recipe load_recipe(const std::filesystem::path& file);
 /// quotes). Relative paths start at the current folder. Throws Error as load_recipe does.
 void apply_override(Recipe& recipe, std::string_view assignment);
 
-/// Returns the recipe with the defaults of its task where it says nothing: data.format, tokenizer.type,
+/// Returns the recipe with the defaults of its task for missing values: data.format, tokenizer.type,
 /// tokenizer.special_tokens, model.family, task.objective, eval.scores and the like.
 Recipe with_defaults(Recipe recipe);
 
@@ -152,8 +152,8 @@ void validate_recipe(const Recipe& recipe);
 /// Returns every full key (`train.lr`) with its value as text.
 std::map<std::string, std::string> recipe_values(const Recipe& recipe);
 
-/// Returns every key as Markdown tables, one a section: its default, the tasks and data format that use it,
-/// and what it sets.
+/// Returns every key in Markdown tables, one per section: its default, the tasks and data formats that use
+/// it, and its meaning.
 std::string recipe_reference();
 
 /// Compares a run's recipe, stored as recipe_values, with `recipe`. Returns the keys that differ although a

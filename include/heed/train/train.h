@@ -74,7 +74,7 @@ struct TrainResult {
   std::optional<Evaluation> test{};        ///< and on the test set
 };
 
-/// What a run would take.
+/// The cost of a run.
 struct DryRun {
   std::int64_t trained = 0;  ///< parameters
   std::int64_t steps = 0, batches_per_epoch = 0;
@@ -87,10 +87,11 @@ struct DryRun {
 /// Runs the recipe's [train], [eval] and [checkpoint] on `task`, which has the initial parameters (a resumed
 /// run overwrites them). Writes to options.output: the final model (TrainingTask::save), checkpoints/STEP/,
 /// log.jsonl and loss.svg. The folder is locked during the run. Throws Error if the folder contains a run
-/// that is not to be resumed or that another process is writing to, if it is renamed or removed during the
-/// run, if the loss or the gradient is not finite (the last good checkpoint is kept), if something cannot be
-/// written, if the recipe or the data of a resumed run changed (unless forced), or if a checkpoint is damaged
-/// or missing. Of several processes: if recipes, data or parameters differ.
+/// that should not be resumed or that another process is writing to, or if the folder is renamed or removed
+/// during the run. Throws Error if the loss or the gradient is not finite (the last good checkpoint is kept),
+/// or if something cannot be written. When resuming, throws Error if the recipe or the data changed (unless
+/// forced), or if a checkpoint is damaged or missing. With several processes, also throws Error if recipes,
+/// data or parameters differ.
 TrainResult train_loop(TrainingTask& task, const Recipe& recipe, const TrainOptions& options);
 
 /// Trains the recipe's model and writes to options.output: config.json, generation_config.json,
@@ -100,8 +101,8 @@ TrainResult train_loop(TrainingTask& task, const Recipe& recipe, const TrainOpti
 /// usable pairs, and as train_loop does.
 TrainResult train(const Recipe& recipe, const TrainOptions& options);
 
-/// Reads the data, makes the model and runs two steps of it, as train would, and writes nothing:
-/// options.output is not used, and everything that is read is kept in memory. Throws Error as train does.
+/// Reads the data, makes the model and runs two steps, as train does, but writes nothing: options.output is
+/// not used, and all data are kept in memory. Throws Error as train does.
 DryRun dry_run(const Recipe& recipe, const TrainOptions& options);
 
 /// The scores of the model in options.init on data.test, as training computes them, for the tasks on labeled

@@ -1,5 +1,5 @@
-// TrainingTask: what the training loop needs from a task. The loop owns steps, learning rate, checkpoints and
-// logs; a task owns a model and its data.
+// TrainingTask: the interface between the training loop and a task. The loop owns steps, learning rate,
+// checkpoints and logs; a task owns a model and its data.
 #pragma once
 
 #include <cstdint>
@@ -48,11 +48,11 @@ class TrainingTask {
  public:
   virtual ~TrainingTask() = default;
 
-  /// What the targets of a loss are, in the plural.
+  /// The unit of the targets of a loss, in the plural.
   virtual std::string unit() const { return "tokens"; }
   virtual const std::vector<Parameter>& parameters() const = 0;
-  /// Computes the loss of the next micro-batch and advances position(). Of several processes, each computes
-  /// that of its share of the rows, and the shares are the micro-batch that one process would have.
+  /// Computes the loss of the next micro-batch and advances position(). With several processes, each computes
+  /// the loss of its share of the rows; together, the shares are the micro-batch of a single process.
   virtual SummedLoss next_loss(Context& context) = 0;
   /// Gets and sets the position of the next micro-batch.
   virtual BatchPosition position() const = 0;

@@ -16,7 +16,7 @@
 #include "cli/options/task_arguments.h"
 #include "cli/results/pictures.h"
 #include "cli/terminal/terminal.h"
-#include "heed/canceled.h"
+#include "heed/error.h"
 #include "heed/inspect/record.h"
 #include "heed/models/kind.h"
 #include "heed/models/registry.h"

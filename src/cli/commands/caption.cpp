@@ -13,7 +13,7 @@
 #include "cli/options/task_arguments.h"
 #include "cli/results/hypotheses.h"
 #include "cli/terminal/terminal.h"
-#include "heed/canceled.h"
+#include "heed/error.h"
 #include "heed/image/processor.h"
 
 namespace heed::cli {

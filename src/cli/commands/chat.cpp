@@ -23,7 +23,7 @@
 #include "cli/terminal/signals.h"
 #include "cli/terminal/terminal.h"
 #include "cli/terminal/wrapped_text.h"
-#include "heed/canceled.h"
+#include "heed/error.h"
 #include "heed/files/file.h"
 #include "heed/io/json.h"
 

@@ -13,7 +13,7 @@
 #include "cli/terminal/terminal.h"
 #include "explore/recording/recording.h"
 #include "explore/routes.h"
-#include "heed/canceled.h"
+#include "heed/error.h"
 #include "heed/files/file.h"
 #include "heed/io/json.h"
 #include "heed/open/loaded_model.h"

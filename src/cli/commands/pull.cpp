@@ -11,7 +11,7 @@
 #include "cli/options/option_group.h"
 #include "cli/terminal/signals.h"
 #include "cli/terminal/terminal.h"
-#include "heed/canceled.h"
+#include "heed/error.h"
 #include "heed/io/hub_cache.h"
 #include "heed/io/json.h"
 #include "hub/cache.h"

@@ -16,7 +16,7 @@
 #include "cli/terminal/processes.h"
 #include "cli/terminal/signals.h"
 #include "cli/terminal/terminal.h"
-#include "heed/canceled.h"
+#include "heed/error.h"
 #include "heed/io/json.h"
 #include "heed/train/recipe.h"
 

@@ -14,7 +14,6 @@
 #include "cli/terminal/signals.h"
 #include "cli/terminal/terminal.h"
 #include "files/input_file.h"
-#include "heed/canceled.h"
 #include "heed/error.h"
 #include "heed/files/file.h"
 #include "heed/io/json.h"

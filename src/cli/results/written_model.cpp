@@ -10,7 +10,7 @@
 #include "files/folder_lock.h"
 #include "files/gguf_file.h"
 #include "files/input_file.h"
-#include "heed/canceled.h"
+#include "heed/error.h"
 #include "heed/files/file.h"
 #include "heed/io/safetensors.h"
 #include "heed/text/tokenizer.h"

@@ -18,7 +18,6 @@
 
 #include "cli/terminal/signals.h"
 #include "cli/terminal/terminal.h"
-#include "heed/canceled.h"
 #include "heed/error.h"
 #include "heed/text/unicode.h"
 

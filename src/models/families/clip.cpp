@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "heed/nn/attention.h"
-#include "heed/nn/pass.h"
+#include "heed/nn/part.h"
 #include "heed/ops/attention.h"
 #include "heed/ops/elementwise.h"
 #include "heed/ops/matmul.h"

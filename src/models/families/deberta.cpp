@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "heed/nn/attention.h"
-#include "heed/nn/convolution.h"
+#include "heed/nn/linear.h"
 #include "heed/ops/activation.h"
 #include "heed/ops/elementwise.h"
 #include "models/config_fields.h"

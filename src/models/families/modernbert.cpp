@@ -2,7 +2,7 @@
 // positions, and attention that is local in most layers.
 #include "heed/nn/attention.h"
 #include "heed/nn/feed_forward.h"
-#include "heed/nn/rotary.h"
+#include "heed/nn/positions.h"
 #include "models/config_fields.h"
 #include "models/encoder.h"
 #include "models/families.h"

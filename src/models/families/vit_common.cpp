@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "heed/nn/attention.h"
-#include "heed/nn/convolution.h"
+#include "heed/nn/linear.h"
 #include "heed/nn/positions.h"
 #include "heed/ops/embedding.h"
 #include "heed/ops/shape.h"

@@ -7,7 +7,7 @@
 
 #include "heed/io/json.h"
 #include "heed/models/input.h"
-#include "heed/nn/convolution.h"
+#include "heed/nn/linear.h"
 #include "heed/nn/norm.h"
 #include "models/weight_builder.h"
 

@@ -1,7 +1,7 @@
 // Whisper: its config, and the model built from parts.
 #include <cmath>
 
-#include "heed/nn/convolution.h"
+#include "heed/nn/linear.h"
 #include "heed/ops/shape.h"
 #include "models/config_fields.h"
 #include "models/families.h"

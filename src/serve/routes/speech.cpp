@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "core/strings.h"
-#include "heed/canceled.h"
 #include "heed/core/utf8.h"
+#include "heed/error.h"
 #include "heed/sound/sound.h"
 #include "serve/routes/routes.h"
 #include "serve/scheduler/paused_call.h"

@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "heed/canceled.h"
+#include "heed/error.h"
 
 namespace heed::serve {
 

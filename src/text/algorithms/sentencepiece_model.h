@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "heed/text/sentencepiece.h"
+#include "heed/text/training.h"
 #include "heed/threads.h"
 #include "text/algorithms/token_model.h"
 #include "text/pipeline/decoders.h"

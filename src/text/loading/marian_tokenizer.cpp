@@ -1,6 +1,6 @@
 // Marian's tokenizer: a SentencePiece model per side splits a text into pieces, and a vocabulary maps them to
 // ids.
-#include "heed/text/marian.h"
+#include "heed/text/training.h"
 
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
 // Training of SentencePiece models by the library.
-#include "heed/text/sentencepiece.h"
+#include "heed/text/training.h"
 
 #include <fmt/format.h>
 #include <sentencepiece_trainer.h>

@@ -17,7 +17,7 @@
 #include "heed/buffer.h"
 #include "heed/error.h"
 #include "heed/files/file.h"
-#include "heed/nn/lora.h"
+#include "heed/nn/weight.h"
 #include "heed/ops/matmul.h"
 #include "heed/train/adamw.h"
 #include "heed/train/checkpoint.h"

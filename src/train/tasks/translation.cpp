@@ -14,7 +14,6 @@
 #include "heed/models/registry.h"
 #include "heed/score/bleu.h"
 #include "heed/score/rouge.h"
-#include "heed/text/marian.h"
 #include "heed/text/training.h"
 #include "train/tasks/model_source.h"
 
