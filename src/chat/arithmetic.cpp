@@ -1,3 +1,4 @@
+// Python's operators on numbers, texts and lists, within the limits of a rendering.
 #include <cmath>
 #include <utility>
 

@@ -46,16 +46,16 @@ class Budget {
 };
 
 /// Bytes that are taken from a budget as long as this exists. Without a budget nothing is counted.
-class Charge {
+class BudgetCharge {
  public:
-  Charge(Budget* budget, std::size_t bytes) : budget_(budget), bytes_(bytes) {
+  BudgetCharge(Budget* budget, std::size_t bytes) : budget_(budget), bytes_(bytes) {
     if (budget_ != nullptr) budget_->take(bytes_);
   }
-  ~Charge() {
+  ~BudgetCharge() {
     if (budget_ != nullptr) budget_->give_back(bytes_);
   }
-  Charge(const Charge&) = delete;
-  Charge& operator=(const Charge&) = delete;
+  BudgetCharge(const BudgetCharge&) = delete;
+  BudgetCharge& operator=(const BudgetCharge&) = delete;
   void add(std::size_t bytes) {
     if (budget_ != nullptr) budget_->take(bytes);
     bytes_ += bytes;

@@ -1,12 +1,12 @@
+// From variables, JSON or of the caller, to values, and from the text to the rendered chat.
 #include "heed/chat/chat_template.h"
 
 #include <algorithm>
 #include <ctime>
 #include <utility>
 
-#include "chat/parser.h"
 #include "chat/renderer.h"
-#include "chat/rendering.h"
+#include "chat/syntax.h"
 #include "core/json.h"
 #include "heed/error.h"
 

@@ -1,3 +1,4 @@
+// Checks and merges the members of a conversation.
 #include "chat/conversation.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Expressions, one function for each level of precedence.
 #include "chat/expression_parser.h"
 
 #include <algorithm>

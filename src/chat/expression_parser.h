@@ -5,8 +5,8 @@
 #include <string_view>
 #include <vector>
 
+#include "chat/lexer.h"
 #include "chat/syntax.h"
-#include "chat/token_stream.h"
 
 namespace heed::chat {
 

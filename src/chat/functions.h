@@ -48,12 +48,12 @@ MarkedText escaped(const MarkedText& text, Budget& budget);
 Value arithmetic(Renderer& renderer, std::string_view symbol, const Value& a, const Value& b);
 
 /// The arguments of a call under the names of its parameters.
-class Bound {
+class BoundArguments {
  public:
   /// Throws Fault, which names `callee`, if there are more arguments than parameters, one is given twice, or
   /// one of the first `required` is missing.
-  Bound(const CallArguments& arguments, std::string_view callee, std::initializer_list<const char*> names,
-        std::size_t required = 0);
+  BoundArguments(const CallArguments& arguments, std::string_view callee,
+                 std::initializer_list<const char*> names, std::size_t required = 0);
   /// Returns null if it was not given.
   const Value* operator[](std::size_t parameter) const { return given_[parameter]; }
   bool truth(std::size_t parameter, bool otherwise) const;

@@ -68,7 +68,7 @@ struct Joiner : Object {
 
 Value range(Renderer& renderer, const CallArguments& arguments) {
   if (arguments.positional.empty()) throw Fault("expected one to three integers for range, got none");
-  const Bound given(arguments, "range", {"start", "stop", "step"}, 1);
+  const BoundArguments given(arguments, "range", {"start", "stop", "step"}, 1);
   const bool one = given[1] == nullptr;
   const std::int64_t start = one ? 0 : given.whole(0, 0), stop = given.whole(one ? 0 : 1, 0),
                      step = given.whole(2, 1);
@@ -135,17 +135,17 @@ Value make_cycler(Renderer&, const CallArguments& arguments) {
 }
 
 Value make_joiner(Renderer& renderer, const CallArguments& arguments) {
-  const Bound given(arguments, "joiner", {"sep"});
+  const BoundArguments given(arguments, "joiner", {"sep"});
   return Value::object(std::make_shared<Joiner>(given[0] == nullptr ? renderer.text(", ") : *given[0]));
 }
 
 Value raise_exception(Renderer& renderer, const CallArguments& arguments) {
-  const Bound given(arguments, "raise_exception", {"message"}, 1);
+  const BoundArguments given(arguments, "raise_exception", {"message"}, 1);
   throw Fault(given.text(0, "", renderer.budget()).bytes());
 }
 
 Value strftime_now(Renderer& renderer, const CallArguments& arguments) {
-  const Bound given(arguments, "strftime_now", {"format"}, 1);
+  const BoundArguments given(arguments, "strftime_now", {"format"}, 1);
   const MarkedText format = given.text(0, "", renderer.budget());
   const auto seconds = static_cast<std::time_t>(renderer.now());
   std::tm local{};

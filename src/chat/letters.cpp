@@ -1,3 +1,4 @@
+// Properties and cases of characters, from ICU.
 #include "chat/letters.h"
 
 #include <unicode/locid.h>

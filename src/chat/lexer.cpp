@@ -1,3 +1,4 @@
+// Cuts a template into tokens.
 #include "chat/lexer.h"
 
 #include <algorithm>

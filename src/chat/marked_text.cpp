@@ -1,3 +1,4 @@
+// Spans that follow the text.
 #include "chat/marked_text.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+// Methods of dicts and lists that leave them as they are; those that change them are refused.
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -21,12 +22,12 @@ Value dict_method(Renderer& renderer, const Value& self, std::string_view name,
                   const CallArguments& arguments) {
   const Dict& dict = self.dict();
   if (name == "get") {
-    const Bound given(arguments, name, {"key", "default"}, 1);
+    const BoundArguments given(arguments, name, {"key", "default"}, 1);
     if (given[0]->is_text()) renderer.budget().scan(given[0]->text().size());
     if (const Value* found = dict.find(*given[0])) return *found;
     return given[1] == nullptr ? Value() : *given[1];
   }
-  const Bound none(arguments, name, {});
+  const BoundArguments none(arguments, name, {});
   if (name == "copy") return self;
   Values parts;
   for (const auto& [key, value] : dict.entries) {
@@ -42,7 +43,7 @@ Value dict_method(Renderer& renderer, const Value& self, std::string_view name,
 Value list_method(Renderer& renderer, const Value& self, std::string_view name,
                   const CallArguments& arguments) {
   if (name == "copy") return self;
-  const Bound given(arguments, name, {"value"}, 1);
+  const BoundArguments given(arguments, name, {"value"}, 1);
   std::int64_t count = 0;
   for (std::size_t i = 0; i < self.items().size(); ++i) {
     if (!equal(self.items()[i], *given[0], renderer.budget())) continue;
@@ -64,7 +65,7 @@ struct Method : Object {
     if (self.is_text()) return call_text_method(renderer, self, name, arguments);
     if (self.is_dict()) return dict_method(renderer, self, name, arguments);
     if (self.is_sequence()) return list_method(renderer, self, name, arguments);
-    const Bound none(arguments, name, {});
+    const BoundArguments none(arguments, name, {});
     return Value::boolean(self.number() == std::floor(self.number()));
   }
 

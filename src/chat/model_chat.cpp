@@ -1,3 +1,4 @@
+// Chooses the template of a conversation, shows it the messages as it reads them, and finds what is learned.
 #include "heed/chat/model_chat.h"
 
 #include <algorithm>
@@ -6,7 +7,7 @@
 #include <utility>
 
 #include "chat/conversation.h"
-#include "chat/rendering.h"
+#include "chat/renderer.h"
 #include "core/json.h"
 #include "core/strings.h"
 #include "heed/error.h"

@@ -1,4 +1,5 @@
-#include "chat/parser.h"
+// Statements, by recursive descent.
+#include "chat/syntax.h"
 
 #include <algorithm>
 #include <initializer_list>
@@ -170,11 +171,11 @@ class Parser {
   }
 
   /// (a, b=1, ...) of a macro or call block.
-  std::vector<Parameter> parameters() {
-    std::vector<Parameter> result;
+  std::vector<MacroParameter> parameters() {
+    std::vector<MacroParameter> result;
     tokens_.expect_symbol("(");
     while (!tokens_.at_symbol(")")) {
-      Parameter parameter{tokens_.expect_name("the name of a parameter"), {}};
+      MacroParameter parameter{tokens_.expect_name("the name of a parameter"), {}};
       if (tokens_.skip_symbol("=")) {
         parameter.initial.push_back(expressions_.expression());
       } else if (!result.empty() && !result.back().initial.empty()) {

@@ -1,3 +1,4 @@
+// A reader of calls by recursive descent.
 #include "chat/python_calls.h"
 
 #include <optional>

@@ -1,3 +1,4 @@
+// Statements: loops, blocks, macros, and scopes of variables.
 #include "chat/renderer.h"
 
 #include <algorithm>
@@ -27,7 +28,7 @@ struct Macro : Object {
     if (name == "caller") return Value::boolean(statement.uses_caller);
     if (name != "arguments") return std::nullopt;
     Values names;
-    for (const Parameter& parameter : statement.parameters)
+    for (const MacroParameter& parameter : statement.parameters)
       names.push_back(Value::text(parameter.name, &budget));
     return Value::tuple(std::move(names), &budget);
   }
@@ -45,7 +46,7 @@ struct Loop : Object {
   std::string type() const override { return "LoopContext"; }
   bool is_callable() const override { return true; }
   Value call(Renderer& renderer, const CallArguments& arguments) override {
-    const Bound bound(arguments, "loop", {"iterable"}, 1);
+    const BoundArguments bound(arguments, "loop", {"iterable"}, 1);
     if (!statement.recursive) throw Fault("expected a loop that is recursive, got one without that word");
     return renderer.call_loop(statement, scope, *bound[0], depth0 + 1);
   }
@@ -163,7 +164,7 @@ MarkedText Renderer::run(const std::vector<Statement>& body) {
 }
 
 void Renderer::keep(std::shared_ptr<Object> object, std::size_t bytes) {
-  charges_.push_back(std::make_unique<Charge>(&budget_, bytes));
+  charges_.push_back(std::make_unique<BudgetCharge>(&budget_, bytes));
   kept_.push_back(std::move(object));
 }
 
@@ -173,7 +174,7 @@ void Renderer::emit(const MarkedText& text) {
   out_->text.append(text);
 }
 
-Deeper::Deeper(Renderer& renderer) : renderer_(renderer) {
+RecursionGuard::RecursionGuard(Renderer& renderer) : renderer_(renderer) {
   if (renderer_.depth_ >= kMaxRunDepth)
     throw Fault("expected less recursion of macros and loops, got too much");
   ++renderer_.depth_;
@@ -192,7 +193,7 @@ Renderer::Flow Renderer::captured(const std::vector<Statement>& body, const std:
 }
 
 Renderer::Flow Renderer::execute(const std::vector<Statement>& body) {
-  const Deeper deeper(*this);
+  const RecursionGuard guard(*this);
   for (const Statement& statement : body) {
     const Flow flow = execute(statement);
     if (flow != Flow::normal) return flow;
@@ -304,7 +305,7 @@ Renderer::Flow Renderer::with(const Statement& statement) {
 }
 
 Value Renderer::macro_value(const Statement& statement) {
-  charges_.push_back(std::make_unique<Charge>(&budget_, 512));
+  charges_.push_back(std::make_unique<BudgetCharge>(&budget_, 512));
   captured_scopes_.push_back(scope_);
   return Value::object(std::make_shared<Macro>(statement, scope_));
 }
@@ -321,10 +322,10 @@ void Renderer::call_block(const Statement& statement) {
 
 Value Renderer::call_macro(const Statement& macro, const std::shared_ptr<Scope>& scope,
                            const CallArguments& arguments) {
-  const Deeper deeper(*this);
+  const RecursionGuard guard(*this);
   const auto inner = std::make_shared<Scope>(scope);
   const std::string shown_name = "macro " + macro.name;
-  const std::vector<Parameter>& parameters = macro.parameters;
+  const std::vector<MacroParameter>& parameters = macro.parameters;
   const std::size_t direct = std::min(arguments.positional.size(), parameters.size());
   for (std::size_t i = 0; i < direct; ++i) inner->set(parameters[i].name, arguments.positional[i]);
   if (arguments.positional.size() > direct && !macro.uses_varargs) {
@@ -336,7 +337,7 @@ Value Renderer::call_macro(const Statement& macro, const std::shared_ptr<Scope>&
   for (const auto& [name, value] : arguments.named) {
     const auto known =
         std::find_if(parameters.begin(), parameters.end(),
-                     [&name = name](const Parameter& parameter) { return parameter.name == name; });
+                     [&name = name](const MacroParameter& parameter) { return parameter.name == name; });
     if (known != parameters.end()) {
       if (known - parameters.begin() < static_cast<std::ptrdiff_t>(direct))
         throw Fault("expected " + name + " of " + shown_name + " once, got it twice");
@@ -358,7 +359,7 @@ Value Renderer::call_macro(const Statement& macro, const std::shared_ptr<Scope>&
   }
   if (macro.uses_kwargs) inner->set("kwargs", Value::dict(std::move(others), &budget_));
   const std::shared_ptr<Scope> outer = std::exchange(scope_, inner);
-  for (const Parameter& parameter : parameters) {
+  for (const MacroParameter& parameter : parameters) {
     const auto is_set = [&](const auto& variable) { return variable.first == parameter.name; };
     if (std::any_of(inner->variables.begin(), inner->variables.end(), is_set)) continue;
     inner->set(parameter.name, parameter.initial.empty()

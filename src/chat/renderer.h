@@ -1,4 +1,5 @@
-// Renderer: runs the syntax tree of a template.
+// Renderer: runs the syntax tree of a template; and render(), of a parsed template with variables that are
+// JSON already.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +12,8 @@
 
 #include "chat/syntax.h"
 #include "chat/value.h"
+#include "core/json.h"
+#include "heed/chat/chat_template.h"
 
 namespace heed::chat {
 
@@ -57,12 +60,12 @@ class Renderer {
   Value call_loop(const Statement& loop, const std::shared_ptr<Scope>& scope, const Value& over, int depth);
 
  private:
-  friend class Deeper;
+  friend class RecursionGuard;
   enum class Flow { normal, stop, skip };
   struct Buffer {
     explicit Buffer(Budget* budget) : charge(budget, 0) {}
     MarkedText text;
-    Charge charge;
+    BudgetCharge charge;
   };
 
   Flow execute(const std::vector<Statement>& body);
@@ -104,19 +107,28 @@ class Renderer {
   // What can hold itself: it is released in the end.
   std::vector<std::shared_ptr<Object>> kept_;
   std::vector<std::shared_ptr<Scope>> captured_scopes_;
-  std::vector<std::unique_ptr<Charge>> charges_;
+  std::vector<std::unique_ptr<BudgetCharge>> charges_;
 };
 
 /// A level of running. Throws Fault if there are too many.
-class Deeper {
+class RecursionGuard {
  public:
-  explicit Deeper(Renderer& renderer);
-  ~Deeper() { --renderer_.depth_; }
-  Deeper(const Deeper&) = delete;
-  Deeper& operator=(const Deeper&) = delete;
+  explicit RecursionGuard(Renderer& renderer);
+  ~RecursionGuard() { --renderer_.depth_; }
+  RecursionGuard(const RecursionGuard&) = delete;
+  RecursionGuard& operator=(const RecursionGuard&) = delete;
 
  private:
   Renderer& renderer_;
 };
+
+struct ParsedTemplate {
+  std::string name;
+  std::vector<Statement> body;
+};
+
+/// ChatTemplate::render(), with `constants` in place of those of the options.
+RenderedChat render(const ParsedTemplate& parsed, const Json& variables, const Json& constants,
+                    const RenderOptions& options);
 
 }  // namespace heed::chat

@@ -1,3 +1,4 @@
+// Filters of lists and dicts: sort, groupby, map, select, join, ...
 #include <algorithm>
 #include <set>
 
@@ -104,13 +105,13 @@ Values sorted(Renderer& renderer, const Values& elements, const SortKey& key, bo
 }
 
 Value sort(Renderer& renderer, const Value& input, const CallArguments& arguments) {
-  const Bound given(arguments, "sort", {"reverse", "case_sensitive", "attribute"});
+  const BoundArguments given(arguments, "sort", {"reverse", "case_sensitive", "attribute"});
   const SortKey key(renderer, given[2], given.truth(1, false), true);
   return renderer.list(sorted(renderer, elements_of(input, renderer.budget()), key, given.truth(0, false)));
 }
 
 Value unique(Renderer& renderer, const Value& input, const CallArguments& arguments) {
-  const Bound given(arguments, "unique", {"case_sensitive", "attribute"});
+  const BoundArguments given(arguments, "unique", {"case_sensitive", "attribute"});
   const SortKey key(renderer, given[1], given.truth(0, false));
   std::set<std::string> seen;
   Values kept;
@@ -123,7 +124,7 @@ Value unique(Renderer& renderer, const Value& input, const CallArguments& argume
 }
 
 Value group(Renderer& renderer, const Value& input, const CallArguments& arguments) {
-  const Bound given(arguments, "groupby", {"attribute", "default", "case_sensitive"}, 1);
+  const BoundArguments given(arguments, "groupby", {"attribute", "default", "case_sensitive"}, 1);
   const Getter attribute(renderer, given[0], given[1]);
   const SortKey fold(renderer, nullptr, given.truth(2, false));
   Values keyed;
@@ -144,7 +145,7 @@ Value group(Renderer& renderer, const Value& input, const CallArguments& argumen
 }
 
 Value extreme(Renderer& renderer, const Value& input, const CallArguments& arguments, bool largest) {
-  const Bound given(arguments, largest ? "max" : "min", {"case_sensitive", "attribute"});
+  const BoundArguments given(arguments, largest ? "max" : "min", {"case_sensitive", "attribute"});
   const Getter attribute(renderer, given[1]);
   const SortKey fold(renderer, nullptr, given.truth(0, false));
   const Values elements = elements_of(input, renderer.budget());
@@ -161,7 +162,7 @@ Value extreme(Renderer& renderer, const Value& input, const CallArguments& argum
 }
 
 Value sum(Renderer& renderer, const Value& input, const CallArguments& arguments) {
-  const Bound given(arguments, "sum", {"attribute", "start"});
+  const BoundArguments given(arguments, "sum", {"attribute", "start"});
   const Getter attribute(renderer, given[0]);
   Value total = given[1] == nullptr ? Value::integer(0) : *given[1];
   if (total.is_text()) throw Fault("expected numbers to add, got a string (use join)");
@@ -173,7 +174,7 @@ Value sum(Renderer& renderer, const Value& input, const CallArguments& arguments
 Value map(Renderer& renderer, const Value& input, const CallArguments& arguments) {
   Values mapped;
   if (arguments.positional.empty()) {
-    const Bound given(arguments, "map", {"attribute", "default"}, 1);
+    const BoundArguments given(arguments, "map", {"attribute", "default"}, 1);
     const Getter attribute(renderer, given[0], given[1]);
     for (const Value& element : elements_if_any(renderer, input)) mapped.push_back(attribute(element));
     return generator(renderer, std::move(mapped));
@@ -210,7 +211,7 @@ Value select(Renderer& renderer, const Value& input, const CallArguments& argume
 }
 
 Value join(Renderer& renderer, const Value& input, const CallArguments& arguments) {
-  const Bound given(arguments, "join", {"d", "attribute"});
+  const BoundArguments given(arguments, "join", {"d", "attribute"});
   const MarkedText between = given.text(0, "", renderer.budget());
   const Getter attribute(renderer, given[1]);
   MarkedText out;
@@ -227,7 +228,7 @@ Value join(Renderer& renderer, const Value& input, const CallArguments& argument
 }
 
 Value otherwise(Renderer& renderer, const Value& input, const CallArguments& arguments) {
-  const Bound given(arguments, "default", {"default_value", "boolean"});
+  const BoundArguments given(arguments, "default", {"default_value", "boolean"});
   const bool absent = input.is_undefined() || (given.truth(1, false) && !truth(input));
   if (!absent) return input;
   return given[0] == nullptr ? renderer.text(std::string()) : *given[0];
@@ -260,7 +261,7 @@ Value reverse(Renderer& renderer, const Value& input, const CallArguments&) {
 }
 
 Value dictsort(Renderer& renderer, const Value& input, const CallArguments& arguments) {
-  const Bound given(arguments, "dictsort", {"case_sensitive", "by", "reverse"});
+  const BoundArguments given(arguments, "dictsort", {"case_sensitive", "by", "reverse"});
   const std::string by = given.text(1, "key", renderer.budget()).bytes();
   require_defined(input);
   if (!input.is_dict()) throw Fault("expected a dict to sort, got " + type_name(input));
@@ -282,7 +283,7 @@ Value items(Renderer& renderer, const Value& input, const CallArguments&) {
   return generator(renderer, std::move(pairs));
 }
 
-std::size_t positive(const Bound& given, std::string_view what) {
+std::size_t positive(const BoundArguments& given, std::string_view what) {
   const std::int64_t count = given.whole(0, 0);
   if (count < 1 || count > 1'000'000)
     throw Fault("expected a number of " + std::string(what) + " from 1 to 1000000, got " +
@@ -291,7 +292,7 @@ std::size_t positive(const Bound& given, std::string_view what) {
 }
 
 Value batch(Renderer& renderer, const Value& input, const CallArguments& arguments) {
-  const Bound given(arguments, "batch", {"linecount", "fill_with"}, 1);
+  const BoundArguments given(arguments, "batch", {"linecount", "fill_with"}, 1);
   const std::size_t size = positive(given, "elements in a batch");
   const Values elements = elements_of(input, renderer.budget());
   Values batches;
@@ -309,7 +310,7 @@ Value batch(Renderer& renderer, const Value& input, const CallArguments& argumen
 }
 
 Value slice(Renderer& renderer, const Value& input, const CallArguments& arguments) {
-  const Bound given(arguments, "slice", {"slices", "fill_with"}, 1);
+  const BoundArguments given(arguments, "slice", {"slices", "fill_with"}, 1);
   const std::size_t slices = positive(given, "slices");
   const Values elements = elements_of(input, renderer.budget());
   const std::size_t each = elements.size() / slices, larger = elements.size() % slices;
@@ -335,7 +336,7 @@ const Filters& sequence_filters() {
   static const Filters kFilters{
       {"attr",
        [](R r, V x, A a) {
-         const Bound given(a, "attr", {"name"}, 1);
+         const BoundArguments given(a, "attr", {"name"}, 1);
          const std::string name = given.text(0, "", r.budget()).bytes();
          if (!x.is_dict()) return r.attribute(x, name);
          if (const auto method = method_of(x, name)) return *method;

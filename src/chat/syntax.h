@@ -1,8 +1,9 @@
-// The syntax tree of a template.
+// The syntax tree of a template, and how text becomes one.
 #pragma once
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -50,7 +51,7 @@ struct Expression {
   std::unique_ptr<Arguments> arguments = {};
 };
 
-struct Parameter {
+struct MacroParameter {
   std::string name;
   std::vector<Expression> initial;  // one or none
 };
@@ -84,7 +85,7 @@ struct Statement {
   std::vector<Expression> condition = {};  // one or none
   std::vector<Expression> filters = {};    // each Kind::filter without a part, in order
   std::vector<Branch> branches = {};
-  std::vector<Parameter> parameters = {};
+  std::vector<MacroParameter> parameters = {};
   std::vector<Statement> body = {};
   std::vector<Statement> otherwise = {};
   bool recursive = false;
@@ -92,5 +93,8 @@ struct Statement {
   bool uses_varargs = false;
   bool uses_kwargs = false;
 };
+
+/// A template as a syntax tree. Throws Error `NAME: line N: expected X, got Y`.
+std::vector<Statement> parse_template(std::string_view text, const std::string& name);
 
 }  // namespace heed::chat

@@ -1,3 +1,4 @@
+// What stands after `is`: defined, mapping, divisibleby, ...
 #include "chat/functions.h"
 #include "chat/letters.h"
 #include "core/utf8.h"
@@ -60,7 +61,7 @@ Tests make_tests() {
       {"odd", [](R, V x, A) { return remainder_by(x, 2) != 0; }},
       {"divisibleby",
        [](R, V x, A a) {
-         const Bound bound(a, "divisibleby", {"num"}, 1);
+         const BoundArguments bound(a, "divisibleby", {"num"}, 1);
          return remainder_by(x, bound.whole(0, 1)) == 0;
        }},
       {"in", [](R r, V x, A a) { return contains(only_argument(a), x, r.budget()); }},

@@ -1,3 +1,4 @@
+// Filters of text and numbers: replace, trim, indent, int, round, ...
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -25,7 +26,7 @@ Value by_method(Renderer& renderer, const Value& input, std::string_view method,
 }
 
 Value replace(Renderer& renderer, const Value& input, const CallArguments& arguments) {
-  const Bound given(arguments, "replace", {"old", "new", "count"}, 2);
+  const BoundArguments given(arguments, "replace", {"old", "new", "count"}, 2);
   const MarkedText text = input_text(renderer, input);
   const std::string old = given.text(0, "", renderer.budget()).bytes();
   const MarkedText fresh = given.text(1, "", renderer.budget());
@@ -101,7 +102,7 @@ Value safe(Renderer& renderer, const Value& input, const CallArguments&) {
 }
 
 Value indent(Renderer& renderer, const Value& input, const CallArguments& arguments) {
-  const Bound given(arguments, "indent", {"width", "first", "blank"});
+  const BoundArguments given(arguments, "indent", {"width", "first", "blank"});
   const bool is_string = given[0] != nullptr && given[0]->is_text();
   MarkedText space = is_string ? given[0]->text() : MarkedText();
   const std::int64_t width = is_string ? 0 : given.whole(0, 4);
@@ -172,7 +173,7 @@ Value urlencode(Renderer& renderer, const Value& input, const CallArguments&) {
 }
 
 Value to_integer(Renderer&, const Value& input, const CallArguments& arguments) {
-  const Bound given(arguments, "int", {"default", "base"});
+  const BoundArguments given(arguments, "int", {"default", "base"});
   const Value otherwise = given[0] == nullptr ? Value::integer(0) : *given[0];
   require_defined(input);
   if (input.is_whole()) return Value::integer(input.whole());
@@ -202,7 +203,7 @@ Value to_integer(Renderer&, const Value& input, const CallArguments& arguments) 
 }
 
 Value to_real(Renderer&, const Value& input, const CallArguments& arguments) {
-  const Bound given(arguments, "float", {"default"});
+  const BoundArguments given(arguments, "float", {"default"});
   require_defined(input);
   if (input.is_number()) return Value::real(input.number());
   if (input.is_text()) {
@@ -217,7 +218,7 @@ Value to_real(Renderer&, const Value& input, const CallArguments& arguments) {
 }
 
 Value rounded(Renderer& renderer, const Value& input, const CallArguments& arguments) {
-  const Bound given(arguments, "round", {"precision", "method"});
+  const BoundArguments given(arguments, "round", {"precision", "method"});
   require_defined(input);
   if (!input.is_number()) throw Fault("expected a number to round, got " + type_name(input));
   const std::int64_t precision = given.whole(0, 0);
@@ -275,7 +276,7 @@ const Filters& text_filters() {
       {"capitalize", [](R r, V x, A a) { return by_method(r, x, "capitalize", a); }},
       {"center",
        [](R r, V x, A a) {
-         const Bound given(a, "center", {"width"});
+         const BoundArguments given(a, "center", {"width"});
          return by_method(r, x, "center", {{Value::integer(given.whole(0, 80))}, {}});
        }},
       {"e", escape},

@@ -1,3 +1,4 @@
+// Methods of Python's str.
 #include <algorithm>
 #include <set>
 
@@ -46,8 +47,8 @@ class TextMethod {
  private:
   const std::string& bytes() const { return text_.bytes(); }
   Value part(std::size_t begin, std::size_t end) { return renderer_.text(text_.part(begin, end)); }
-  Bound bound(Names names, std::size_t required = 0) const {
-    return Bound(arguments_, name_, names, required);
+  BoundArguments bound(Names names, std::size_t required = 0) const {
+    return BoundArguments(arguments_, name_, names, required);
   }
 
   std::optional<std::string> case_changed() {
@@ -67,7 +68,7 @@ class TextMethod {
   }
 
   Value stripped() {
-    const Bound given = bound({"chars"});
+    const BoundArguments given = bound({"chars"});
     std::u32string set;
     const bool spaces = given[0] == nullptr || given[0]->is_none();
     if (!spaces) {
@@ -143,7 +144,7 @@ class TextMethod {
   }
 
   Value split() {
-    const Bound given = bound({"sep", "maxsplit"});
+    const BoundArguments given = bound({"sep", "maxsplit"});
     std::optional<std::string> separator;
     if (given[0] != nullptr && !given[0]->is_none()) separator = needed_text(*given[0], name_);
     if (separator && separator->empty()) throw Fault("expected a separator, got an empty string");
@@ -188,7 +189,7 @@ class TextMethod {
 
   /// The bytes of the characters start .. end - 1, as arguments `first` and the next one give them; nullopt
   /// if start is past the end of the text.
-  std::optional<TextSpan> range(const Bound& given, std::size_t first) const {
+  std::optional<TextSpan> range(const BoundArguments& given, std::size_t first) const {
     const auto length = static_cast<std::int64_t>(count_characters(bytes()));
     const auto bound_at = [&](std::size_t parameter, std::int64_t otherwise) {
       if (given[parameter] != nullptr && given[parameter]->is_none()) return otherwise;
@@ -202,7 +203,7 @@ class TextMethod {
   }
 
   Value has_end() {
-    const Bound given = bound({"prefix", "start", "end"}, 1);
+    const BoundArguments given = bound({"prefix", "start", "end"}, 1);
     const auto span = range(given, 1);
     const std::string_view whole =
         span ? std::string_view(bytes()).substr(span->begin, span->end - span->begin) : "";
@@ -224,7 +225,7 @@ class TextMethod {
   }
 
   Value replaced() {
-    const Bound given = bound({"old", "new", "count"}, 2);
+    const BoundArguments given = bound({"old", "new", "count"}, 2);
     needed_text(*given[0], name_);
     needed_text(*given[1], name_);
     CallArguments same;
@@ -234,7 +235,7 @@ class TextMethod {
   }
 
   Value joined() {
-    const Bound given = bound({"iterable"}, 1);
+    const BoundArguments given = bound({"iterable"}, 1);
     MarkedText out;
     bool first = true;
     require_defined(*given[0]);
@@ -249,7 +250,7 @@ class TextMethod {
   }
 
   Value found() {
-    const Bound given = bound({"sub", "start", "end"}, 1);
+    const BoundArguments given = bound({"sub", "start", "end"}, 1);
     const std::string& sought = needed_text(*given[0], name_);
     std::size_t at = std::string::npos;
     if (name_.starts_with('r')) charge_search(sought);
@@ -269,7 +270,7 @@ class TextMethod {
   }
 
   Value counted() {
-    const Bound given = bound({"sub", "start", "end"}, 1);
+    const BoundArguments given = bound({"sub", "start", "end"}, 1);
     const std::string& sought = needed_text(*given[0], name_);
     const auto span = range(given, 1);
     std::int64_t count = 0;
@@ -282,7 +283,7 @@ class TextMethod {
   }
 
   Value padded() {
-    const Bound given = name_ == "zfill" ? bound({"width"}, 1) : bound({"width", "fillchar"}, 1);
+    const BoundArguments given = name_ == "zfill" ? bound({"width"}, 1) : bound({"width", "fillchar"}, 1);
     MarkedText fill(name_ == "zfill" ? "0" : " ");
     if (name_ != "zfill" && given[1] != nullptr) {
       if (count_characters(needed_text(*given[1], name_)) != 1)

@@ -10,7 +10,7 @@ namespace {
 
 class JsonDump {
  public:
-  JsonDump(Renderer& renderer, const Bound& given) : budget_(renderer.budget()) {
+  JsonDump(Renderer& renderer, const BoundArguments& given) : budget_(renderer.budget()) {
     ascii_ = given.truth(0, false);
     if (given[1] != nullptr && !given[1]->is_none()) {
       indented_ = true;
@@ -145,7 +145,7 @@ class JsonDump {
 }  // namespace
 
 Value to_json(Renderer& renderer, const Value& input, const CallArguments& arguments) {
-  const Bound given(arguments, "tojson", {"ensure_ascii", "indent", "separators", "sort_keys"});
+  const BoundArguments given(arguments, "tojson", {"ensure_ascii", "indent", "separators", "sort_keys"});
   return renderer.text(JsonDump(renderer, given).run(input));
 }
 

@@ -1,3 +1,4 @@
+// The formats in which models write calls, and their readers.
 #include "heed/chat/tool_calls.h"
 
 #include <optional>

@@ -1,3 +1,4 @@
+// Values as Python has them: truth, equality, order, printing.
 #include "chat/value.h"
 
 #include <algorithm>
@@ -118,7 +119,7 @@ Value Value::text(MarkedText value, Budget* budget) {
   return result;
 }
 
-Sequence::Sequence(Values from, bool is_tuple, Budget* budget)
+SequenceValue::SequenceValue(Values from, bool is_tuple, Budget* budget)
     : values(std::move(from)),
       tuple(is_tuple),
       depth(depth_of(values)),
@@ -128,21 +129,21 @@ Sequence::Sequence(Values from, bool is_tuple, Budget* budget)
 
 Value Value::list(Values values, Budget* budget) {
   Value result;
-  result.held_ = std::make_shared<const Sequence>(std::move(values), false, budget);
+  result.held_ = std::make_shared<const SequenceValue>(std::move(values), false, budget);
   return result;
 }
 
 Value Value::tuple(Values values, Budget* budget) {
   Value result;
-  result.held_ = std::make_shared<const Sequence>(std::move(values), true, budget);
+  result.held_ = std::make_shared<const SequenceValue>(std::move(values), true, budget);
   return result;
 }
 
 Value Value::group(Values values, Budget* budget) {
-  auto pair = std::make_shared<Sequence>(std::move(values), true, budget);
+  auto pair = std::make_shared<SequenceValue>(std::move(values), true, budget);
   pair->group = true;
   Value result;
-  result.held_ = std::shared_ptr<const Sequence>(std::move(pair));
+  result.held_ = std::shared_ptr<const SequenceValue>(std::move(pair));
   return result;
 }
 
@@ -153,7 +154,7 @@ Value Value::dict(Dict value, Budget* budget) {
     bytes += 160 + (key.is_text() ? key.bytes().size() : 0);
   }
   checked_depth(++value.depth);
-  value.charge = std::make_shared<Charge>(budget, bytes);
+  value.charge = std::make_shared<BudgetCharge>(budget, bytes);
   if (budget != nullptr) budget->step(value.entries.size());
   Value result;
   result.held_ = std::make_shared<const Dict>(std::move(value));

@@ -42,7 +42,7 @@ struct Object {
 };
 
 struct Dict;
-struct Sequence;
+struct SequenceValue;
 
 class Value {
  public:
@@ -73,7 +73,7 @@ class Value {
   bool is_text() const { return std::holds_alternative<std::shared_ptr<const Text>>(held_); }
   bool is_list() const;
   bool is_tuple() const;
-  bool is_sequence() const { return std::holds_alternative<std::shared_ptr<const Sequence>>(held_); }
+  bool is_sequence() const { return std::holds_alternative<std::shared_ptr<const SequenceValue>>(held_); }
   bool is_dict() const { return std::holds_alternative<std::shared_ptr<const Dict>>(held_); }
   bool is_undefined() const { return std::holds_alternative<std::shared_ptr<const Undefined>>(held_); }
 
@@ -84,7 +84,7 @@ class Value {
   const std::string& bytes() const { return text().bytes(); }
   /// The elements of a list or tuple.
   const Values& items() const;
-  const Sequence& sequence() const { return *std::get<std::shared_ptr<const Sequence>>(held_); }
+  const SequenceValue& sequence() const { return *std::get<std::shared_ptr<const SequenceValue>>(held_); }
   const Dict& dict() const { return *std::get<std::shared_ptr<const Dict>>(held_); }
   const std::string& undefined() const { return std::get<std::shared_ptr<const Undefined>>(held_)->message; }
   /// The object if it is one of this type, or null.
@@ -102,25 +102,25 @@ class Value {
   struct Text {
     Text(MarkedText from, Budget* budget);
     MarkedText text;
-    Charge charge;
+    BudgetCharge charge;
   };
   struct Undefined {
     std::string message;
   };
   std::variant<std::monostate, bool, std::int64_t, double, std::shared_ptr<const Text>,
-               std::shared_ptr<const Sequence>, std::shared_ptr<const Dict>, std::shared_ptr<Object>,
+               std::shared_ptr<const SequenceValue>, std::shared_ptr<const Dict>, std::shared_ptr<Object>,
                std::shared_ptr<const Undefined>>
       held_;
 };
 
 /// A list or tuple.
-struct Sequence {
-  Sequence(Values values, bool is_tuple, Budget* budget);
+struct SequenceValue {
+  SequenceValue(Values values, bool is_tuple, Budget* budget);
   Values values;
   bool tuple;
   bool group = false;
   int depth;
-  Charge charge;
+  BudgetCharge charge;
 };
 
 /// Entries in the order of insertion.
@@ -134,7 +134,7 @@ struct Dict {
   const Value* find(std::string_view key) const;
 
   int depth = 0;
-  std::shared_ptr<Charge> charge;
+  std::shared_ptr<BudgetCharge> charge;
 
  private:
   std::map<std::string, std::size_t, std::less<>> places_;  // by hash_key()
@@ -148,7 +148,7 @@ struct Iterator : Object {
   Values rest();
   Values values;
   std::size_t next = 0;
-  Charge charge;
+  BudgetCharge charge;
 };
 
 /// A range, or what dict.items(), keys() and values() give.
@@ -158,7 +158,7 @@ struct View : Object {
   std::string name;
   Values values;
   std::string shown;  // a range as it prints
-  Charge charge;
+  BudgetCharge charge;
 };
 
 struct Namespace : Object {
