@@ -13,6 +13,7 @@
 #include "heed/error.h"
 #include "heed/files/model_files.h"
 #include "heed/text/tokenizer.h"
+#include "heed/text/unicode.h"
 #include "text/loading/chat_templates.h"
 #include "text/loading/loaders.h"
 #include "text/loading/tokenizer_config.h"
@@ -115,6 +116,88 @@ std::vector<std::pair<std::int64_t, std::int64_t>> tokens_of(const std::vector<T
   return tokens;
 }
 
+EncodedChat encoded(RenderedChat chat, const Tokenizer& tokenizer) {
+  Encoding encoding = tokenizer.encode_chat(chat.text, chat.data);
+  auto generated = tokens_of(chat.generated, chat.text, encoding);
+  return {std::move(chat.text), std::move(encoding), std::move(generated)};
+}
+
+/// The byte from which two texts differ, or what of them is data.
+std::size_t first_difference(const RenderedChat& a, const RenderedChat& b) {
+  const auto at = std::mismatch(a.text.begin(), a.text.end(), b.text.begin(), b.text.end()).first;
+  const auto [x, y] = std::mismatch(a.data.begin(), a.data.end(), b.data.begin(), b.data.end());
+  auto first = static_cast<std::size_t>(at - a.text.begin());
+  if (x != a.data.end()) first = std::min(first, x->begin);
+  if (y != b.data.end()) first = std::min(first, y->begin);
+  return first;
+}
+
+/// Finds the answers of a whole conversation among its tokens, one after the other. An answer is tokenized
+/// from the last special token before it, at which tokenizers begin anew, so that the work grows with the
+/// text alone.
+class AnswerTokens {
+ public:
+  AnswerTokens(const RenderedChat& whole, const Encoding& encoding, const Tokenizer& tokenizer)
+      : whole_(whole), encoding_(encoding), tokenizer_(tokenizer), characters_(whole.text) {}
+
+  /// The tokens that the conversation with the answer has more than the prompt before it; nullopt if the
+  /// whole one does not begin with these tokens.
+  std::optional<std::pair<std::int64_t, std::int64_t>> of(const RenderedChat& prompt,
+                                                          const RenderedChat& answered) {
+    advance(std::min(first_difference(whole_, prompt), first_difference(whole_, answered)));
+    auto found = of(prompt, answered, start_);
+    if (!found && start_.token > 0) found = of(prompt, answered, {});
+    return found;
+  }
+
+ private:
+  struct Start {
+    std::size_t token = 0, byte = 0;
+  };
+
+  /// Begins at the last special token that ends before the byte.
+  void advance(std::size_t byte) {
+    const std::int64_t most = characters_[byte];
+    if (most < start_end_) start_ = {};
+    for (; next_ < encoding_.ids.size() && encoding_.offsets[next_].second <= most; ++next_) {
+      const auto [begin, end] = encoding_.offsets[next_];
+      if (begin == end || !tokenizer_.is_special(encoding_.ids[next_])) continue;
+      while (characters_[byte_] < begin) ++byte_;
+      start_ = {next_, byte_};
+      start_end_ = end;
+    }
+  }
+
+  std::optional<std::pair<std::int64_t, std::int64_t>> of(const RenderedChat& prompt,
+                                                          const RenderedChat& answered,
+                                                          const Start& start) const {
+    const std::vector<std::int64_t> before = ids_from(start, prompt), ids = ids_from(start, answered);
+    const auto first = encoding_.ids.begin() + static_cast<std::ptrdiff_t>(start.token);
+    if (std::ssize(ids) > encoding_.ids.end() - first || !std::equal(ids.begin(), ids.end(), first))
+      return std::nullopt;
+    const auto begin = std::mismatch(before.begin(), before.end(), ids.begin(), ids.end()).second;
+    const auto token = static_cast<std::int64_t>(start.token);
+    return std::pair(token + (begin - ids.begin()), token + std::ssize(ids));
+  }
+
+  std::vector<std::int64_t> ids_from(const Start& start, const RenderedChat& chat) const {
+    std::vector<TextSpan> data;
+    for (const TextSpan& span : chat.data) {
+      if (span.end > start.byte)
+        data.push_back({std::max(span.begin, start.byte) - start.byte, span.end - start.byte});
+    }
+    return tokenizer_.encode_chat(std::string_view(chat.text).substr(start.byte), data).ids;
+  }
+
+  const RenderedChat& whole_;
+  const Encoding& encoding_;
+  const Tokenizer& tokenizer_;
+  const CharacterOffsets characters_;
+  Start start_;
+  std::int64_t start_end_ = 0;       // characters
+  std::size_t next_ = 0, byte_ = 0;  // what advance() has come to
+};
+
 ModelFiles files_of(const std::string& model) { return ModelFiles(model, {gguf_tokenizer_maker()}); }
 
 /// The special tokens by the names that templates have for them.
@@ -205,9 +288,7 @@ EncodedChat ModelChat::Templates::encode(const chat::Conversation& conversation,
   if (continues && !end_at_mark(chat))
     throw Error(where + ": continue_final_message: expected a template that writes the last message, got " +
                 chosen.where + ", which leaves it out");
-  Encoding encoding = tokenizer.encode_chat(chat.text, chat.data);
-  auto generated = tokens_of(chat.generated, chat.text, encoding);
-  return {std::move(chat.text), std::move(encoding), std::move(generated)};
+  return encoded(std::move(chat), tokenizer);
 }
 
 ModelChat::ModelChat(std::shared_ptr<const Templates> templates, const Tokenizer& tokenizer)
@@ -278,34 +359,33 @@ EncodedChat ModelChat::prompt(const chat::Conversation& conversation) const {
 }
 
 EncodedChat ModelChat::encode_answers(const chat::Conversation& conversation) const {
-  EncodedChat chat = templates_->encode(conversation, false, false, *tokenizer_);
-  if (!chat.generated.empty()) return chat;
   const ModelTemplate& chosen = templates_->of(conversation);
   Json variables = shown_variables(conversation, chosen);
-  const Json messages = std::exchange(variables["messages"], Json::array());
-  const std::vector<std::int64_t>& ids = chat.encoding.ids;
-  // The ids of the first messages, perhaps with the beginning of an answer.
-  const auto ids_so_far = [&](bool starts) {
+  const auto render = [&](bool starts) {
     variables["add_generation_prompt"] = starts;
-    const RenderedChat so_far = templates_->render(chosen, variables);
-    return tokenizer_->encode_chat(so_far.text, so_far.data).ids;
+    return templates_->render(chosen, variables);
   };
+  const RenderedChat whole = render(false);
+  EncodedChat chat = encoded(whole, *tokenizer_);
+  if (!chat.generated.empty()) return chat;
+  AnswerTokens answers(whole, chat.encoding, *tokenizer_);
+  const Json messages = std::exchange(variables["messages"], Json::array());
   for (std::size_t i = 0; i < messages.size(); ++i) {
-    std::vector<std::int64_t> prompt;
-    const bool is_answer = messages[i]["role"] == "assistant";
     const std::string at = conversation.where() + ": messages." + std::to_string(i);
-    if (is_answer && i == 0) throw Error(at + ": expected a message to answer, got an answer");
-    if (is_answer) prompt = ids_so_far(true);
+    if (messages[i]["role"] != "assistant") {
+      variables["messages"].push_back(messages[i]);
+      continue;
+    }
+    if (i == 0) throw Error(at + ": expected a message to answer, got an answer");
+    const RenderedChat prompt = render(true);
     variables["messages"].push_back(messages[i]);
-    if (!is_answer) continue;
-    const std::vector<std::int64_t> whole = ids_so_far(false);
-    if (whole.size() > ids.size() || !std::equal(whole.begin(), whole.end(), ids.begin()))
+    const auto tokens = answers.of(prompt, render(false));
+    if (!tokens)
       throw Error(
           at +
           ": expected a chat template that writes an answer alike whatever follows, got another (make "
           "it the last message)");
-    const auto begin = std::mismatch(prompt.begin(), prompt.end(), whole.begin(), whole.end()).second;
-    if (begin != whole.end()) chat.generated.emplace_back(begin - whole.begin(), std::ssize(whole));
+    if (tokens->first < tokens->second) chat.generated.push_back(*tokens);
   }
   if (chat.generated.empty())
     throw Error(conversation.where() + ": expected an answer of the assistant to learn, got none");

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -92,6 +93,70 @@ TEST(ModelChat, FindsWhatIsLearnedAsTransformersAndTrl) {
     }
   }
   EXPECT_EQ(learned, 4);
+}
+
+/// A token for each byte, and one for `<|end|>`, which is special or, where it is not, is read as a whole
+/// too. Counts the bytes that it reads.
+class CountingTokenizer : public Tokenizer {
+ public:
+  explicit CountingTokenizer(bool knows_special) : knows_special_(knows_special) {}
+  std::string decode(std::span<const std::int64_t>, bool) const override { return ""; }
+  std::int64_t vocab_size() const override { return kEndId + 1; }
+  std::string token(std::int64_t id) const override { return id == kEndId ? kEnd : std::string(1, 'x'); }
+  std::optional<std::int64_t> token_to_id(std::string_view) const override { return std::nullopt; }
+  bool is_special(std::int64_t id) const override { return knows_special_ && id == kEndId; }
+  void save(const std::filesystem::path&) const override {}
+  mutable std::size_t bytes = 0;
+
+ protected:
+  Encoding tokenize(std::string_view text) const override { return tokenize_chat(text, {}); }
+  Encoding tokenize_chat(std::string_view text, std::span<const TextSpan> data) const override {
+    bytes += text.size();
+    Encoding encoding;
+    const auto is_data = [&](std::size_t i) {
+      return std::any_of(data.begin(), data.end(),
+                         [&](const TextSpan& s) { return s.begin <= i && i < s.end; });
+    };
+    for (std::size_t i = 0; i < text.size();) {
+      const bool ends = text.substr(i).starts_with(kEnd) && !is_data(i);
+      const std::size_t size = ends ? kEnd.size() : 1;
+      encoding.push(ends ? kEndId : static_cast<unsigned char>(text[i]), "",
+                    {static_cast<std::int64_t>(i), static_cast<std::int64_t>(i + size)});
+      i += size;
+    }
+    return encoding;
+  }
+  Encoding post_process(Encoding first, std::optional<Encoding>, bool) const override { return first; }
+
+ private:
+  static constexpr std::int64_t kEndId = 256;
+  inline static const std::string kEnd = "<|end|>";
+  bool knows_special_;
+};
+
+TEST(ModelChat, TokenizesLongConversationsOnce) {
+  const ModelFolder folder;
+  folder.write_config(
+      "{% for m in messages %}{{ m.role }}:{{ m.content }}<|end|>{% endfor %}"
+      "{% if add_generation_prompt %}assistant:{% endif %}");
+  const auto learned = [&](std::size_t turns, bool knows_special, std::size_t& bytes) {
+    Json messages = Json::array();
+    for (std::size_t i = 0; i < turns; ++i) {
+      messages.push_back({{"role", "user"}, {"content", "a <|end|> " + std::to_string(i)}});
+      messages.push_back({{"role", "assistant"}, {"content", "an answer <|end|>"}});
+    }
+    const CountingTokenizer tokenizer(knows_special);
+    EncodedChat chat = ModelChat::load(folder.path(), tokenizer).encode_answers(messages.dump());
+    bytes = tokenizer.bytes;
+    return chat;
+  };
+  std::size_t few = 0, many = 0, from_the_start = 0;
+  learned(10, true, few);
+  const EncodedChat fast = learned(80, true, many), slow = learned(80, false, from_the_start);
+  EXPECT_EQ(fast.generated.size(), 80u);
+  EXPECT_EQ(fast.generated, slow.generated);
+  EXPECT_LE(many, 9 * few);
+  EXPECT_GE(from_the_start, 20 * many);
 }
 
 constexpr const char* kPlain = "{% for m in messages %}{{ m.role }}:{{ m.content }};{% endfor %}";
