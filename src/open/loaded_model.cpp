@@ -190,6 +190,8 @@ bool LoadedModel::has_tokenizer() const {
   }
 }
 
+std::unique_ptr<Tokenizer> LoadedModel::own_tokenizer() const { return load_tokenizer(files()); }
+
 const ModelChat& LoadedModel::chat_templates() const { return state_->chat(); }
 bool LoadedModel::has_chat_template() const { return ModelChat::has_template(files()); }
 const EmbeddingRecipe& LoadedModel::recipe() const { return state_->recipe(); }
@@ -215,7 +217,7 @@ std::vector<std::string> LoadedModel::warnings() const {
 
 void LoadedModel::set_languages(std::optional<std::string> source, std::optional<std::string> target) {
   require(Task::translate);
-  auto own = load_tokenizer(files());
+  auto own = own_tokenizer();
   if (const Languages* now = tokenizer().languages()) {
     if (!source) source = now->source.name;
     if (!target && now->target) target = now->target->name;

@@ -53,7 +53,7 @@ ServedModel serve_model(const std::string& name, LoadedModel opened) {
   served.recipes = all_recipes(served.opened.recipe());
   if (served.decoder() == nullptr && served.encoder_decoder() == nullptr) return served;
   served.opened.generation();
-  if (tokenizer.languages() != nullptr) served.translating = load_tokenizer(served.opened.directory());
+  if (tokenizer.languages() != nullptr) served.translating = served.opened.own_tokenizer();
   if (served.decoder() == nullptr) return served;
   served.has_chat = served.opened.has_chat_template();
   if (served.has_chat) served.opened.chat_templates();

@@ -242,6 +242,8 @@ class LoadedModel {
   Model& changeable_model() const;
   const Tokenizer& tokenizer() const;
   bool has_tokenizer() const;  ///< whether tokenizer() succeeds
+  /// Another tokenizer of the model, for who changes its languages from text to text.
+  std::unique_ptr<Tokenizer> own_tokenizer() const;
   /// The chat templates (heed/chat/model_chat.h). Throws Error if there are none.
   const ModelChat& chat_templates() const;
   bool has_chat_template() const;

@@ -7,7 +7,7 @@
 
 #include "core/strings.h"
 #include "heed/nn/stack.h"
-#include "heed/ops/loss.h"
+#include "heed/open/subject.h"
 #include "heed/plot/picture.h"
 #include "inspect/attention_heads.h"
 #include "inspect/recorded_picture.h"
@@ -61,26 +61,18 @@ void require_size(const char* key, std::size_t tokens) {
                    key);
 }
 
-inspect::TokenInput attended_input(const ServedModel& model, const Fields& fields,
-                                   const AttendFields& given) {
-  const std::optional<std::string>& target = given.target;
-  if (target && model.encoder_decoder() == nullptr)
-    fields.fail("target", "none, as the model has no decoder of its own");
-  const Encoding encoding = model.tokenizer().encode(given.text);
-  require_size("text", encoding.ids.size());
-  if (model.decoder() != nullptr)
-    return {{{"input_ids", inspect::one_row(encoding.ids)}},
-            {{"decoder", {encoding.tokens, encoding.tokens}}}};
-  const EncoderDecoderModel* both = model.encoder_decoder();
-  if (both == nullptr) return inspect::encoder_input(model.model(), encoding);
-  if (!target) fields.fail("target", "a text for the decoder");
-  const std::vector<std::int64_t> produced = model.tokenizer().encode_target(*target).ids;
-  require_size("target", produced.size());
-  const Tensor fed = both->decoder_inputs(inspect::one_row(produced), CrossEntropyOptions().ignore_index);
-  const Tokenizer* names = &model.tokenizer();
-  return {{{"input_ids", inspect::one_row(encoding.ids)}, {"decoder_input_ids", fed}},
-          inspect::encoder_decoder_tokens(encoding.tokens, inspect::token_names(names, produced),
-                                          inspect::token_names(names, fed.to_vector<std::int64_t>()))};
+Subject attended_subject(const ServedModel& model, const Fields& fields, const AttendFields& given) {
+  const bool has_decoder = model.encoder_decoder() != nullptr;
+  if (given.target && !has_decoder) fields.fail("target", "none, as the model has no decoder of its own");
+  const Encoding text = model.tokenizer().encode(given.text);
+  require_size("text", text.ids.size());
+  std::optional<std::vector<std::int64_t>> produced;
+  if (has_decoder) {
+    if (!given.target) fields.fail("target", "a text for the decoder");
+    produced = model.tokenizer().encode_target(*given.target).ids;
+    require_size("target", produced->size());
+  }
+  return subject_of_tokens(parts_of(model.opened), text, produced);
 }
 
 [[noreturn]] void refuse_layers() {
@@ -88,7 +80,7 @@ inspect::TokenInput attended_input(const ServedModel& model, const Fields& field
 }
 
 // Before the pass. Recurrent models have one head, whose weights are always few enough.
-void require_weights(const ServedModel& model, const inspect::TokenInput& input, const RecordOptions& options,
+void require_weights(const ServedModel& model, const Subject& input, const RecordOptions& options,
                      bool page) {
   std::int64_t weights = 0;
   bool has_stacks = false;
@@ -113,9 +105,9 @@ void require_weights(const ServedModel& model, const inspect::TokenInput& input,
         fmt::format("request: expected at most {} weights, got {} (choose layers and heads)", most, weights));
 }
 
-HttpResponse attention_answer(const ServedModel& model, const inspect::TokenInput& input,
-                              const RecordOptions& options, bool page) {
-  const AttentionRecord record = record_attention(model.model(), input.tensors, options);
+HttpResponse attention_answer(const ServedModel& model, const Subject& input, const RecordOptions& options,
+                              bool page) {
+  const AttentionRecord record = record_attention(model.model(), input.inputs, options);
   AttentionPicture picture;
   picture.title = model.name;
   picture.model.name = model.name;
@@ -140,8 +132,8 @@ void attend(const RequestContext& context, AttendFields given) {
   auto job = std::make_shared<PassJob>();
   job->call = context.call;
   job->model = &model;
-  inspect::TokenInput input = attended_input(model, context.fields, given);
-  job->tokens = job->call->record.prompt_tokens = input.tensors.at("input_ids").numel();
+  Subject input = attended_subject(model, context.fields, given);
+  job->tokens = job->call->record.prompt_tokens = std::ssize(input.source);
   const bool page = context.call->request().accept.find("text/html") != std::string::npos;
   require_weights(model, input, given.options, page);
   job->pass = [call = context.call, &model, input = std::move(input), options = std::move(given.options),
