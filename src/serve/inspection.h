@@ -8,7 +8,7 @@
 
 #include "heed/inspect/record.h"
 #include "inspect/generated_taps.h"
-#include "serve/services.h"
+#include "serve/model_server.h"
 
 namespace heed::serve {
 

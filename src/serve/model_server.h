@@ -1,10 +1,62 @@
-// `heed serve`: the application of the routes of models, and what computes for them.
+// `heed serve`: the served models, what computes for them, the choice of a model for a request, and the
+// application of all routes.
 #pragma once
 
-#include "serve/services.h"
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "serve/scheduler/scheduler.h"
 #include "server/application.h"
+#include "server/fields.h"
 
 namespace heed::serve {
+
+using server::Fields;
+
+struct Services {
+  std::vector<ServedModel> models;
+  SchedulerLimits limits;
+  std::shared_ptr<Registry> registry = std::make_shared<Registry>();
+  std::int64_t created = 0;  ///< when the server started, in seconds since 1970
+};
+
+/// The services, and what computes for them.
+struct Serving {
+  explicit Serving(Services given)
+      : services(std::move(given)), scheduler(services.limits, services.registry) {}
+  const Services services;
+  Scheduler scheduler;
+};
+
+/// A request to a model.
+struct RequestContext {
+  const Services& services;
+  Scheduler& scheduler;
+  const std::shared_ptr<Call>& call;
+  const ServedModel& model;
+  const Fields& fields;  ///< which have been read: for errors that name them
+};
+
+/// What a route needs of its model: a capability by its name (heed/open/capabilities.h).
+struct Need {
+  std::string_view capability;
+  const char* what;  ///< in words: a model that `makes vectors`
+};
+
+bool offers(const ServedModel& model, std::string_view capability);
+
+/// What requests may ask of a model, by short names: chat, embedding, ...
+Json abilities(const ServedModel& model);
+
+/// The model of a name; `m` is also one that is served as `m.gguf`. Throws ApiError if there is none.
+const ServedModel& named_model(const Services& services, std::string_view name);
+
+/// The model that a request names, else the first that can what is needed, encoders before decoders. Throws
+/// ApiError for a name that is unknown, and if no model can.
+const ServedModel& chosen_model(const Services& services, const std::optional<std::string>& name,
+                                const Need& need, Call& call);
 
 /// Threads: handle() one at a time.
 class ModelServer {

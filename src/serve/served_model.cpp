@@ -7,7 +7,7 @@
 #include "chat/conversation.h"
 #include "heed/open/capabilities.h"
 #include "heed/text/tokenizer.h"
-#include "server/api_error.h"
+#include "server/messages.h"
 
 namespace heed::serve {
 namespace {

@@ -5,7 +5,7 @@
 #include <random>
 
 #include "core/strings.h"
-#include "server/api_error.h"
+#include "server/messages.h"
 
 namespace heed::server {
 namespace {

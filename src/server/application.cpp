@@ -8,7 +8,7 @@
 #include "core/strings.h"
 #include "core/utf8.h"
 #include "heed/error.h"
-#include "server/form_data.h"
+#include "server/messages.h"
 
 namespace heed::server {
 namespace {

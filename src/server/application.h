@@ -7,7 +7,7 @@
 
 #include "server/access.h"
 #include "server/route.h"
-#include "server/work_queue.h"
+#include "server/worker_threads.h"
 
 namespace heed::server {
 

@@ -8,7 +8,6 @@
 #include <string>
 
 #include "core/json.h"
-#include "server/api_error.h"
 #include "server/messages.h"
 #include "server/metrics.h"
 

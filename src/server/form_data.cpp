@@ -1,5 +1,5 @@
 // Takes forms apart.
-#include "server/form_data.h"
+#include "server/messages.h"
 
 #include <algorithm>
 

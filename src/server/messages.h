@@ -1,4 +1,5 @@
-// Requests and answers of HTTP as values, so that what answers them needs no network.
+// Requests and answers of HTTP as values, so that what answers them needs no network: with what can be wrong
+// with a request, in the form of each interface, and bodies that are forms.
 #pragma once
 
 #include <atomic>
@@ -7,6 +8,9 @@
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include "core/json.h"
+#include "heed/error.h"
 
 namespace heed::server {
 
@@ -51,5 +55,65 @@ class Reply {
   /// Whether the client has gone.
   virtual bool has_left() const = 0;
 };
+
+/// How an error is written: as OpenAI does, as Text Embeddings Inference (TEI), or as a message alone.
+enum class ErrorForm : std::uint8_t { openai, tei, message };
+
+enum class ErrorCode : std::uint8_t {
+  invalid,        ///< 400
+  empty,          ///< 400: no input
+  not_supported,  ///< 400
+  too_long,       ///< 400, of TEI 413: more tokens than the model takes
+  unauthorized,   ///< 401
+  forbidden,      ///< 403
+  not_found,      ///< 404
+  no_model,       ///< 404
+  wrong_method,   ///< 405
+  too_large,      ///< 413
+  encoded,        ///< 415: a body that is compressed
+  unsuitable,     ///< 400, of TEI 424: the model cannot do this
+  overloaded,     ///< 429, with Retry-After
+  computation,    ///< 500, of TEI 424
+  stopping,       ///< 503
+  too_late,       ///< 504
+};
+
+class ApiError : public Error {
+ public:
+  ApiError(ErrorCode code, const std::string& message, std::string param = {})
+      : Error(message), code_(code), param_(std::move(param)) {}
+  ErrorCode code() const { return code_; }
+  /// The field that is wrong; may be empty.
+  const std::string& param() const { return param_; }
+  /// Of `overloaded`: when to try again, in seconds.
+  std::int64_t retry_after = 1;
+
+ private:
+  ErrorCode code_;
+  std::string param_;
+};
+
+/// 429 that says what is full, and which option says how much there may be.
+ApiError overloaded(const std::string& full, const char* option);
+
+int status_of(ErrorForm form, ErrorCode code);
+/// {"error": {"message", "type", "param", "code"}}, {"error", "error_type"}, or {"error"}.
+Json error_json(ErrorForm form, const ApiError& error);
+HttpResponse error_answer(ErrorForm form, const ApiError& error);
+
+// Bodies of type multipart/form-data (RFC 7578), as browsers and clients send files with fields.
+
+struct FormPart {
+  std::string name;
+  std::optional<std::string> file;  ///< the name of a file
+  std::string_view content;         ///< any bytes
+};
+
+/// Whether a header Content-Type says so.
+bool is_form(std::string_view content_type);
+
+/// The parts of a body, in their order, which refer to it. Throws Error `request: expected …` for another
+/// type, a body that is not whole, more than 64 parts, and a part with more than 8 KiB of headers.
+std::vector<FormPart> parse_form(std::string_view content_type, std::string_view body);
 
 }  // namespace heed::server

@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "heed/version.h"
-#include "server/form_data.h"
+#include "server/messages.h"
 
 namespace heed::server {
 namespace {

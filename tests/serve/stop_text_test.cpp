@@ -1,5 +1,5 @@
 // Stop strings in a text that comes in pieces of any size.
-#include "serve/generation/stop_text.h"
+#include "serve/generation/text_job.h"
 
 #include <gtest/gtest.h>
 

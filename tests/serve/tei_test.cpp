@@ -9,7 +9,7 @@
 #include "heed/tasks/classify.h"
 #include "reference/temporary_folder.h"
 #include "serve/asking.h"
-#include "serve/scheduler/encoder_batch.h"
+#include "serve/scheduler/scheduler.h"
 
 namespace heed::serve_test {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "server/api_error.h"
+#include "server/messages.h"
 
 namespace heed::server_test {
 namespace {

@@ -1,5 +1,5 @@
 // Forms: what clients send, and what is refused.
-#include "server/form_data.h"
+#include "server/messages.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -9,9 +9,9 @@
 #include "heed/chat/tool_calls.h"
 #include "heed/generate/generation.h"
 #include "heed/grammar/grammar.h"
-#include "serve/generation/option_field.h"
 #include "serve/inspection.h"
-#include "serve/services.h"
+#include "serve/model_server.h"
+#include "serve/routes/text_inputs.h"
 
 namespace heed::serve {
 

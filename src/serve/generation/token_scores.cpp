@@ -8,7 +8,7 @@
 #include "heed/nn/stack.h"
 #include "heed/ops/shape.h"
 #include "heed/ops/softmax.h"
-#include "server/api_error.h"
+#include "server/messages.h"
 
 namespace heed::serve {
 using server::ApiError;

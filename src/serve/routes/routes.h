@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "serve/services.h"
+#include "serve/model_server.h"
 #include "server/route.h"
 
 namespace heed::serve {

@@ -7,7 +7,7 @@
 #include "heed/error.h"
 #include "heed/sound/sound.h"
 #include "serve/routes/routes.h"
-#include "serve/scheduler/paused_call.h"
+#include "server/worker_threads.h"
 #include "tasks/speech.h"
 
 namespace heed::serve {
@@ -186,10 +186,10 @@ class SpeechEvents {
 };
 
 // The call gives its turn back after each window.
-std::shared_ptr<PausedCall> started_speech(const std::shared_ptr<Call>& call, const ServedModel& model,
-                                           SpeechRequest request) {
-  return std::make_shared<PausedCall>(
-      [call, &model, request = std::move(request)](const PausedCall::Pause& pause) {
+std::shared_ptr<server::PausedCall> started_speech(const std::shared_ptr<Call>& call,
+                                                   const ServedModel& model, SpeechRequest request) {
+  return std::make_shared<server::PausedCall>(
+      [call, &model, request = std::move(request)](const server::PausedCall::Pause& pause) {
         TranscribeOptions options = request.options;
         options.stop = &call->stop();
         options.on_progress = [&](double, double) { pause(); };

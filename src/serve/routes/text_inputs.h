@@ -1,12 +1,16 @@
-// Texts and ids of requests as a model reads them.
+// What the fields of several routes have in common: texts and ids as a model reads them, and generation
+// options.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "generate/option_fields.h"
 #include "heed/tasks/batches.h"
-#include "serve/services.h"
+#include "serve/model_server.h"
 
 namespace heed::serve {
 
@@ -49,5 +53,19 @@ std::shared_ptr<EncoderJob> encoder_job(const RequestContext& context, EncoderWo
 
 /// Throws ApiError for an array that is empty or too long, and for anything else.
 const Json& checked_array(const Json& list, const char* key);
+
+/// Passes a field that is a generation option: its text and range are those of the one list of options.
+/// `more` goes on with the text of the list; `rule` is a range of the server's own.
+template <class T>
+void option_field(server::Fields& fields, std::string_view name, std::optional<T>& value,
+                  std::string_view more = {}, const std::optional<server::FieldRule>& rule = {}) {
+  const auto& list = generate::option_fields();
+  const auto option = std::find_if(list.begin(), list.end(),
+                                   [&](const generate::OptionField& one) { return one.name == name; });
+  HEED_ASSERT(option != list.end(), "unknown option");
+  const server::FieldRule own = {.least = option->range.min, .most = option->range.max};
+  if (fields.reads() != nullptr) return fields(option->name, value, {}, rule.value_or(own));
+  fields(option->name, value, std::string(option->help).append(more), rule.value_or(own));
+}
 
 }  // namespace heed::serve

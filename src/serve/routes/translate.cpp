@@ -5,7 +5,6 @@
 
 #include "generate/option_fields.h"
 #include "generate/translation_sources.h"
-#include "serve/generation/option_field.h"
 #include "serve/routes/routes.h"
 #include "serve/routes/text_inputs.h"
 

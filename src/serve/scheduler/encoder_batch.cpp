@@ -1,5 +1,5 @@
 // Every kind of work with the functions of `tasks`.
-#include "serve/scheduler/encoder_batch.h"
+#include "serve/scheduler/scheduler.h"
 
 #include <algorithm>
 #include <cmath>

@@ -3,15 +3,16 @@
 #pragma once
 
 #include <condition_variable>
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <thread>
 #include <vector>
 
 #include "heed/generate/generation.h"
-#include "serve/scheduler/encoder_batch.h"
 #include "serve/served_model.h"
 
 namespace heed::serve {
@@ -24,6 +25,26 @@ struct SchedulerLimits {
   std::int64_t queue_tokens = 1024 * 1024;  ///< their tokens: those of texts and prompts
   GenerationLimits generation = {};
 };
+
+/// What an encoder does with a batch of texts.
+enum class EncoderWork : std::uint8_t {
+  vectors,  ///< [D]: embed() by a recipe
+  tokens,   ///< [T, D]: embed_tokens()
+  sparse,   ///< max over the tokens of log(1 + relu(logit)), for every entry of the vocabulary; those above 0
+  logits,   ///< [labels] of a sequence head
+};
+
+/// Of one text. The result does not depend on the other texts of the batch.
+struct EncoderResult {
+  std::vector<float> numbers;
+  std::vector<std::int64_t> indices = {};  ///< of `sparse`: the entry of each number
+  std::int64_t width = 0;                  ///< D
+};
+
+/// `recipe`: of vectors; `taps`, which may be null, too. The model has the head that the work needs.
+std::vector<EncoderResult> run_batch(const ServedModel& model, EncoderWork work,
+                                     const EmbeddingRecipe* recipe, std::span<const Encoding> texts,
+                                     Taps* taps = nullptr);
 
 /// Work of one request. What it calls on the way is called on the computing thread.
 struct Job {

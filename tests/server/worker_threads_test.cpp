@@ -1,5 +1,5 @@
 // A call in pieces: order, errors and its end.
-#include "serve/scheduler/paused_call.h"
+#include "server/worker_threads.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 
 #include "heed/error.h"
 
-namespace heed::serve {
+namespace heed::server {
 namespace {
 
 TEST(PausedCall, RunsFromPauseToPause) {
@@ -57,4 +57,4 @@ TEST(PausedCall, EndsTheCallThatPauses) {
 }
 
 }  // namespace
-}  // namespace heed::serve
+}  // namespace heed::server

@@ -1,13 +1,40 @@
-// A long call that is computed piece by piece, between the work of others.
+// Threads that work for others: one that does one thing after the other, and one that runs a long call piece by
+// piece.
 #pragma once
 
 #include <condition_variable>
+#include <cstddef>
+#include <deque>
 #include <exception>
 #include <functional>
 #include <mutex>
 #include <thread>
 
-namespace heed::serve {
+namespace heed::server {
+
+/// Threads: post() from any.
+class WorkQueue {
+ public:
+  /// `waiting`: how many things may wait.
+  explicit WorkQueue(std::size_t waiting);
+  /// Does what waits, and ends.
+  ~WorkQueue();
+  WorkQueue(const WorkQueue&) = delete;
+  WorkQueue& operator=(const WorkQueue&) = delete;
+
+  /// Returns false if too many wait.
+  bool post(std::function<void()> work);
+
+ private:
+  void run();
+
+  const std::size_t waiting_;
+  std::mutex mutex_;  // of what follows
+  std::condition_variable wake_;
+  std::deque<std::function<void()>> works_;
+  bool ended_ = false;
+  std::thread thread_;
+};
 
 /// A function on a thread of its own, which runs only while resume() waits for it.
 /// Threads: one at a time.
@@ -36,4 +63,4 @@ class PausedCall {
   std::thread thread_;  // from the first turn on
 };
 
-}  // namespace heed::serve
+}  // namespace heed::server

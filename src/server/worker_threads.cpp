@@ -1,11 +1,44 @@
-// The turn goes to the thread and back.
-#include "serve/scheduler/paused_call.h"
+// The queue of a thread, and the turn of a call, which goes to its thread and back.
+#include "server/worker_threads.h"
 
 #include <utility>
 
 #include "heed/error.h"
 
-namespace heed::serve {
+namespace heed::server {
+
+WorkQueue::WorkQueue(std::size_t waiting) : waiting_(waiting), thread_([this] { run(); }) {}
+
+WorkQueue::~WorkQueue() {
+  {
+    const std::lock_guard lock(mutex_);
+    ended_ = true;
+  }
+  wake_.notify_all();
+  thread_.join();
+}
+
+bool WorkQueue::post(std::function<void()> work) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (works_.size() >= waiting_) return false;
+    works_.push_back(std::move(work));
+  }
+  wake_.notify_one();
+  return true;
+}
+
+void WorkQueue::run() {
+  while (true) {
+    std::unique_lock lock(mutex_);
+    wake_.wait(lock, [this] { return ended_ || !works_.empty(); });
+    if (works_.empty()) return;
+    const std::function<void()> work = std::move(works_.front());
+    works_.pop_front();
+    lock.unlock();
+    work();
+  }
+}
 
 PausedCall::~PausedCall() {
   if (!thread_.joinable()) return;
@@ -50,4 +83,4 @@ void PausedCall::pause() {
   if (ended_) throw Canceled();
 }
 
-}  // namespace heed::serve
+}  // namespace heed::server

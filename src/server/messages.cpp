@@ -1,5 +1,5 @@
 // The table of error codes.
-#include "server/api_error.h"
+#include "server/messages.h"
 
 namespace heed::server {
 namespace {
