@@ -16,25 +16,6 @@ namespace {
 
 constexpr std::size_t kFigureParts = 14;  // rows and columns of the figure, the rest is summed
 
-// The sum over one side, for each part of the other.
-struct Sides {
-  std::vector<double> query, key;
-  double magnitude = 0;  // sum of the pairs' absolute values, and of the position bias
-};
-
-Sides sides_of(const ScoreAttribution& score) {
-  Sides sides{std::vector<double>(score.query_parts.size()), std::vector<double>(score.key_parts.size()),
-              std::abs(score.position_bias)};
-  for (std::size_t i = 0; i < sides.query.size(); ++i) {
-    for (std::size_t j = 0; j < sides.key.size(); ++j) {
-      sides.query[i] += score.pairs[i][j];
-      sides.key[j] += score.pairs[i][j];
-      sides.magnitude += std::abs(score.pairs[i][j]);
-    }
-  }
-  return sides;
-}
-
 // Of means: standard errors. Empty for one text.
 struct ScoreErrors {
   double score = 0, weight = 0;
@@ -44,7 +25,7 @@ struct ScoreErrors {
 
 struct Explained {
   ScoreAttribution score;
-  Sides sides;
+  inspect::ScoreSides sides;
   ScoreErrors errors = {};
 
   bool means() const { return !errors.query.empty(); }
@@ -75,24 +56,16 @@ Explained mean_of(const std::vector<ScoreAttribution>& scores) {
       set(mean.score.pairs[i][j], mean.errors.pairs[i][j],
           estimate(scores, [&](const auto& one) { return one.pairs[i][j]; }));
   }
-  std::vector<Sides> sides;
-  for (const ScoreAttribution& score : scores) sides.push_back(sides_of(score));
+  std::vector<inspect::ScoreSides> sides;
+  for (const ScoreAttribution& score : scores) sides.push_back(inspect::sides_of(score));
   for (std::size_t i = 0; i < mean.queries(); ++i)
-    mean.errors.query.push_back(estimate(sides, [&](const Sides& one) { return one.query[i]; }).error);
+    mean.errors.query.push_back(
+        estimate(sides, [&](const inspect::ScoreSides& one) { return one.query[i]; }).error);
   for (std::size_t i = 0; i < mean.keys(); ++i)
-    mean.errors.key.push_back(estimate(sides, [&](const Sides& one) { return one.key[i]; }).error);
-  mean.sides = sides_of(mean.score);
+    mean.errors.key.push_back(
+        estimate(sides, [&](const inspect::ScoreSides& one) { return one.key[i]; }).error);
+  mean.sides = inspect::sides_of(mean.score);
   return mean;
-}
-
-// The indices of the largest magnitudes, the largest first.
-std::vector<std::size_t> largest(const std::vector<double>& values, std::size_t count) {
-  std::vector<std::size_t> order(values.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) { return std::abs(values[a]) > std::abs(values[b]); });
-  order.resize(std::min(count, order.size()));
-  return order;
 }
 
 double largest_of(const std::vector<double>& values) {
@@ -114,7 +87,7 @@ ReportCell contribution(double x, double most, std::optional<double> error = {})
 ReportTable pairs_table(const Explained& e, std::size_t top_k, const std::string& title) {
   std::vector<double> all;
   for (const auto& row : e.score.pairs) all.insert(all.end(), row.begin(), row.end());
-  const std::vector<std::size_t> order = largest(all, top_k);
+  const std::vector<std::size_t> order = inspect::largest(all, top_k);
   const double most = std::abs(all[order.front()]), magnitude = e.sides.magnitude;
   ReportTable table{.title = title,
                     .rows_title = "query part",
@@ -145,7 +118,7 @@ ReportTable pairs_table(const Explained& e, std::size_t top_k, const std::string
 // The strongest parts of one side, and the rest, as two columns.
 void add_side(ReportTable& table, const char* title, const std::vector<StreamPart>& parts,
               const std::vector<double>& sums, const std::vector<double>& errors, std::size_t top_k) {
-  const std::vector<std::size_t> order = largest(sums, top_k);
+  const std::vector<std::size_t> order = inspect::largest(sums, top_k);
   const double most = largest_of(sums);
   std::vector<std::vector<ReportCell>> lines;
   double rest = std::accumulate(sums.begin(), sums.end(), 0.0);
@@ -172,7 +145,7 @@ struct FigureParts {
 };
 
 FigureParts figure_parts(const std::vector<StreamPart>& parts, const std::vector<double>& magnitudes) {
-  std::vector<std::size_t> chosen = largest(magnitudes, kFigureParts);
+  std::vector<std::size_t> chosen = inspect::largest(magnitudes, kFigureParts);
   std::sort(chosen.begin(), chosen.end());
   FigureParts result;
   std::vector<std::size_t> others;
@@ -301,8 +274,8 @@ Report attribute_to_score(const AnalyzedModel& model, std::span<const AnalyzedIn
                                       .query = query,
                                       .key = options.key}));
   });
-  const Explained e =
-      means ? mean_of(scores) : Explained{.score = scores.front(), .sides = sides_of(scores.front())};
+  const Explained e = means ? mean_of(scores)
+                            : Explained{.score = scores.front(), .sides = inspect::sides_of(scores.front())};
   Report report{.finite = std::isfinite(e.score.score)};
   std::string heading = fmt::format("Why {}head {}.{} attends", kind.is_self() ? "" : "cross-attention's ",
                                     head.layer, head.head);

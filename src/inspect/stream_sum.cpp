@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <span>
 
 #include "heed/error.h"
@@ -205,6 +206,28 @@ std::vector<PartSize> StreamRecorder::sizes() const {
     }
   });
   return sizes;
+}
+
+ScoreSides sides_of(const ScoreAttribution& score) {
+  ScoreSides sides{std::vector<double>(score.query_parts.size()), std::vector<double>(score.key_parts.size()),
+                   std::abs(score.position_bias)};
+  for (std::size_t i = 0; i < sides.query.size(); ++i) {
+    for (std::size_t j = 0; j < sides.key.size(); ++j) {
+      sides.query[i] += score.pairs[i][j];
+      sides.key[j] += score.pairs[i][j];
+      sides.magnitude += std::abs(score.pairs[i][j]);
+    }
+  }
+  return sides;
+}
+
+std::vector<std::size_t> largest(const std::vector<double>& values, std::size_t count) {
+  std::vector<std::size_t> order(values.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return std::abs(values[a]) > std::abs(values[b]); });
+  order.resize(std::min(count, order.size()));
+  return order;
 }
 
 }  // namespace heed::inspect

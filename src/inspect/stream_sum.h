@@ -2,6 +2,7 @@
 // reads, recorded in one forward pass. Norms of the stream act on each part with the deviation of the whole.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -93,5 +94,15 @@ class StreamRecorder {
 void require_linear(const ReadOut& read_out, const Model& model, std::int64_t token);
 /// What each part of the stream after the last layer, at one position, adds to the logit of a token.
 LogitAttribution logit_parts(StreamSum sum, const ReadOut& read_out, std::int64_t token);
+
+/// What each part of one side of a score adds over all parts of the other.
+struct ScoreSides {
+  std::vector<double> query, key;
+  double magnitude = 0;  ///< sum of the pairs' absolute values, and of the position bias
+};
+ScoreSides sides_of(const ScoreAttribution& score);
+
+/// The indices of the `count` largest magnitudes, the largest first.
+std::vector<std::size_t> largest(const std::vector<double>& values, std::size_t count);
 
 }  // namespace heed::inspect
