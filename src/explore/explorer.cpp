@@ -5,13 +5,12 @@
 #include <chrono>
 
 #include "core/json.h"
-#include "explore/model/head_changes.h"
-#include "explore/views/predictions.h"
 #include "explore/views/views.h"
 #include "heed/autograd.h"
 #include "heed/error.h"
 #include "heed/inspect/ablation.h"
 #include "heed/models/kind.h"
+#include "inspect/token_input.h"
 #include "plot/number_packs.h"
 #include "plot/page_data.h"
 
@@ -70,7 +69,7 @@ json model_json(const ExploredModel& model, std::size_t index) {
 std::int64_t check_map_numbers(const ExploredModel& model, const ExploredText& text) {
   std::int64_t numbers = 0;
   for (const AttentionKind& kind : model.kinds()) {
-    const AttentionTokens& tokens = text.input.tokens.at(kind.name);
+    const AttentionTokens& tokens = text.tokens.at(kind.name);
     const std::int64_t cells = std::ssize(tokens.queries) * std::ssize(tokens.keys);
     for (const std::int64_t heads : model.heads(kind.name)) numbers += (heads + 1) * cells;
   }
@@ -95,7 +94,7 @@ std::optional<std::int64_t> answer_position(const ExploredModel& model, const Ex
 std::map<std::string, std::vector<std::int64_t>> tokens_in(const ExploredText& text) {
   if (text.file) return {{"file", {*text.file}}, {"decoder_input_ids", text.read}};
   std::map<std::string, std::vector<std::int64_t>> tokens;
-  for (const auto& [name, ids] : text.input.tensors) tokens[name] = ids.to_vector<std::int64_t>();
+  for (const auto& [name, ids] : text.inputs) tokens[name] = ids.to_vector<std::int64_t>();
   return tokens;
 }
 
@@ -106,8 +105,8 @@ AttentionPicture picture_of_run(const ExploredModel& model, const ExploredText& 
   picture.title = text.title;
   picture.model = {model.name(), inspect::task_of(model.model()), {}, answer_position(model, text, ranked)};
   if (picture.model.task == "masked_lm" && !rows.positions.empty()) picture.mask_position = rows.positions[0];
-  picture.tokens = text.input.tokens;
-  picture.image = text.picture;
+  picture.tokens = text.tokens;
+  picture.image = text.image;
   picture.sound = text.sound;
   for (const RecordedLayer& layer : record.layers)
     inspect::add_heads(picture, layer, layer.weights, "weights");
@@ -216,7 +215,7 @@ Tensor Explorer::unchanged_logits(std::size_t model, const ExploredText& text,
     return unchanged_->logits;
   const NoGradients guard;
   Context context{.stop = &stop};
-  const TensorMap outputs = models_[model].model().forward(text.input.tensors, {}, context);
+  const TensorMap outputs = models_[model].model().forward(text.inputs, {}, context);
   remember(model, text, predicted_rows(models_[model], text, outputs, context).logits);
   return unchanged_->logits;
 }
@@ -248,7 +247,7 @@ std::string Explorer::run(const RunRequest& wanted, const std::atomic<bool>& sto
   options.vectors = wanted.vectors;
   options.taps = &taps;
   options.stop = &stop;
-  AttentionRecord record = record_attention(model.model(), text.input.tensors, options);
+  AttentionRecord record = record_attention(model.model(), text.inputs, options);
   const NoGradients guard;
   Context context{.taps = &taps, .stop = &stop};
   const PredictedRows rows = predicted_rows(model, text, record.outputs, context);
@@ -272,8 +271,8 @@ std::string Explorer::run(const RunRequest& wanted, const std::atomic<bool>& sto
   plot::PageData data = plot::page_data(held->picture, numbers <= kFineNumbers ? 16 : 8);
   held->chunks = std::move(data.packs);
   json shown = wanted.show ? shown_chunks(data.description, held->chunks, *wanted.show) : json(nullptr);
-  json answer{{"ids", text.ids},
-              {"text", wanted.text.ids ? model.decoded(text.ids) : wanted.text.text.value_or("")},
+  json answer{{"ids", text.source},
+              {"text", wanted.text.ids ? model.decoded(text.source) : wanted.text.text.value_or("")},
               {"target_ids", nullptr},
               {"target", nullptr},
               {"data", std::move(data.description)},
@@ -335,11 +334,11 @@ std::string Explorer::ablation(const AblationRequest& wanted, const std::atomic<
       throw Error("id: expected one below " + std::to_string(text.labels.size()) + ", got " +
                   std::to_string(wanted.id));
     measured = model.dual();
-    text.input.tensors["input_ids"] =
+    text.inputs["input_ids"] =
         inspect::one_row(model.label_ids(text.labels[static_cast<std::size_t>(wanted.id)]));
     choice = {0, 0};
   }
-  const AttentionRecord record = record_attention(*measured, text.input.tensors, options);
+  const AttentionRecord record = record_attention(*measured, text.inputs, options);
   if (!record.logits.defined())
     throw Error("ablation: expected a model with logits, got " + model.name() + " without");
   const std::int64_t positions = record.logits.rank() == 3 ? record.logits.size(1) : 1;
@@ -351,8 +350,8 @@ std::string Explorer::ablation(const AblationRequest& wanted, const std::atomic<
     throw Error("id: expected one below " + std::to_string(tokens) + ", got " + std::to_string(wanted.id));
   const std::vector<LogitChoice> choices{choice};
   json list = json::array();
-  for (const HeadAblation& one : ablate_heads(*measured, text.input.tensors, record, choices,
-                                              {.heads = {}, .ablation = {}, .stop = &stop}))
+  for (const HeadAblation& one :
+       ablate_heads(*measured, text.inputs, record, choices, {.heads = {}, .ablation = {}, .stop = &stop}))
     list.push_back(
         {{"kind", one.kind}, {"layer", one.layer}, {"head", one.head}, {"change", one.change.front()}});
   return json_text(json{{"change", std::move(list)}});

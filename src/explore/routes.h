@@ -29,4 +29,8 @@ std::string listed_fields();
 std::string answer_to(Explorer& explorer, std::string_view path, std::string_view request,
                       const std::atomic<bool>& stop);
 
+/// The page for a file: a policy that runs its own script and style only and forbids all requests, and the
+/// recording, in base64, which the page reads instead of asking a server.
+std::string recorded_page(std::string_view recording);
+
 }  // namespace heed::explore

@@ -1,5 +1,5 @@
 // Images and sounds that the page sends: what is held of them, what models make of them, what is refused.
-#include "explore/model/files.h"
+#include "explore/model/explored_model.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

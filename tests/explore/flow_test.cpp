@@ -14,6 +14,7 @@
 #include "heed/ops/elementwise.h"
 #include "heed/ops/shape.h"
 #include "inspect/stream_sum.h"
+#include "inspect/token_input.h"
 #include "reference/error.h"
 #include "reference/temporary_folder.h"
 

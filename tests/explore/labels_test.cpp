@@ -1,6 +1,6 @@
 // Images that are compared with labels. The numbers are those of transformers 5.24 (CLIPImageProcessorPil,
 // CLIPModel, SiglipImageProcessorPil, SiglipModel, eager attention) for the same image and texts.
-#include "explore/views/predictions.h"
+#include "explore/views/views.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

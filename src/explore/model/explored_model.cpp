@@ -12,9 +12,8 @@
 #include "heed/generate/search.h"
 #include "heed/models/kind.h"
 #include "heed/ops/elementwise.h"
-#include "heed/ops/loss.h"
 #include "inspect/analysis_common.h"
-#include "inspect/patch_grid.h"
+#include "inspect/token_input.h"
 #include "models/steering.h"
 #include "plot/labels.h"
 
@@ -27,6 +26,8 @@ constexpr std::int64_t kMostTokens = 8192;
 constexpr std::size_t kKeptOutputs = 32;
 /// Preprocessed files that are kept: of both sides, and of patches.
 constexpr std::size_t kKeptFiles = 8;
+/// Files that are held.
+constexpr std::size_t kMostHeldBytes = 128u << 20, kMostHeldFiles = 32, kAlwaysHeld = 2;
 /// Of files.
 constexpr tasks::FileLimits kLimits{.image = {.pixels = 50'000'000}, .sound = {.seconds = 600}};
 /// Of the sound that shows a model's heads.
@@ -54,6 +55,37 @@ bool has_texts(const LoadedModel& opened) {
 const AttentionKind kTextKind{"text", "text_encoder", "self_attn"};
 
 }  // namespace
+
+std::int64_t Files::add(std::string bytes) {
+  files_.emplace_back(++last_, std::move(bytes));
+  std::size_t held = 0;
+  for (const auto& [number, file] : files_) held += file.size();
+  while (files_.size() > kAlwaysHeld && (held > kMostHeldBytes || files_.size() > kMostHeldFiles)) {
+    held -= files_.front().second.size();
+    files_.pop_front();
+  }
+  return last_;
+}
+
+void Files::drop_last() { files_.pop_back(); }
+
+const std::string& Files::bytes(std::int64_t number) const {
+  for (const auto& [held, bytes] : files_) {
+    if (held == number) return bytes;
+  }
+  throw Error("file: not found (choose the file again)");
+}
+
+const char* name_of(InputKind kind) {
+  switch (kind) {
+    case InputKind::tokens: return "text";
+    case InputKind::pixels:
+    case InputKind::patches: return "image";
+    case InputKind::spectrogram:
+    case InputKind::waveform: return "sound";
+  }
+  HEED_ASSERT(false, "unknown kind of input");
+}
 
 ExploredModel::ExploredModel(std::string name, std::shared_ptr<const Model> model,
                              std::shared_ptr<const Tokenizer> tokenizer, GenerationOptions generation,
@@ -83,6 +115,10 @@ ExploredModel::ExploredModel(std::string name, const LoadedModel& opened)
                     has_texts(opened) ? part_of(opened, opened.tokenizer()) : nullptr, opened.generation(),
                     opened.file_processor()) {
   examples_ = examples_of(opened.directory());
+}
+
+ModelParts ExploredModel::parts() const {
+  return {model(), tokenizer_.get(), reads_files() ? &processor_ : nullptr};
 }
 
 TensorMap ExploredModel::sample_input() const {
@@ -190,14 +226,22 @@ void ExploredModel::check_ids(const std::vector<std::int64_t>& ids, const char* 
 }
 
 Encoding ExploredModel::encoding_of(const RequestedText& text) const {
+  if (!text.ids && architecture() != "decoder")
+    return text.pair ? tokenizer_->encode_pair(*text.text, *text.pair) : tokenizer_->encode(*text.text);
   Encoding encoding;
-  if (text.ids) {
-    check_ids(*text.ids, "ids");
-    for (const std::int64_t id : *text.ids) encoding.push(id, "", {0, 0});
-  } else {
-    encoding = text.pair ? tokenizer_->encode_pair(*text.text, *text.pair) : tokenizer_->encode(*text.text);
-    check_ids(encoding.ids, "text");
-  }
+  for (const std::int64_t id : text.ids ? *text.ids : prompt_ids(*tokenizer_, *text.text, generation_))
+    encoding.push(id, "", {0, 0});
+  return encoding;
+}
+
+Encoding ExploredModel::shown_encoding(const RequestedText& text) const {
+  const char* nothing = "text: expected at least one token";
+  if (text.text && architecture() == "decoder" && tokenizer_->encode(*text.text).ids.empty() &&
+      !generation_.bos_token_id && !tokenizer_->bos_id())
+    throw Error(nothing);
+  Encoding encoding = encoding_of(text);
+  check_ids(encoding.ids, text.ids ? "ids" : "text");
+  if (encoding.ids.empty()) throw Error(nothing);
   encoding.type_ids.resize(encoding.ids.size());
   encoding.tokens.clear();
   for (const std::int64_t id : encoding.ids) encoding.tokens.push_back(token(id));
@@ -206,30 +250,7 @@ Encoding ExploredModel::encoding_of(const RequestedText& text) const {
 
 std::vector<std::int64_t> ExploredModel::ids_of(const RequestedText& text) const {
   if (reads_files()) throw Error("text: expected a model that reads text, got " + name_);
-  if (text.ids) return *text.ids;
-  if (architecture() == "decoder") return prompt_ids(*tokenizer_, *text.text, generation_);
-  return (text.pair ? tokenizer_->encode_pair(*text.text, *text.pair) : tokenizer_->encode(*text.text)).ids;
-}
-
-ExploredText ExploredModel::encoder_text(const RequestedText& text) const {
-  const Encoding encoding = encoding_of(text);
-  return {inspect::encoder_input(*model_, encoding), encoding.ids, std::nullopt, encoding.ids,
-          text.text ? summary(*text.text, text.pair.value_or(""), " / ") : decoded(encoding.ids)};
-}
-
-ExploredText ExploredModel::decoder_text(const RequestedText& text) const {
-  if (text.text && tokenizer_->encode(*text.text).ids.empty() && !generation_.bos_token_id &&
-      !tokenizer_->bos_id())
-    throw Error("text: expected at least one token");
-  std::vector<std::int64_t> ids = ids_of(text);
-  check_ids(ids, text.ids ? "ids" : "text");
-  std::vector<std::string> tokens;
-  for (const std::int64_t id : ids) tokens.push_back(token(id));
-  return {{{{"input_ids", inspect::one_row(ids)}}, {{"decoder", {tokens, tokens}}}},
-          ids,
-          std::nullopt,
-          ids,
-          text.text ? *text.text : decoded(ids)};
+  return encoding_of(text).ids;
 }
 
 void steer(Taps& taps, const TensorMap& vectors) {
@@ -265,11 +286,14 @@ TensorMap ExploredModel::steering_of(const std::vector<double>& strengths) const
   return sums;
 }
 
-std::vector<std::int64_t> ExploredModel::greedy_output(const ExploredText& text, std::int64_t max_new_tokens,
+std::vector<std::int64_t> ExploredModel::greedy_output(const EncoderDecoderModel& both,
+                                                       const ExploredText& source,
+                                                       std::int64_t max_new_tokens,
                                                        const std::vector<double>& strengths,
                                                        const std::atomic<bool>& stop) const {
-  const std::vector<std::int64_t> source = text.file ? std::vector{*text.file} : text.ids;
-  OutputKey key(source, max_new_tokens, strengths);
+  const std::vector<std::vector<std::int64_t>> sources{source.file ? std::vector{*source.file}
+                                                                   : source.source};
+  OutputKey key(sources.front(), max_new_tokens, strengths);
   if (const auto kept = outputs_.find(key); kept != outputs_.end()) return kept->second;
   GenerationOptions options = generation_;
   options.num_beams = options.num_return_sequences = 1;
@@ -281,80 +305,19 @@ std::vector<std::int64_t> ExploredModel::greedy_output(const ExploredText& text,
   SearchHooks hooks;
   if (!strengths.empty()) hooks.taps = &taps;
   hooks.stop = &stop;
-  const std::vector<std::vector<std::int64_t>> sources{source};
-  const auto& both = *as<EncoderDecoderModel>(*model_);
-  const auto found = text.file ? search_features(both, text.input.tensors.at(model().input().name), {},
-                                                 options, kMostTokens, hooks)
-                               : search_sources(both, sources, options, kMostTokens, hooks);
+  const auto found = source.file ? search_features(both, source.inputs.at(model().input().name), {}, options,
+                                                   kMostTokens, hooks)
+                                 : search_sources(both, sources, options, kMostTokens, hooks);
   if (outputs_.size() >= kKeptOutputs) outputs_.clear();
   return outputs_[key] = found.front().front().ids;
-}
-
-ExploredText ExploredModel::encoder_decoder_text(const EncoderDecoderModel& both, const RequestedText& text,
-                                                 std::int64_t max_new_tokens,
-                                                 const std::vector<double>& strengths,
-                                                 const std::atomic<bool>& stop) const {
-  ExploredText result;
-  std::vector<std::string> source;  // the names of its positions
-  if (text.file) {
-    result = file_text(*text.file);
-    source = result.input.tokens.at("encoder").keys;
-  } else {
-    const Encoding encoding = encoding_of(text);
-    if (encoding.ids.empty()) throw Error("text: expected at least one token");
-    result.ids = encoding.ids;
-    result.title = text.text ? *text.text : decoded(encoding.ids);
-    result.input.tensors["input_ids"] = inspect::one_row(encoding.ids);
-    source = encoding.tokens;
-  }
-  std::vector<std::int64_t> target = text.target_ids ? *text.target_ids
-                                     : text.target   ? tokenizer_->encode_target(*text.target).ids
-                                                     : greedy_output(result, max_new_tokens, strengths, stop);
-  check_ids(target, text.target_ids ? "target_ids" : "target");
-  // The decoder reads what is shifted right. The last position of a finished output predicts its end.
-  std::vector<std::int64_t> labels = target;
-  std::vector<std::string> produced;
-  for (const std::int64_t id : target) produced.push_back(token(id));
-  if (labels.empty() || labels.back() != both.eos_id()) {
-    labels.push_back(both.eos_id());
-    produced.emplace_back("…");
-  }
-  const auto read = both.decoder_inputs(inspect::one_row(labels), CrossEntropyOptions().ignore_index)
-                        .to_vector<std::int64_t>();
-  check_ids(read, "target");
-  std::vector<std::string> fed;
-  for (const std::int64_t id : read) fed.push_back(token(id));
-  result.input.tensors["decoder_input_ids"] = inspect::one_row(read);
-  result.input.tokens = inspect::encoder_decoder_tokens(source, produced, fed);
-  result.title = summary(result.title, decoded(target), " → ");
-  result.target_ids = std::move(target);
-  result.read = read;
-  return result;
 }
 
 ExploredText ExploredModel::file_text(std::int64_t number) const {
   const std::string& bytes = files_->bytes(number);  // throws for one that is forgotten
   const auto kept = file_texts_.find(number);
   if (kept != file_texts_.end()) return kept->second;
-  const InputSpec input = model().input();
-  const tasks::FileInput made = tasks::file_input(input, processor_, bytes, name_of(input.kind), kLimits);
-  const auto grid = inspect::patch_grid(input, made.tensors);
-  if (!grid) {
-    throw Error(std::string(name_of(input.kind)) + ": expected at least " +
-                (input.is_image() ? "one patch" : "one frame") + ", got " +
-                made.tensors.at(input.name).str());
-  }
-  const std::vector<std::string> labels = inspect::part_labels(input, made.tensors, *grid);
-  ExploredText text{
-      {made.tensors, {{"encoder", {labels, labels}}}}, {}, std::nullopt, {}, name_of(input.kind)};
+  ExploredText text{subject_of_file(parts(), bytes, name_of(model().input().kind), kLimits)};
   text.file = number;
-  InputImage seen;
-  if (made.seen.defined()) seen = {made.seen.size(1), made.seen.size(0), made.seen.to_vector<std::uint8_t>()};
-  text.picture = inspect::picture_of_parts(input, made.tensors, *grid, std::move(seen));
-  if (const auto& sound = processor_.sound) {
-    const std::int64_t samples = sound->window().value_or(made.tensors.at(input.name).numel());
-    text.sound.seconds = static_cast<double>(samples) / static_cast<double>(sound->rate());
-  }
   if (file_texts_.size() >= kKeptFiles) file_texts_.erase(file_texts_.begin());
   return file_texts_[number] = text;
 }
@@ -373,11 +336,30 @@ ExploredText ExploredModel::text_of(const RequestedText& text, std::int64_t max_
     throw Error("target: expected an encoder-decoder, got the " + architecture() + " " + name_);
   if (text.pair && architecture() != "encoder")
     throw Error("pair: expected an encoder, got the " + architecture() + " " + name_);
-  if (text.file && both == nullptr) return file_text(*text.file);
-  ExploredText result = both != nullptr ? encoder_decoder_text(*both, text, max_new_tokens, strengths, stop)
-                        : architecture() == "encoder" ? encoder_text(text)
-                                                      : decoder_text(text);
-  if (result.read.empty()) throw Error("text: expected at least one token");
+  ExploredText result;
+  Encoding encoding;
+  if (text.file) {
+    result = file_text(*text.file);
+  } else {
+    encoding = shown_encoding(text);
+    result.source = encoding.ids;
+  }
+  if (both != nullptr) {
+    result.target_ids = text.target_ids ? *text.target_ids
+                        : text.target   ? tokenizer_->encode_target(*text.target).ids
+                                        : greedy_output(*both, result, max_new_tokens, strengths, stop);
+    check_ids(*result.target_ids, text.target_ids ? "target_ids" : "target");
+  }
+  const SubjectOptions shown{.label = [this](std::int64_t id) { return token(id); }, .with_end = true};
+  if (!text.file) {
+    static_cast<Subject&>(result) = subject_of_tokens(parts(), encoding, result.target_ids, shown);
+    result.title = text.text ? summary(*text.text, text.pair.value_or(""), " / ") : decoded(encoding.ids);
+  } else if (both != nullptr) {
+    add_target(result, parts(), *result.target_ids, shown);
+  }
+  if (both == nullptr) return result;
+  check_ids(result.read, "target");
+  result.title = summary(result.title, decoded(*result.target_ids), " → ");
   return result;
 }
 

@@ -1,15 +1,18 @@
-// A model that is explored: its tokenizer, its heads, and texts or files as its input.
+// A model that is explored: its tokenizer, its heads, and texts or files as its input; and the files that the
+// page has sent.
 #pragma once
 
 #include <atomic>
+#include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <string>
 #include <tuple>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
-#include "explore/model/files.h"
 #include "explore/model/value_maps.h"
 #include "explore/requests.h"
 #include "heed/generate/options.h"
@@ -17,21 +20,34 @@
 #include "heed/models/model.h"
 #include "heed/models/steering.h"
 #include "heed/open/loaded_model.h"
+#include "heed/open/subject.h"
 #include "heed/text/tokenizer.h"
-#include "inspect/token_input.h"
 #include "tasks/file_input.h"
 
 namespace heed::explore {
 
-struct ExploredText {
-  inspect::TokenInput input;
-  std::vector<std::int64_t> ids;                        ///< of the (source) text
-  std::optional<std::vector<std::int64_t>> target_ids;  ///< of an encoder-decoder's output
-  std::vector<std::int64_t> read;                       ///< by the stack that predicts
-  std::string title;
-  std::optional<std::int64_t> file = std::nullopt;  ///< whose parts `input` has, in place of tokens
-  InputImage picture = {};                          ///< of that file
-  RecordedSound sound = {};                         ///< the seconds that the picture of a sound has
+/// Images and sounds that the page sends, in memory only. Threads: one at a time.
+class Files {
+ public:
+  /// Holds a file and returns its number. Beyond 128 MiB or 32 files the oldest are forgotten, but never the
+  /// last two: one of each side.
+  std::int64_t add(std::string bytes);
+  /// Forgets the file that was added last.
+  void drop_last();
+  /// Throws Error for a number that no file has, or a forgotten one.
+  const std::string& bytes(std::int64_t number) const;
+
+ private:
+  std::deque<std::pair<std::int64_t, std::string>> files_;
+  std::int64_t last_ = 0;
+};
+
+/// `text`, `image` or `sound`: what a model reads.
+const char* name_of(InputKind kind);
+
+struct ExploredText : Subject {
+  std::optional<std::vector<std::int64_t>> target_ids = std::nullopt;  ///< of an encoder-decoder's output
+  std::optional<std::int64_t> file = std::nullopt;  ///< whose parts it has, in place of tokens
   std::vector<std::string> labels = {};             ///< with which a model of texts and images compares it
 };
 
@@ -107,20 +123,18 @@ class ExploredModel {
   const std::string& token(std::int64_t id) const;
 
  private:
+  ModelParts parts() const;
   TensorMap sample_input() const;
   void find_heads();
-  ExploredText file_text(std::int64_t number) const;
-  std::vector<std::int64_t> greedy_output(const ExploredText& text, std::int64_t max_new_tokens,
-                                          const std::vector<double>& strengths,
-                                          const std::atomic<bool>& stop) const;
-  ExploredText encoder_text(const RequestedText& text) const;
-  ExploredText decoder_text(const RequestedText& text) const;
-  ExploredText encoder_decoder_text(const EncoderDecoderModel& both, const RequestedText& text,
-                                    std::int64_t max_new_tokens, const std::vector<double>& strengths,
-                                    const std::atomic<bool>& stop) const;
   void check_ids(const std::vector<std::int64_t>& ids, const char* where) const;
-  /// Encoding of a text or its ids.
+  /// A text or its ids as the model reads them.
   Encoding encoding_of(const RequestedText& text) const;
+  /// The same, as its tokens are shown. Throws Error for none, and for those that the model does not read.
+  Encoding shown_encoding(const RequestedText& text) const;
+  ExploredText file_text(std::int64_t number) const;
+  std::vector<std::int64_t> greedy_output(const EncoderDecoderModel& both, const ExploredText& source,
+                                          std::int64_t max_new_tokens, const std::vector<double>& strengths,
+                                          const std::atomic<bool>& stop) const;
 
   std::string name_;
   std::vector<std::string> examples_;

@@ -5,7 +5,7 @@
 #include <charconv>
 #include <iterator>
 
-#include "explore/page/page_text.h"
+#include "explore/routes.h"
 #include "plot/number_packs.h"
 
 namespace heed::explore {

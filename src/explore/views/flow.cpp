@@ -6,7 +6,6 @@
 #include <nlohmann/json.hpp>
 #include <tuple>
 
-#include "explore/views/predictions.h"
 #include "heed/autograd.h"
 #include "heed/error.h"
 #include "heed/models/kind.h"
@@ -53,7 +52,7 @@ RecordedFlow record_flow(const ExploredModel& model, const ExploredText& text, c
       (stack.final_norm ? ".final_norm" : ".layers." + std::to_string(std::ssize(stack.layers) - 1) + ".out");
   taps.listen(last, [&](const std::string&, Tensor& value) { flow.hidden = value.to(DType::f32).clone(); });
   context.taps = &taps;
-  flow.outputs = model.model().forward(text.input.tensors, {}, context);
+  flow.outputs = model.model().forward(text.inputs, {}, context);
   context.taps = nullptr;
   flow.sum = recorder.sum();
   flow.sizes = recorder.sizes();
@@ -86,8 +85,8 @@ Effects effects_of_removal(const EncoderModel& encoder, const ExploredText& text
   const Tensor without = reshape(whole - flow.sum.values, {count, d});
   const Tensor streams = concat({whole, without}, 0).to(DType::f32);
   const Tensor rows = stack.final_norm ? (*stack.final_norm)(streams) : streams;
-  const auto mask = text.input.tensors.find("attention_mask");
-  const Tensor shown = mask == text.input.tensors.end() ? Tensor() : mask->second;
+  const auto mask = text.inputs.find("attention_mask");
+  const Tensor shown = mask == text.inputs.end() ? Tensor() : mask->second;
   const std::int64_t size =
       encoder.head() == EncoderHead::sequence ? flow.hidden.numel() : std::max(d, encoder.vocab_size());
   const std::int64_t step = std::max<std::int64_t>(1, kMostHeadNumbers / size);
@@ -195,7 +194,7 @@ json flow_json(const ExploredModel& model, const ExploredText& text, const FlowR
   if (stack == nullptr)
     throw Error("stack: expected a Transformer's encoder or decoder, whose layers add to a stream, got " +
                 plot::shorten(plot::visible(request.stack), 40) + " of " + model.model().family());
-  const std::vector<std::string>& tokens = text.input.tokens.at(kind->name).queries;
+  const std::vector<std::string>& tokens = text.tokens.at(kind->name).queries;
   inspect::check_position("position", request.position, std::ssize(tokens));
   Context context{.stop = &stop};
   const RecordedFlow flow = record_flow(model, text, *stack, request.position,

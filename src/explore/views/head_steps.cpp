@@ -5,7 +5,6 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "explore/model/head_changes.h"
 #include "heed/autograd.h"
 #include "heed/error.h"
 #include "heed/ops/elementwise.h"
@@ -47,7 +46,7 @@ HeadRow record_row(const ExploredModel& model, const ExploredText& text, const S
     found.rotation = reshape(value, {value.numel() / value.size(-1), value.size(-1)}).to(DType::f32).clone();
   });
   Context context{.taps = &with_rotation, .stop = &stop};
-  model.model().forward(text.input.tensors, {.logits = false}, context);
+  model.model().forward(text.inputs, {.logits = false}, context);
   taps.require_all_fired();
   return found;
 }
@@ -105,7 +104,7 @@ json head_steps_json(const ExploredModel& model, const ExploredText& text, const
   if (part.attention == nullptr)
     throw Error("head: expected an attention with a softmax of scores, got " + part.name + " of " +
                 model.model().family());
-  const AttentionTokens& tokens = text.input.tokens.at(kind.name);
+  const AttentionTokens& tokens = text.tokens.at(kind.name);
   inspect::check_position("query", request.query, std::ssize(tokens.queries));
   const HeadRow row = record_row(model, text, request, part, changes, stop);
   const std::int64_t d = row.q.size(-1);

@@ -7,8 +7,6 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "explore/model/head_changes.h"
-#include "explore/views/predictions.h"
 #include "heed/autograd.h"
 #include "heed/error.h"
 #include "heed/ops/elementwise.h"
@@ -16,6 +14,7 @@
 #include "heed/ops/shape.h"
 #include "heed/ops/softmax.h"
 #include "inspect/analysis_common.h"
+#include "inspect/token_input.h"
 #include "ops/attention.h"
 #include "plot/labels.h"
 
@@ -174,15 +173,15 @@ void listen_without_positions(Taps& taps, const ExploredModel& model, const Tens
 }
 
 ExploredText exchanged(const ExploredText& text, const std::vector<std::int64_t>& places) {
-  const std::int64_t count = std::ssize(text.ids);
+  const std::int64_t count = std::ssize(text.source);
   for (const std::int64_t place : places) inspect::check_position("exchange", place, count);
   ExploredText result = text;
   const auto a = static_cast<std::size_t>(places[0]), b = static_cast<std::size_t>(places[1]);
-  std::swap(result.ids[a], result.ids[b]);
-  result.input.tensors["input_ids"] = inspect::one_row(result.ids);
-  if (!text.target_ids) result.read = result.ids;
-  const std::size_t size = result.ids.size();
-  for (auto& [kind, tokens] : result.input.tokens) {
+  std::swap(result.source[a], result.source[b]);
+  result.inputs["input_ids"] = inspect::one_row(result.source);
+  if (!text.target_ids) result.read = result.source;
+  const std::size_t size = result.source.size();
+  for (auto& [kind, tokens] : result.tokens) {
     const bool of_target = text.target_ids.has_value() && kind != "encoder";
     if (!of_target && tokens.queries.size() == size) std::swap(tokens.queries[a], tokens.queries[b]);
     if ((!of_target || kind == "cross") && tokens.keys.size() == size)
@@ -195,7 +194,7 @@ ExploredText exchanged(const ExploredText& text, const std::vector<std::int64_t>
 json loss_of(const ExploredText& text, const PredictedRows& rows, bool predicts_next) {
   if (!predicts_next || !rows.logits.defined()) return nullptr;
   std::vector<std::int64_t> next =
-      text.target_ids ? *text.target_ids : std::vector(text.ids.begin() + 1, text.ids.end());
+      text.target_ids ? *text.target_ids : std::vector(text.source.begin() + 1, text.source.end());
   const std::int64_t count = std::min(std::ssize(next), rows.logits.size(0));
   if (count == 0) return nullptr;
   next.resize(static_cast<std::size_t>(count));
@@ -220,7 +219,7 @@ MistakeRun run_with(const ExploredModel& model, const ExploredText& text, const 
                 run.map = reshape(value.contiguous(), {value.size(2), value.size(3)}).to(DType::f32).clone();
               });
   Context context{.taps = &taps, .stop = &stop};
-  const TensorMap outputs = model.model().forward(text.input.tensors, {}, context);
+  const TensorMap outputs = model.model().forward(text.inputs, {}, context);
   context.taps = nullptr;
   run.rows = predicted_rows(model, text, outputs, context);
   return run;
@@ -235,7 +234,7 @@ double largest_difference(const Tensor& a, const Tensor& b) {
 
 json run_json(const ExploredModel& model, const ExploredText& text, const MistakeRun& run,
               std::int64_t candidates, const Tensor& before, const std::string& kind) {
-  const AttentionTokens& tokens = text.input.tokens.at(kind);
+  const AttentionTokens& tokens = text.tokens.at(kind);
   return {{"queries", tokens.queries},
           {"keys", tokens.keys},
           {"map", row_bytes(run.map)},
@@ -258,7 +257,7 @@ json mistakes_json(const ExploredModel& model, const ExploredText& text, const M
   Taps none, mistakes;
   const MistakeRun sound = run_with(model, text, request.head, none, stop);
   const ExploredText changed = request.exchange ? exchanged(text, *request.exchange) : text;
-  if (made.contains("positions")) listen_without_positions(mistakes, model, changed.input.tensors, stop);
+  if (made.contains("positions")) listen_without_positions(mistakes, model, changed.inputs, stop);
   for (MistakenPart& one : parts) {
     if (made.contains("scale") && !one.part.disentangled)
       mistakes.listen(one.part.name + ".q",

@@ -1,5 +1,5 @@
 // Candidates of decoders, and of every head of encoders.
-#include "explore/views/predictions.h"
+#include "explore/views/views.h"
 
 #include <bit>
 #include <cmath>
@@ -7,11 +7,12 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base64.h"
-#include "explore/views/views.h"
+#include "heed/analyses/analyzed.h"
 #include "heed/error.h"
 #include "heed/models/kind.h"
 #include "heed/ops/shape.h"
 #include "heed/tasks/classify.h"
+#include "inspect/token_input.h"
 
 namespace heed::explore {
 namespace {
@@ -42,8 +43,8 @@ PredictedRows mask_positions(const ExploredModel& model, const ExploredText& tex
   PredictedRows rows;
   std::vector<Tensor> chosen;
   const auto mask = model.tokenizer()->mask_id();
-  for (std::size_t i = 0; mask && i < text.ids.size(); ++i) {
-    if (text.ids[i] != *mask) continue;
+  for (std::size_t i = 0; mask && i < text.source.size(); ++i) {
+    if (text.source[i] != *mask) continue;
     const auto position = static_cast<std::int64_t>(i);
     chosen.push_back(slice(without_batch(logits), 0, position, position + 1));
     rows.positions.emplace_back(position);
@@ -53,16 +54,13 @@ PredictedRows mask_positions(const ExploredModel& model, const ExploredText& tex
   return rows;
 }
 
-// The name of what a logit is for.
-std::string name_of_candidate(const ExploredModel& model, const ExploredText& text, std::int64_t id) {
+// The name of what a logit is for; `labels` are those of a classifier or tagger.
+std::string name_of_candidate(const ExploredModel& model, const ExploredText& text,
+                              const std::vector<std::string>& labels, std::int64_t id) {
   if (!text.labels.empty()) return text.labels[static_cast<std::size_t>(id)];
   const auto head = head_of(model);
-  if (head == EncoderHead::span) return model.token(text.ids[static_cast<std::size_t>(id)]);
-  if (head == EncoderHead::sequence || head == EncoderHead::token) {
-    const auto& labels = as<EncoderModel>(model.model())->labels();
-    return static_cast<std::size_t>(id) < labels.size() ? labels[static_cast<std::size_t>(id)]
-                                                        : std::to_string(id);
-  }
+  if (head == EncoderHead::span) return model.token(text.source[static_cast<std::size_t>(id)]);
+  if (head == EncoderHead::sequence || head == EncoderHead::token) return label_name(labels, id);
   return model.token(id);
 }
 
@@ -105,6 +103,7 @@ std::vector<std::vector<inspect::RankedToken>> ranked(const PredictedRows& rows,
 
 json predictions_json(const ExploredModel& model, const ExploredText& text, const PredictedRows& rows,
                       const std::vector<std::vector<inspect::RankedToken>>& ranked, const Tensor& before) {
+  const std::vector<std::string> labels = labels_of(model.model());
   json list = json::array();
   for (std::size_t row = 0; row < ranked.size(); ++row) {
     json entry{
@@ -112,10 +111,10 @@ json predictions_json(const ExploredModel& model, const ExploredText& text, cons
     if (rows.positions[row]) {
       entry["position"] = *rows.positions[row];
       entry["token"] =
-          text.input.tokens.at(rows.of[row]).queries.at(static_cast<std::size_t>(*rows.positions[row]));
+          text.tokens.at(rows.of[row]).queries.at(static_cast<std::size_t>(*rows.positions[row]));
     }
     for (const inspect::RankedToken& one : ranked[row]) {
-      json candidate{{"token", name_of_candidate(model, text, one.id)},
+      json candidate{{"token", name_of_candidate(model, text, labels, one.id)},
                      {"id", one.id},
                      {"probability", probability_of(model, text, one)},
                      {"logit", one.logit}};
@@ -138,7 +137,7 @@ void check_labels(const ExploredModel& model, const std::vector<std::string>& la
 Tensor label_logits(const ExploredModel& model, const ExploredText& text, const Tensor& hidden,
                     Context& context) {
   const DualEncoderModel& dual = *model.dual();
-  const TensorMap& image = text.input.tensors;
+  const TensorMap& image = text.inputs;
   const InputSpec input = dual.input();
   const ModelInput parts{.values = image.at(input.name),
                          .grids = image.contains("spatial_shapes") ? image.at("spatial_shapes") : Tensor()};
@@ -162,7 +161,7 @@ void add_label(const ExploredModel& model, ExploredText& text, std::size_t index
                        std::make_move_iterator(own.layers.end()));
   std::vector<std::string> tokens;
   for (const std::int64_t id : ids) tokens.push_back(model.token(id));
-  text.input.tokens["text"] = {tokens, tokens};
+  text.tokens["text"] = {tokens, tokens};
 }
 
 std::string row_bytes(const Tensor& x) {

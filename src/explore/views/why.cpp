@@ -1,12 +1,9 @@
 // Sorts the pairs of an attributed score.
 #include "explore/views/views.h"
 
-#include <algorithm>
-#include <cmath>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "explore/model/head_changes.h"
 #include "heed/error.h"
 #include "heed/inspect/analysis.h"
 #include "inspect/analysis_common.h"
@@ -33,29 +30,20 @@ json parts_of_side(const std::vector<StreamPart>& parts, const std::vector<doubl
 
 void add_pairs(json& answer, const ScoreAttribution& score) {
   const std::size_t keys = score.key_parts.size();
-  std::vector<double> all, query_sums, key_sums(keys);
-  double magnitude = std::abs(score.position_bias);
-  for (const auto& row : score.pairs) {
-    query_sums.push_back(std::accumulate(row.begin(), row.end(), 0.0));
-    std::transform(row.begin(), row.end(), key_sums.begin(), key_sums.begin(), std::plus<>());
-    all.insert(all.end(), row.begin(), row.end());
-  }
-  for (const double value : all) magnitude += std::abs(value);
-  std::vector<std::size_t> order(all.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) { return std::abs(all[a]) > std::abs(all[b]); });
+  const inspect::ScoreSides sides = inspect::sides_of(score);
+  std::vector<double> all;
+  for (const auto& row : score.pairs) all.insert(all.end(), row.begin(), row.end());
   double others = std::accumulate(all.begin(), all.end(), 0.0);
   json pairs = json::array();
-  for (std::size_t i = 0; i < std::min(kMostPairs, order.size()); ++i) {
-    pairs.push_back({order[i] / keys, order[i] % keys, all[order[i]]});
-    others -= all[order[i]];
+  for (const std::size_t i : inspect::largest(all, kMostPairs)) {
+    pairs.push_back({i / keys, i % keys, all[i]});
+    others -= all[i];
   }
-  answer["query_parts"] = parts_of_side(score.query_parts, query_sums);
-  answer["key_parts"] = parts_of_side(score.key_parts, key_sums);
-  answer["others"] = {{"count", order.size() - pairs.size()}, {"sum", others}};
+  answer["query_parts"] = parts_of_side(score.query_parts, sides.query);
+  answer["key_parts"] = parts_of_side(score.key_parts, sides.key);
+  answer["others"] = {{"count", all.size() - pairs.size()}, {"sum", others}};
   answer["pairs"] = std::move(pairs);
-  answer["magnitude"] = magnitude;
+  answer["magnitude"] = sides.magnitude;
 }
 
 }  // namespace
@@ -66,10 +54,10 @@ json why_json(const ExploredModel& model, const ExploredText& text, const WhyReq
   const AttentionKind kind = model.kind_named(request.head.kind);
   if (kind.name == "text")
     throw Error("why: expected a head of the tower for images, got one of that for texts");
-  const AttentionTokens& tokens = text.input.tokens.at(kind.name);
+  const AttentionTokens& tokens = text.tokens.at(kind.name);
   inspect::check_position("query", request.query, std::ssize(tokens.queries));
   if (request.key) inspect::check_position("key", *request.key, std::ssize(tokens.keys));
-  const ScoreAttribution score = attribute_score(model.model(), text.input.tensors,
+  const ScoreAttribution score = attribute_score(model.model(), text.inputs,
                                                  {.stack = kind.stack,
                                                   .part = kind.part,
                                                   .layer = request.head.layer,

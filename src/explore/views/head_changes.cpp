@@ -1,5 +1,5 @@
 // Ablating, averaging, scaling and patching heads.
-#include "explore/model/head_changes.h"
+#include "explore/views/views.h"
 
 #include <algorithm>
 #include <cmath>
@@ -57,9 +57,9 @@ void check_length(const ExploredModel& model, const ExploredText& other, const E
       throw Error(where + ".patch: expected a " + what + " of as many " + (text.file ? "parts" : "tokens") +
                   " (" + std::to_string(wanted) + "), got " + std::to_string(got));
   };
-  const auto positions = [](const ExploredText& of) { return of.input.tokens.at("encoder").keys.size(); };
+  const auto positions = [](const ExploredText& of) { return of.tokens.at("encoder").keys.size(); };
   if (text.file) return compare(positions(other), positions(text), name_of(model.model().input().kind));
-  if (change.kind == "encoder") return compare(other.ids.size(), text.ids.size(), "text");
+  if (change.kind == "encoder") return compare(other.source.size(), text.source.size(), "text");
   compare(other.read.size(), text.read.size(), text.target_ids ? "target" : "text");
 }
 
@@ -78,7 +78,7 @@ std::map<std::size_t, Tensor> values_of(const ExploredModel& model, const Explor
                 [&values, i](const std::string&, Tensor& value) { values[i] = value.clone(); });
   }
   Context context{.taps = &taps, .stop = &stop};
-  model.model().forward(other.input.tensors, {.logits = false}, context);
+  model.model().forward(other.inputs, {.logits = false}, context);
   taps.require_all_fired();
   return values;
 }
@@ -97,7 +97,7 @@ std::map<std::size_t, Tensor> means_of(const ExploredModel& model, const Explore
   if (std::none_of(changes.begin(), changes.end(), [](const HeadChange& one) { return one.mean; }))
     return means;
   Context context{.taps = &taps, .stop = &stop};
-  model.model().forward(text.input.tensors, {.logits = false}, context);
+  model.model().forward(text.inputs, {.logits = false}, context);
   taps.require_all_fired();
   return means;
 }
