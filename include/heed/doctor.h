@@ -2,17 +2,20 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "heed/export.h"
+#include "heed/files/model_files.h"
 #include "heed/models/model.h"
 #include "heed/text/tokenizer.h"
 
 namespace HEED_API heed {
+
+class LoadedModel;
 
 enum class CheckStatus : std::uint8_t {
   ok,
@@ -26,17 +29,21 @@ const char* name_of(CheckStatus status);
 
 /// The model and files to check.
 struct CheckedModel {
-  const Model* model = nullptr;          ///< null: it cannot be loaded, and only its files are checked
-  std::string model_error = {};          ///< why it cannot be loaded
-  const Tokenizer* tokenizer = nullptr;  ///< null: there is none, or it cannot be read
-  std::string tokenizer_error = {};      ///< why it cannot be read
-  std::filesystem::path directory = {};  ///< of the files; empty: none, and the checks of files are skipped
-  std::string text = {};                 ///< for the loss by position; empty: none
-  std::string reference = {};            ///< its translation, line by line, for an encoder-decoder
-  std::vector<std::filesystem::path> adapters = {};  ///< directories of the adapters that the model has
+  const Model* model = nullptr;            ///< null: it cannot be loaded, and only its files are checked
+  std::string model_error = {};            ///< why it cannot be loaded
+  const Tokenizer* tokenizer = nullptr;    ///< null: there is none, or it cannot be read
+  std::string tokenizer_error = {};        ///< why it cannot be read
+  std::optional<ModelFiles> files = {};    ///< none: the checks of files are skipped
+  std::string text = {};                   ///< for the loss by position; empty: none
+  std::string reference = {};              ///< its translation, line by line, for an encoder-decoder
+  std::vector<std::string> adapters = {};  ///< directories of the adapters that the model has
   /// The mean loss in nats that the model should have on the text, for example measured by another program.
   std::optional<double> expected_loss = {};
 };
+
+/// An opened model, which outlives the result: what can be read of it, and why the rest cannot. Throws Error
+/// for files without a config.json, which are no model's.
+CheckedModel checked_model(const LoadedModel& opened);
 
 /// The finding of one check.
 struct Finding {

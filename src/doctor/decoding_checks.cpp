@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include "doctor/examination.h"
-#include "heed/models/kind.h"
 #include "heed/ops/shape.h"
 
 namespace heed::doctor {
@@ -19,8 +18,7 @@ Tensor columns(const Tensor& ids, std::int64_t begin, std::int64_t end) {
 
 // Why the model does not decode; empty if it does.
 std::string why_not_decoded(Examination& e) {
-  const auto* decoder = as<DecoderModel>(e.model());
-  if (decoder == nullptr && as<EncoderDecoderModel>(e.model()) == nullptr) return "the model does not decode";
+  if (!e.decodes()) return "the model does not decode";
   if (e.length(kPrompt + kSteps) < kPrompt + kSteps) return "the model has too few positions";
   return e.full_logits(e.ids(1, 1)).defined() ? "" : "the model has no output map";
 }

@@ -1,11 +1,13 @@
-// The table of checks, and running them.
+// What of a model is checked, the table of checks, and running them.
 #include "heed/doctor.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "doctor/examination.h"
 #include "heed/autograd.h"
 #include "heed/error.h"
+#include "heed/open/loaded_model.h"
 
 namespace heed {
 namespace doctor {
@@ -61,7 +63,7 @@ constexpr Check kChecks[] = {
 // Why a check cannot run; empty if it can.
 std::string missing(Need need, Examination& e) {
   const CheckedModel& checked = e.checked;
-  if ((need == Need::files || need == Need::model_and_files) && checked.directory.empty())
+  if ((need == Need::files || need == Need::model_and_files) && !checked.files)
     return "the model has no files";
   if (need == Need::nothing || need == Need::files) return {};
   if (checked.model == nullptr) return "the model cannot be loaded";
@@ -70,6 +72,16 @@ std::string missing(Need need, Examination& e) {
   if ((need == Need::finite || need == Need::text) && !e.is_finite())
     return "nothing to compare: outputs are not finite";
   return {};
+}
+
+// Any of these makes a tokenizer, if not always a whole one.
+constexpr const char* kTokenizerFiles[] = {
+    "tokenizer.json",          "vocab.json", "vocab.txt", "source.spm", "tokenizer.model", "spiece.model",
+    "sentencepiece.bpe.model", "spm.model"};
+
+bool has_tokenizer_files(const ModelFiles& files) {
+  return files.is_gguf() || std::any_of(std::begin(kTokenizerFiles), std::end(kTokenizerFiles),
+                                        [&](const char* name) { return files.has(name); });
 }
 
 Finding run(const Check& check, Examination& examination) {
@@ -94,6 +106,23 @@ const char* name_of(CheckStatus status) {
     case CheckStatus::skipped: return "skipped";
   }
   HEED_ASSERT(false, "unknown status");
+}
+
+CheckedModel checked_model(const LoadedModel& opened) {
+  CheckedModel checked{.files = opened.files(), .adapters = opened.adapters()};
+  try {
+    checked.model = &opened.model();
+  } catch (const Error& error) {
+    if (!checked.files->has("config.json")) throw;
+    checked.model_error = error.what();
+  }
+  if (!doctor::has_tokenizer_files(*checked.files)) return checked;
+  try {
+    checked.tokenizer = &opened.tokenizer();
+  } catch (const Error& error) {
+    checked.tokenizer_error = error.what();
+  }
+  return checked;
 }
 
 std::vector<std::string> check_names() {

@@ -10,8 +10,6 @@
 #include <set>
 
 #include "heed/error.h"
-#include "heed/models/find_model.h"
-#include "heed/models/kind.h"
 #include "heed/ops/shape.h"
 
 namespace heed::doctor {
@@ -99,11 +97,15 @@ Tensor Pathway::operator()(const Tensor& ids) const {
 }
 
 Examination::Examination(const CheckedModel& checked_model) : checked(checked_model) {
-  if (!checked.directory.empty()) files = model_files(checked.directory);
-  if (files && files->has("config.json")) config_ = Config::load(*files, "config.json");
+  if (checked.files && checked.files->has("config.json"))
+    config_ = Config::load(*checked.files, "config.json");
   if (checked.model == nullptr) return;
   fill_stream();
   add_pathways();
+}
+
+bool Examination::decodes() const {
+  return traits().is(ModelKind::decoder) || traits().is(ModelKind::encoder_decoder);
 }
 
 std::int64_t Examination::vocab_size() const {
@@ -121,12 +123,15 @@ std::int64_t Examination::id_limit() const {
 }
 
 std::int64_t Examination::pad_id() const {
-  if (const auto* encoder = as<EncoderModel>(model())) return encoder->pad_id();
-  if (const auto* both = as<EncoderDecoderModel>(model())) return both->pad_id();
-  if (const auto* dual = as<DualEncoderModel>(model())) return dual->text().pad_id();
-  const std::vector<std::int64_t> own =
-      config_ ? config_->integers("pad_token_id") : std::vector<std::int64_t>();
-  return own.empty() || own.front() < 0 ? 0 : own.front();
+  return visit(
+      model(), [](const EncoderModel& encoder) { return encoder.pad_id(); },
+      [](const EncoderDecoderModel& both) { return both.pad_id(); },
+      [](const DualEncoderModel& dual) { return dual.text().pad_id(); },
+      [this](const DecoderModel&) {
+        const std::vector<std::int64_t> own =
+            config_ ? config_->integers("pad_token_id") : std::vector<std::int64_t>();
+        return own.empty() || own.front() < 0 ? 0 : own.front();
+      });
 }
 
 void Examination::fill_stream() {
@@ -192,10 +197,10 @@ Tensor Examination::same_rows(std::int64_t rows, std::int64_t wanted) const {
 }
 
 TensorMap Examination::decoder_inputs(const Tensor& ids) const {
-  const auto* both = as<EncoderDecoderModel>(model());
-  if (both == nullptr) return {{"input_ids", ids}};
+  if (!traits().is(ModelKind::encoder_decoder)) return {{"input_ids", ids}};
   const Tensor source = same_rows(ids.size(0), kSourceTokens);  // so that only the decoder's ids differ
-  return {{both->input().name, first_input(both->input(), source, {}).first()}, {"decoder_input_ids", ids}};
+  const InputSpec input = model().input();
+  return {{input.name, first_input(input, source, {}).first()}, {"decoder_input_ids", ids}};
 }
 
 void Examination::add_encoder_pathway(const char* name, const EncoderModel& encoder) {
@@ -211,17 +216,14 @@ void Examination::add_encoder_pathway(const char* name, const EncoderModel& enco
 }
 
 void Examination::add_pathways() {
-  const Model& m = model();
-  if (const auto* decoder = as<DecoderModel>(m)) {
-    pathways_.push_back(pathway_of(*decoder));
-  } else if (const auto* encoder = as<EncoderModel>(m)) {
-    add_encoder_pathway("encoder", *encoder);
-  } else if (const auto* dual = as<DualEncoderModel>(m)) {
-    add_encoder_pathway("text_encoder", dual->text());
-    add_encoder_pathway("image_encoder", dual->image());
-  } else if (const auto* both = as<EncoderDecoderModel>(m)) {
-    add_both_pathways(*both);
-  }
+  visit(
+      model(), [this](const DecoderModel& decoder) { pathways_.push_back(pathway_of(decoder)); },
+      [this](const EncoderModel& encoder) { add_encoder_pathway("encoder", encoder); },
+      [this](const DualEncoderModel& dual) {
+        add_encoder_pathway("text_encoder", dual.text());
+        add_encoder_pathway("image_encoder", dual.image());
+      },
+      [this](const EncoderDecoderModel& both) { add_both_pathways(both); });
 }
 
 void Examination::add_both_pathways(const EncoderDecoderModel& both) {
@@ -250,12 +252,14 @@ void Examination::add_both_pathways(const EncoderDecoderModel& both) {
 }
 
 std::unique_ptr<Decoding> Examination::decode(std::int64_t rows) const {
-  if (const auto* decoder = as<DecoderModel>(model())) return decoder->decode(rows);
-  const auto* both = as<EncoderDecoderModel>(model());
-  if (both == nullptr) return nullptr;
-  Context context;
-  const Tensor source = same_rows(rows, kSourceTokens);
-  return both->decode(first_input(both->input(), source, ones_like(source)), context);
+  return visit(
+      model(), [&](const DecoderModel& decoder) { return decoder.decode(rows); },
+      [&](const EncoderDecoderModel& both) {
+        Context context;
+        const Tensor source = same_rows(rows, kSourceTokens);
+        return both.decode(first_input(both.input(), source, ones_like(source)), context);
+      },
+      [](const Model&) { return std::unique_ptr<Decoding>(); });
 }
 
 Tensor Examination::full_logits(const Tensor& ids) const {

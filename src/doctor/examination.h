@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "heed/doctor.h"
-#include "heed/files/model_files.h"
 #include "heed/io/json.h"
+#include "heed/models/kind.h"
 
 namespace heed::doctor {
 
@@ -58,9 +58,11 @@ class Examination {
   Examination(const Examination&) = delete;
 
   const CheckedModel& checked;
-  std::optional<ModelFiles> files;  ///< of checked.directory
   /// Only for checks that need a model.
   const Model& model() const { return *checked.model; }
+  ModelTraits traits() const { return traits_of(model()); }
+  /// Whether the model predicts one token after another.
+  bool decodes() const;
   /// That of the model, or, where it cannot be loaded, what config.json says; 0: none.
   std::int64_t vocab_size() const;
   const Tokenizer* tokenizer() const { return checked.tokenizer; }

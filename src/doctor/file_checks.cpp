@@ -13,7 +13,6 @@
 #include "heed/error.h"
 #include "heed/generate/options.h"
 #include "heed/io/safetensors.h"
-#include "heed/models/kind.h"
 #include "text/loading/chat_templates.h"
 
 namespace heed::doctor {
@@ -274,15 +273,13 @@ Finding check_config_values(Examination& e) {
 }
 
 Finding check_generation_settings(Examination& e) {
-  const Model* model = e.checked.model;
   const bool generates =
-      model == nullptr ? e.files->has("generation_config.json")
-                       : as<DecoderModel>(model) != nullptr || as<EncoderDecoderModel>(model) != nullptr;
+      e.checked.model == nullptr ? e.checked.files->has("generation_config.json") : e.decodes();
   if (!generates) return skip("the model does not generate");
   std::vector<std::string> unused;
   GenerationOptions options;
   try {
-    options = load_generation_options(*e.files, &unused);
+    options = load_generation_options(*e.checked.files, &unused);
     const std::int64_t vocabulary = e.vocab_size();
     check_generation_options(options, vocabulary > 0 ? std::optional(vocabulary) : std::nullopt);
   } catch (const Error& error) {
@@ -319,7 +316,7 @@ Finding check_tied_weights(Examination& e) {
     return p != *output && p->tensor.shape() == (*output)->tensor.shape();
   });
   if (input == tables.end()) return {.measurement = (*output)->name + " has its own shape"};
-  const TensorFiles files = TensorFiles::open(*e.files);
+  const TensorFiles files = TensorFiles::open(*e.checked.files);
   const auto read = [&](const Parameter* p) {
     return files.contains(p->name) ? files.get(p->name) : p->tensor;
   };
@@ -341,7 +338,7 @@ Finding check_tied_weights(Examination& e) {
 }
 
 Finding check_chat_template(Examination& e) {
-  const std::vector<NamedTemplate> templates = read_chat_templates(*e.files);
+  const std::vector<NamedTemplate> templates = read_chat_templates(*e.checked.files);
   if (templates.empty()) return skip("the model has no chat template");
   const NamedTemplate* usual = find_template(templates, kDefaultTemplate);
   const std::string& text = (usual != nullptr ? *usual : templates.front()).text;

@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include "doctor/examination.h"
-#include "heed/models/kind.h"
 #include "models/non_finite.h"
 
 namespace heed::doctor {
@@ -49,7 +48,7 @@ const std::vector<OutputCount>& Examination::outputs() {
     if (count.non_finite > 0) count.first = first_non_finite_part(pathway, rows);
     outputs_->push_back(count);
   }
-  if (as<DecoderModel>(model()) != nullptr || as<EncoderDecoderModel>(model()) != nullptr) {
+  if (decodes()) {
     const Tensor logits = full_logits(ids(1, length(kLogitTokens)));
     if (logits.defined()) outputs_->push_back(count_of("logits", logits));
   }

@@ -10,7 +10,6 @@
 
 #include "core/strings.h"
 #include "doctor/examination.h"
-#include "heed/models/kind.h"
 #include "heed/ops/shape.h"
 
 namespace heed::doctor {
@@ -146,8 +145,7 @@ Finding heads_of_pathway(Examination& e, const Pathway& pathway) {
 
 Finding check_heads(Examination& e) {
   Finding total;
-  const auto* both = as<EncoderDecoderModel>(e.model());
-  const bool takes_features = both != nullptr && both->input().kind != InputKind::tokens;
+  const bool takes_features = e.traits().is(ModelKind::encoder_decoder) && !e.traits().reads_text();
   for (const Pathway& pathway : e.pathways()) {
     if (pathway.is_stack())
       add(total, pathway.name,

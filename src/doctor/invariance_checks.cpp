@@ -6,7 +6,6 @@
 
 #include "doctor/examination.h"
 #include "heed/error.h"
-#include "heed/models/kind.h"
 #include "heed/ops/shape.h"
 #include "heed/threads.h"
 

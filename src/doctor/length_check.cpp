@@ -9,7 +9,6 @@
 
 #include "doctor/examination.h"
 #include "heed/error.h"
-#include "heed/models/kind.h"
 #include "heed/ops/loss.h"
 #include "heed/ops/shape.h"
 
@@ -291,21 +290,25 @@ Finding check_translations(Examination& e, const EncoderDecoderModel& model) {
   return judge(losses_of_pairs(e, model, pairs, w), w, e);
 }
 
-}  // namespace
-
-Finding check_lengths(Examination& e) {
-  if (const auto* both = as<EncoderDecoderModel>(e.model())) return check_translations(e, *both);
-  const auto* decoder = as<DecoderModel>(e.model());
-  if (decoder == nullptr) return skip("the model does not continue text");
+Finding check_text(Examination& e, const DecoderModel& model) {
   if (!e.full_logits(e.ids(1, 1)).defined()) return skip("the model has no output map");
   const std::vector<std::int64_t> ids = e.tokenizer()->encode(e.checked.text, false).ids;
   if (std::ssize(ids) < 2 * kParts) return skip(fmt::format("the text has {} tokens", ids.size()));
   for (const std::int64_t id : ids) {
-    if (id >= decoder->vocab_size()) return outside_vocabulary(id);
+    if (id >= model.vocab_size()) return outside_vocabulary(id);
   }
   const Window w = choose_window(e, std::ssize(ids));
   const auto bytes = static_cast<double>(e.checked.text.size());
-  return judge(losses_of_text(*decoder, ids, bytes, w), w, e);
+  return judge(losses_of_text(model, ids, bytes, w), w, e);
+}
+
+}  // namespace
+
+Finding check_lengths(Examination& e) {
+  return visit(
+      e.model(), [&](const EncoderDecoderModel& both) { return check_translations(e, both); },
+      [&](const DecoderModel& decoder) { return check_text(e, decoder); },
+      [](const Model&) { return skip("the model does not continue text"); });
 }
 
 }  // namespace heed::doctor

@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include "doctor/examination.h"
-#include "heed/models/kind.h"
 #include "heed/ops/shape.h"
 
 namespace heed::doctor {
@@ -14,11 +13,6 @@ namespace {
 constexpr std::int64_t kOrderTokens = 24;
 constexpr std::int64_t kFewestOrdered = 6;  // tokens that a check of order needs
 constexpr double kSameOutput = 1e-5;        // a relative difference that rounding alone explains
-
-bool is_recurrent(const Model& model) {
-  const auto* both = as<EncoderDecoderModel>(model);
-  return both != nullptr && !both->has_self_attention();
-}
 
 // The positions before `cut` whose outputs differ in any bit.
 std::vector<std::int64_t> changed_before(const Tensor& a, const Tensor& b, std::int64_t cut) {
@@ -55,7 +49,7 @@ Finding causality_of(Examination& e, const Pathway& pathway) {
   const std::int64_t time = e.length(kOrderTokens), cut = time / 2;
   if (time < 2) return skip("the model has one position");
   if (e.other_id(e.stream().front()) == e.stream().front()) return skip("the model has one ordinary id");
-  if (!pathway.causal && is_recurrent(e.model()))
+  if (!pathway.causal && !e.traits().self_attention)
     return skip("a recurrent encoder may read in either direction");
   const Tensor before = e.ids(1, time), after = before.clone();
   for (std::int64_t t = cut; t < time; ++t)

@@ -114,7 +114,7 @@ Finding check_special_ids(Examination& e) {
   Comparison c;
   compare_file(*e.config(), e, c);
   constexpr const char* kOwn = "generation_config.json";
-  if (e.files && e.files->has(kOwn)) compare_file(Config::load(*e.files, kOwn), e, c);
+  if (e.checked.files && e.checked.files->has(kOwn)) compare_file(Config::load(*e.checked.files, kOwn), e, c);
   if (e.tokenizer() != nullptr) look_at_own(*e.tokenizer(), c);
   const std::string advice =
       "take the tokenizer that the model was trained with, or correct the ids in the file";

@@ -95,9 +95,9 @@ const std::vector<TensorStatistics>& Examination::weights() {
         all.push_back(statistics_of(name, files.path_of(name).filename(), files.get(name)));
     }
   };
-  add(TensorFiles::open(*files));
-  for (const std::filesystem::path& adapter : checked.adapters)
-    add(TensorFiles::open(adapter / "adapter_model.safetensors"));
+  add(TensorFiles::open(*checked.files));
+  for (const std::string& adapter : checked.adapters)
+    add(TensorFiles::open(std::filesystem::path(adapter) / "adapter_model.safetensors"));
   weights_ = std::move(all);  // only whole: a later check meets the same error
   return *weights_;
 }

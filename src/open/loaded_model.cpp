@@ -131,7 +131,11 @@ LoadedModel open_model(const std::string& name, const LoadOptions& options) {
     located.steering.push_back({one.file, one.strength, one.layers});
   const bool whole = located.adapters.empty() && located.steering.empty();
   LoadedModel opened(std::make_shared<const LoadedModel::State>(std::move(located), options));
-  if (!whole) static_cast<void>(opened.model());  // while the paths of what changes it are where they lead to
+  if (whole) return opened;
+  try {
+    static_cast<void>(opened.model());  // while the paths of what changes it are where they lead to
+  } catch (const Error&) {              // said when the model is asked for
+  }
   return opened;
 }
 
@@ -145,6 +149,13 @@ LoadedModel::LoadedModel(std::shared_ptr<const State> state) : state_(std::move(
 
 const std::string& LoadedModel::directory() const { return state_->directory; }
 const ModelFiles& LoadedModel::files() const { return state_->files; }
+std::vector<std::string> LoadedModel::adapters() const {
+  std::vector<std::string> directories;
+  for (const AdapterSource& adapter : state_->located.adapters)
+    directories.push_back(adapter.directory.string());
+  return directories;
+}
+
 std::string LoadedModel::kind() const { return kind_of(model()); }
 std::vector<Task> LoadedModel::tasks() const { return tasks_of(model()); }
 

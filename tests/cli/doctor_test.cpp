@@ -106,6 +106,8 @@ TEST(Doctor, AModelThatCannotBeLoadedHasItsFilesChecked) {
   EXPECT_THAT(result.out, HasSubstr("skipped  causality            the model cannot be loaded"));
   const Json json = json_lines(run({"doctor", folder.path().string(), "--json"}).out).at(0);
   EXPECT_EQ(json.at("model_type"), nullptr);
+  const std::string adapter = std::string(HEED_FIXTURES) + "/adapters/gpt2";
+  EXPECT_EQ(run({"doctor", folder.path().string(), "--adapter", adapter}).out, result.out);
 }
 
 TEST(Doctor, WhatIsNoModelIsOneLine) {

@@ -114,7 +114,7 @@ struct Shakespeare {
     const auto tokenizer = load_tokenizer(folder);
     return found({.model = model.get(),
                   .tokenizer = tokenizer.get(),
-                  .directory = folder,
+                  .files = model_files(folder),
                   .text = kPlay,
                   .expected_loss = expected},
                  "lengths");

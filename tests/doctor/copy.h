@@ -6,6 +6,7 @@
 #include <string>
 
 #include "heed/doctor.h"
+#include "heed/models/find_model.h"
 #include "heed/models/registry.h"
 #include "reference/json.h"
 #include "reference/temporary_folder.h"
@@ -40,8 +41,9 @@ class Copy {
     const auto model = load_model(folder_);
     const auto tokenizer =
         std::filesystem::exists(folder_ / "tokenizer.json") ? load_tokenizer(folder_) : nullptr;
-    return found({.model = model.get(), .tokenizer = tokenizer.get(), .directory = folder_, .text = text},
-                 check);
+    return found(
+        {.model = model.get(), .tokenizer = tokenizer.get(), .files = model_files(folder_), .text = text},
+        check);
   }
 
  private:

@@ -116,7 +116,7 @@ TEST(DoctorFiles, OutputsThatAreNotFiniteAreNotCompared) {
   });
   const auto model = load_model(copy.path());
   std::vector<std::string> failed;
-  for (const CheckResult& result : examine({.model = model.get(), .directory = copy.path()})) {
+  for (const CheckResult& result : examine({.model = model.get(), .files = model_files(copy.path())})) {
     if (result.finding.status == CheckStatus::failed) failed.push_back(result.name);
     if (result.name == "causality" || result.name == "residual norms")
       expect(result.finding, CheckStatus::skipped, "outputs are not finite");
@@ -178,7 +178,7 @@ TEST(DoctorFiles, FilesOfAModelThatCannotBeLoaded) {
   copy.update("config.json", {{"n_embd", 40}});
   const std::string error = error_of([&] { load_model(copy.path()); });
   const auto check = [&](const char* name) {
-    return found({.model = nullptr, .model_error = error, .directory = copy.path()}, name);
+    return found({.model = nullptr, .model_error = error, .files = model_files(copy.path())}, name);
   };
   expect(check("loading"), CheckStatus::failed, "transformer.wte.weight");
   expect(check("config keys"), CheckStatus::skipped, "the model cannot be loaded");
@@ -292,9 +292,9 @@ TEST(DoctorFiles, LossByPositionIsTheLossOfTheText) {
   const auto tokenizer = load_tokenizer(std::filesystem::path(HEED_FIXTURES) / "encoders/roberta-mlm");
   std::string text;
   for (int i = 0; i < 60; ++i) text += "a river ran past the town, number " + std::to_string(i) + ". ";
-  const Finding finding =
-      found({.model = model.get(), .tokenizer = tokenizer.get(), .directory = copy.path(), .text = text},
-            "lengths");
+  const Finding finding = found(
+      {.model = model.get(), .tokenizer = tokenizer.get(), .files = model_files(copy.path()), .text = text},
+      "lengths");
   EXPECT_THAT(finding.measurement, HasSubstr("at 49 to 64"));
   constexpr std::int64_t kWindow = 64, kWindows = 8;  // the model's positions, and the most that are read
   const std::vector<std::int64_t> ids = tokenizer->encode(text, false).ids;
@@ -323,7 +323,7 @@ TEST(DoctorFiles, LossByPositionOfTranslationsIsTheirLoss) {
   const auto check = [&](const std::string& from, const std::string& to) {
     return found({.model = model.get(),
                   .tokenizer = tokenizer.get(),
-                  .directory = copy.path(),
+                  .files = model_files(copy.path()),
                   .text = from,
                   .reference = to},
                  "lengths");

@@ -6,7 +6,7 @@
 #include <regex>
 
 #include "heed/doctor.h"
-#include "heed/models/registry.h"
+#include "heed/open/loaded_model.h"
 
 namespace heed {
 namespace {
@@ -25,11 +25,6 @@ std::vector<std::string> fixtures() {
   return names;
 }
 
-std::unique_ptr<Tokenizer> tokenizer_of(const fs::path& directory) {
-  const bool there = fs::exists(directory / "tokenizer.json") || fs::exists(directory / "source.spm");
-  return there ? load_tokenizer(directory) : nullptr;
-}
-
 // The walk would find nothing wrong with a folder that it misses.
 TEST(SoundFixtures, AreAllThere) {
   EXPECT_EQ(fixtures().size(), 136u + 5)
@@ -46,11 +41,8 @@ INSTANTIATE_TEST_SUITE_P(Fixtures, Sound, testing::ValuesIn(fixtures()), [](cons
 });
 
 TEST_P(Sound, NoCheckFails) {
-  const fs::path directory = fs::path(HEED_FIXTURES) / GetParam();
-  const auto model = load_model(directory);
-  const auto tokenizer = tokenizer_of(directory);
-  for (const CheckResult& result :
-       examine({.model = model.get(), .tokenizer = tokenizer.get(), .directory = directory})) {
+  const LoadedModel opened = open_model(fs::path(HEED_FIXTURES) / GetParam(), {.head = true});
+  for (const CheckResult& result : examine(checked_model(opened))) {
     EXPECT_NE(result.finding.status, CheckStatus::failed)
         << result.name << ": " << result.finding.measurement;
     EXPECT_FALSE(result.finding.measurement.empty()) << result.name;

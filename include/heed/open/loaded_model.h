@@ -129,6 +129,8 @@ class LoadedModel {
   const std::string& directory() const;
   /// Its files (heed/files/model_files.h).
   const ModelFiles& files() const;
+  /// The directories of its adapters.
+  std::vector<std::string> adapters() const;
   std::string kind() const;         ///< kind_of(model())
   std::vector<Task> tasks() const;  ///< tasks_of(model()); for an encoder without its head: embed, attention
   bool can(Task task) const;

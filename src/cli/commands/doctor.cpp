@@ -11,10 +11,9 @@
 #include "cli/options/option_group.h"
 #include "cli/options/task_arguments.h"
 #include "cli/terminal/terminal.h"
-#include "files/gguf_file.h"
 #include "heed/files/file.h"
 #include "heed/io/json.h"
-#include "heed/models/registry.h"
+#include "heed/models/kind.h"
 
 namespace heed::cli {
 namespace {
@@ -24,34 +23,6 @@ struct DoctorArguments {
   std::filesystem::path text, reference;
   std::optional<double> expected_loss;
 };
-
-// Any of these makes a tokenizer, if not always a whole one.
-constexpr const char* kTokenizerFiles[] = {
-    "tokenizer.json",          "vocab.json", "vocab.txt", "source.spm", "tokenizer.model", "spiece.model",
-    "sentencepiece.bpe.model", "spm.model"};
-
-std::unique_ptr<Tokenizer> tokenizer_of(const std::filesystem::path& directory, std::string& error) {
-  bool there = is_gguf(directory);
-  for (const char* name : kTokenizerFiles) there = there || std::filesystem::exists(directory / name);
-  if (!there) return nullptr;
-  try {
-    return load_tokenizer(directory);
-  } catch (const Error& unreadable) {
-    error = unreadable.what();
-    return nullptr;
-  }
-}
-
-// A folder without config.json is no model's; of any other, the files are checked even if they make no model.
-std::unique_ptr<Model> model_of(const LocatedModel& located, std::string& error) {
-  try {
-    return load_model(located, DType::f32);
-  } catch (const Error& unloadable) {
-    if (!std::filesystem::exists(located.directory / "config.json")) throw;
-    error = unloadable.what();
-    return nullptr;
-  }
-}
 
 std::string colored(CheckStatus status) {
   const std::string name = fmt::format("{:<8}", name_of(status));
@@ -76,12 +47,12 @@ std::map<CheckStatus, int> count(const std::vector<CheckResult>& results) {
   return counts;
 }
 
-void print_findings(const std::filesystem::path& directory, const Model* model,
+void print_findings(const std::string& directory, const Model* model,
                     const std::vector<CheckResult>& results) {
   auto counts = count(results);
   JsonWriter json;
   json.begin_object()
-      .field("directory", directory.string())
+      .field("directory", directory)
       .field("model_type", model == nullptr ? std::nullopt : std::optional(model->family()));
   for (const CheckStatus status :
        {CheckStatus::ok, CheckStatus::warning, CheckStatus::failed, CheckStatus::skipped})
@@ -107,23 +78,20 @@ void run(const DoctorArguments& a, const Globals& globals) {
     throw UsageError("--expect-loss: needs --texts FILE, on which the model has that loss");
   if (!a.reference.empty() && a.text.empty())
     throw UsageError("--reference: needs --texts FILE, whose lines it translates");
-  const LocatedModel located = locate_model(a.model);
-  const std::filesystem::path& directory = located.directory;
+  const LoadedModel opened = open_model(a.model, {}, true);
   const std::string text = a.text.empty() ? std::string() : read_file(a.text);
   const std::string reference = a.reference.empty() ? std::string() : read_file(a.reference);
-  std::string error, tokenizer_error;
-  const auto model = model_of(located, error);
-  if (model != nullptr && !reference.empty() &&
-      dynamic_cast<const EncoderDecoderModel*>(model.get()) == nullptr)
-    throw UsageError("--reference: expected an encoder-decoder, got " + kind_of(*model));
-  const auto tokenizer = tokenizer_of(directory, tokenizer_error);
-  CheckedModel checked{model.get(), error, tokenizer.get(), tokenizer_error, directory, text, reference};
+  CheckedModel checked = checked_model(opened);
+  if (checked.model != nullptr && !reference.empty() &&
+      !traits_of(*checked.model).is(ModelKind::encoder_decoder))
+    throw UsageError("--reference: expected an encoder-decoder, got " + opened.kind());
+  checked.text = text;
+  checked.reference = reference;
   checked.expected_loss = a.expected_loss;
-  for (const AdapterSource& adapter : located.adapters) checked.adapters.push_back(adapter.directory);
   const auto results = examine(checked, globals.json ? nullptr : print_result);
   auto counts = count(results);
   if (globals.json) {
-    print_findings(directory, model.get(), results);
+    print_findings(opened.directory(), checked.model, results);
   } else {
     fmt::print("{} checks: {} ok, {} warnings, {} failed, {} skipped\n", results.size(),
                counts[CheckStatus::ok], counts[CheckStatus::warning], counts[CheckStatus::failed],
