@@ -41,7 +41,7 @@ BEGIN {
   for (module in modules) if (!(module in top_header)) top_header[module] = module
   top_header["heed"] = "everything"
   # Modules that still do; none is to be added.
-  n = split("cli inspect", list, " ")
+  n = split("cli", list, " ")
   for (i = 1; i <= n; ++i) still_casts[list[i]] = 1
   n = split("cli", list, " ")
   for (i = 1; i <= n; ++i) still_loads[list[i]] = 1

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "core/strings.h"
 #include "heed/analyses/analyses.h"
 #include "heed/autograd.h"
 #include "plot/labels.h"
@@ -239,9 +240,8 @@ Report scaled_features(const AnalyzedModel& model, const AnalyzedInput& input, c
       divergence += p[i] > 0 ? p[i] * std::log(p[i] / std::max(q[i], 1e-300)) : 0;
   }
   divergence /= static_cast<double>(positions);
-  std::string what;
-  for (const auto& [feature, factor] : factors)
-    what += fmt::format("{}{} × {:g}", what.empty() ? "" : ", ", feature, factor);
+  const std::string what =
+      joined(factors, ", ", [](const auto& one) { return fmt::format("{} × {:g}", one.first, one.second); });
   ReportTable table{
       .title = fmt::format("Predicted after the text, with feature {}", what),
       .legend = fmt::format("KL divergence {:.4f} nats on average over the positions", divergence),

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "heed/analyses/analyses.h"
+#include "heed/inspect/head_measures.h"
 #include "heed/models/kind.h"
 #include "heed/random.h"
 

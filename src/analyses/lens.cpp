@@ -3,7 +3,9 @@
 
 #include <cmath>
 
+#include "core/strings.h"
 #include "heed/analyses/analyses.h"
+#include "heed/inspect/logit_lens.h"
 #include "heed/models/kind.h"
 
 namespace heed {
@@ -48,9 +50,9 @@ Report token_lens(const AnalyzedModel& model, const AnalyzedInput& input, std::i
     for (std::size_t t = 0; t < shown.size(); ++t) {
       const std::vector<TokenProbability>& best = layer.positions[t];
       positions.push(best_of(best, "token", [&](std::int64_t id) { return model.tokens({id}).front(); }));
-      std::string list;
-      for (const TokenProbability& one : best)
-        list += fmt::format("{}{} {:.3f}", list.empty() ? "" : ", ", model.shown(one.id), one.probability);
+      const std::string list = joined(best, ", ", [&](const TokenProbability& one) {
+        return fmt::format("{} {:.3f}", model.shown(one.id), one.probability);
+      });
       table.cells[t].back() = {model.shown(best.front().id), best.front().probability,
                                shown[t] + ", " + layer.name + ": " + list, best.front().probability};
     }

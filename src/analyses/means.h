@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "heed/analyses/analyzed.h"
-#include "heed/inspect/analysis.h"
 #include "heed/inspect/metric.h"
+#include "heed/inspect/stream_attribution.h"
 #include "heed/plot/report.h"
 
 namespace heed {

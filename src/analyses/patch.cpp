@@ -5,6 +5,8 @@
 
 #include <cmath>
 
+#include "core/strings.h"
+#include "heed/inspect/patching.h"
 #include "heed/models/kind.h"
 #include "plot/labels.h"
 
@@ -257,10 +259,7 @@ AnalyzedPair text_pair(const AnalyzedModel& model, const std::string& clean, con
                        const std::optional<std::string>& target) {
   AnalyzedPair pair{text_input(model, clean, target), text_input(model, corrupted, target)};
   const auto list = [&](const AnalyzedInput& text) {
-    std::string tokens;
-    for (const std::string& token : model.shown(model.tokens(text.source_ids)))
-      tokens += (tokens.empty() ? "" : " ") + plot::visible(token);
-    return tokens;
+    return joined(model.shown(model.tokens(text.source_ids)), " ", plot::visible);
   };
   if (pair.clean.source_ids.size() == pair.corrupted.source_ids.size()) return pair;
   throw Error(fmt::format(

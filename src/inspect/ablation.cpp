@@ -10,10 +10,9 @@
 
 #include "heed/autograd.h"
 #include "heed/error.h"
-#include "inspect/analysis_common.h"
-#include "inspect/layer_runs.h"
 #include "inspect/measured_run.h"
 #include "inspect/replacements.h"
+#include "inspect/taps.h"
 
 namespace heed {
 namespace {

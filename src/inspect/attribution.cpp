@@ -6,12 +6,13 @@
 
 #include "heed/autograd.h"
 #include "heed/error.h"
+#include "heed/models/kind.h"
 #include "heed/nn/tap.h"
 #include "heed/ops/elementwise.h"
 #include "heed/ops/reduce.h"
 #include "heed/ops/shape.h"
-#include "inspect/analysis_common.h"
 #include "inspect/measured_run.h"
+#include "inspect/taps.h"
 
 namespace heed {
 namespace {
@@ -52,12 +53,19 @@ class AttributedInput {
  private:
   void check() {
     const auto fail = [&](const std::string& text) { throw Error("attribute: " + text); };
-    const bool both = dynamic_cast<const EncoderDecoderModel*>(&model_) != nullptr;
     if (model_.input().kind != InputKind::tokens)
       fail("expected a model that reads tokens, got " + model_.family());
-    const auto* encoder = dynamic_cast<const EncoderModel*>(&model_);
-    if (both || encoder != nullptr) ids_.emplace_back(both ? "encoder" : encoder->stack_name(), "input_ids");
-    if (both || encoder == nullptr) ids_.emplace_back("decoder", both ? "decoder_input_ids" : "input_ids");
+    visit(
+        model_,
+        [this](const EncoderModel& encoder) {
+          ids_ = {{encoder.stack_name(), "input_ids"}};
+        },
+        [this](const EncoderDecoderModel&) {
+          ids_ = {{"encoder", "input_ids"}, {"decoder", "decoder_input_ids"}};
+        },
+        [this](const Model&) {
+          ids_ = {{"decoder", "input_ids"}};
+        });
     for (const auto& [stack, name] : ids_) {
       if (model_.stack_named(stack) == nullptr)
         fail("expected a model with layers of attention, got " + model_.family());

@@ -7,7 +7,7 @@
 #include <numeric>
 #include <utility>
 
-#include "inspect/circuit_weights.h"  // whose pragmas come first
+#include "inspect/matrices.h"  // whose pragmas come first
 
 #include <eigen3/Eigen/Eigenvalues>
 #include <eigen3/Eigen/QR>
@@ -15,10 +15,11 @@
 
 #include "heed/autograd.h"
 #include "heed/error.h"
+#include "heed/models/kind.h"
 #include "heed/ops/elementwise.h"
 #include "heed/ops/matmul.h"
 #include "heed/ops/shape.h"
-#include "inspect/analysis_common.h"
+#include "inspect/taps.h"
 
 namespace heed {
 namespace {
@@ -96,7 +97,7 @@ Tensor rows_of_ids(const std::vector<std::int64_t>& ids, std::int64_t time) {
 
 void run_on(const Model& model, const Tensor& ids, Taps& taps) {
   TensorMap inputs{{"input_ids", ids}};
-  if (dynamic_cast<const EncoderDecoderModel*>(&model) != nullptr) inputs["decoder_input_ids"] = ids;
+  if (traits_of(model).is(ModelKind::encoder_decoder)) inputs["decoder_input_ids"] = ids;
   Context context{.taps = &taps};
   model.forward(inputs, {.logits = false}, context);
 }

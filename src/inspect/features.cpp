@@ -12,9 +12,11 @@
 #include "heed/error.h"
 #include "heed/io/json.h"
 #include "heed/io/safetensors.h"
+#include "heed/models/kind.h"
 #include "heed/nn/stack.h"
 #include "heed/ops.h"
-#include "inspect/analysis_common.h"
+#include "inspect/stream_sum.h"
+#include "inspect/taps.h"
 
 namespace heed {
 
@@ -107,8 +109,8 @@ constexpr std::array kModules =
                                {"attention", "self_attn.norm", "self_attn.out"}});
 
 std::string stack_of(const Model& model) {
-  if (const auto* encoder = dynamic_cast<const EncoderModel*>(&model)) return encoder->stack_name();
-  return "decoder";
+  const auto* encoder = as<EncoderModel>(model);
+  return encoder != nullptr ? encoder->stack_name() : "decoder";
 }
 
 std::string tap_of(const Model& model, const std::string& name, bool input) {

@@ -1,4 +1,6 @@
-// Measures of attention heads over texts.
+// Sums of weights and lengths, over the queries of all inputs.
+#include "heed/inspect/head_measures.h"
+
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -8,8 +10,9 @@
 #include "heed/autograd.h"
 #include "heed/error.h"
 #include "heed/ops/shape.h"
-#include "inspect/analysis_common.h"
 #include "inspect/patch_grid.h"
+#include "inspect/stream_sum.h"
+#include "inspect/taps.h"
 
 namespace heed {
 namespace {

@@ -1,4 +1,6 @@
-// The logit lens, and direct logit attribution.
+// Reads the stream after each layer by the model's head.
+#include "heed/inspect/logit_lens.h"
+
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -6,99 +8,12 @@
 
 #include "heed/autograd.h"
 #include "heed/error.h"
-#include "heed/ops/elementwise.h"
-#include "heed/ops/reduce.h"
-#include "inspect/analysis_common.h"
+#include "heed/models/kind.h"
 #include "inspect/stream_sum.h"
+#include "inspect/taps.h"
 #include "nn/stack_resume.h"
 
 namespace heed {
-namespace inspect {
-
-std::vector<double> scaled_as(const Tensor& parts, const Tensor& before, const Tensor& after) {
-  std::vector<double> scaled = numbers(parts);
-  const std::vector<double> from = numbers(before), to = numbers(after);
-  for (std::size_t i = 0; i < scaled.size(); ++i) {
-    const std::size_t j = i % from.size();
-    scaled[i] *= from[j] != 0 ? to[j] / from[j] : 0;
-  }
-  return scaled;
-}
-
-std::optional<std::int64_t> layer_of_tap(const std::string& name, const std::string& prefix,
-                                         const std::string& suffix) {
-  if (!name.starts_with(prefix) || !name.ends_with(suffix) || name.size() <= prefix.size() + suffix.size())
-    return std::nullopt;
-  const std::string number = name.substr(prefix.size(), name.size() - prefix.size() - suffix.size());
-  if (!std::all_of(number.begin(), number.end(), [](char c) { return c >= '0' && c <= '9'; }))
-    return std::nullopt;
-  return std::stoll(number);
-}
-
-void check_position(const char* what, std::int64_t position, std::int64_t count) {
-  if (position < 0 || position >= count)
-    throw Error(std::string(what) + ": expected a position below " + std::to_string(count) + ", got " +
-                std::to_string(position));
-}
-
-ReadOut required_read_out(const Model& model, const char* where) {
-  const std::optional<ReadOut> read_out = model.read_out();
-  if (!read_out)
-    throw Error(std::string(where) +
-                ": expected a model that predicts the next token (a decoder or an encoder-decoder), got " +
-                model.family());
-  return *read_out;
-}
-
-const EncoderModel* classifier_of(const Model& model) {
-  const auto* encoder = dynamic_cast<const EncoderModel*>(&model);
-  return encoder != nullptr && encoder->head() == EncoderHead::sequence ? encoder : nullptr;
-}
-
-const EncoderModel* masked_model_of(const Model& model) {
-  const auto* encoder = dynamic_cast<const EncoderModel*>(&model);
-  return encoder != nullptr && encoder->head() == EncoderHead::masked_lm ? encoder : nullptr;
-}
-
-void require_predictions(const Model& model, const char* where) {
-  if (dynamic_cast<const EncoderDecoderModel*>(&model) == nullptr && classifier_of(model) == nullptr &&
-      masked_model_of(model) == nullptr)
-    required_read_out(model, where);
-}
-
-void require_linear(const ReadOut& read_out, const Model& model, std::int64_t token) {
-  if (token < 0 || token >= read_out.output.weight.size(0))
-    throw Error("attribution: expected a token below " + std::to_string(read_out.output.weight.size(0)) +
-                ", got " + std::to_string(token));
-  if (read_out.transform.dense)
-    throw Error("attribution: expected logits that are linear in the normed stream, got an activation (" +
-                model.family() + ")");
-}
-
-LogitAttribution logit_parts(StreamSum sum, const ReadOut& read_out, std::int64_t token) {
-  if (read_out.norm) sum.apply(*read_out.norm, {.name = "bias"});
-  const Tensor row = read_out.output.weight.embedding(Tensor::from(std::vector<std::int64_t>{token}, {1}),
-                                                      read_out.scale, {});  // [1, D]
-  const std::vector<double> logits = numbers(heed::sum(sum.values * row.to(DType::f64), 2));
-  LogitAttribution result;
-  result.parts.push_back({{.name = "embed"}, 0});
-  double bias =
-      read_out.output.bias.defined() ? numbers(read_out.output.bias)[static_cast<std::size_t>(token)] : 0;
-  for (std::size_t i = 0; i < logits.size(); ++i) {
-    const StreamPart& part = sum.parts[i];
-    if (part.layer >= 0) {
-      result.parts.push_back({part, logits[i]});
-    } else {
-      (part.name == "bias" ? bias : result.parts.front().logit) += logits[i];
-    }
-  }
-  result.parts.push_back({{.name = "bias"}, bias});
-  for (const LogitPart& part : result.parts) result.logit += part.logit;
-  return result;
-}
-
-}  // namespace inspect
-
 namespace {
 
 constexpr const char* kLayers = "decoder.layers.";
@@ -167,8 +82,9 @@ std::vector<LensLayer> lens_of_encoder(const EncoderModel& model, const TensorMa
 
 std::vector<LensLayer> logit_lens(const Model& model, const TensorMap& inputs, std::int64_t top_k) {
   const NoGradients guard;
-  if (const EncoderModel* masked = inspect::masked_model_of(model))
-    return lens_of_encoder(*masked, inputs, top_k);
+  const auto* encoder = as<EncoderModel>(model);
+  if (encoder != nullptr && encoder->head() == EncoderHead::masked_lm)
+    return lens_of_encoder(*encoder, inputs, top_k);
   const ReadOut read_out = inspect::required_read_out(model, "lens");
   std::vector<LensLayer> layers;
   const auto read = [&](const std::string& name, const Tensor& stream) {
@@ -186,24 +102,10 @@ std::vector<LensLayer> logit_lens(const Model& model, const TensorMap& inputs, s
 
 std::vector<LensLayer> label_lens(const Model& model, const TensorMap& inputs, std::int64_t top_k) {
   const NoGradients guard;
-  const EncoderModel* classifier = inspect::classifier_of(model);
-  if (classifier == nullptr)
+  const auto* encoder = as<EncoderModel>(model);
+  if (encoder == nullptr || encoder->head() != EncoderHead::sequence)
     throw Error("lens: expected a model with a head of labels, got " + model.family() + " without");
-  return lens_of_encoder(*classifier, inputs, top_k);
-}
-
-LogitAttribution attribute_logit(const Model& model, const TensorMap& inputs, std::int64_t position,
-                                 std::int64_t token) {
-  const NoGradients guard;
-  const ReadOut read_out = inspect::required_read_out(model, "attribution");
-  inspect::require_linear(read_out, model, token);
-  const Stack& stack = *model.stack_named("decoder");
-  inspect::StreamRecorder recorder(stack, {{"attribution", position}}, inspect::end_of(stack));
-  Taps taps;
-  recorder.listen(taps);
-  Context context{.taps = &taps};
-  model.forward(inputs, {.logits = false}, context);
-  return inspect::logit_parts(recorder.sum(), read_out, token);
+  return lens_of_encoder(*encoder, inputs, top_k);
 }
 
 }  // namespace heed

@@ -1,4 +1,4 @@
-// One number per row, made of the logits of a run.
+// One number per row, made of the logits of a run; and where a run begins.
 #include "inspect/measured_run.h"
 
 #include <algorithm>
@@ -8,12 +8,14 @@
 
 #include "heed/autograd.h"
 #include "heed/error.h"
+#include "heed/models/kind.h"
 #include "heed/nn/stack.h"
 #include "heed/ops/elementwise.h"
 #include "heed/ops/reduce.h"
 #include "heed/ops/shape.h"
 #include "heed/ops/softmax.h"
-#include "inspect/analysis_common.h"
+#include "inspect/stream_sum.h"
+#include "inspect/taps.h"
 
 namespace heed {
 namespace inspect {
@@ -29,15 +31,24 @@ const Tensor* input_named(const TensorMap& inputs, const char* name) {
   return found == inputs.end() ? nullptr : &found->second;
 }
 
+bool predicts_label(const Model& model) { return traits_of(model).is_encoder(EncoderHead::sequence); }
+
+// Throws Error for a model that predicts neither tokens nor a label.
+void require_predictions(const Model& model, const char* where) {
+  const ModelTraits traits = traits_of(model);
+  if (!traits.is(ModelKind::encoder_decoder) && !predicts_label(model) &&
+      !traits.is_encoder(EncoderHead::masked_lm))
+    required_read_out(model, where);
+}
+
 std::int64_t logit_count(const Model& model) {
-  const EncoderModel* classifier = classifier_of(model);
-  return classifier != nullptr ? std::ssize(classifier->labels()) : model.vocab_size();
+  return predicts_label(model) ? traits_of(model).labels : model.vocab_size();
 }
 
 // How many positions the logits have; 1 of a classifier.
 std::int64_t logit_positions(const Model& model, const TensorMap& inputs) {
-  if (classifier_of(model) != nullptr) return 1;
-  const bool decodes = dynamic_cast<const EncoderDecoderModel*>(&model) != nullptr;
+  if (predicts_label(model)) return 1;
+  const bool decodes = traits_of(model).is(ModelKind::encoder_decoder);
   for (const char* name : {"decoder_input_ids", decodes ? "labels" : "input_ids"}) {
     if (const Tensor* ids = input_named(inputs, name)) return ids->size(1);
   }
@@ -54,7 +65,7 @@ MeasuredPlaces places_of(const Model& model, const MeasuredInput& input) {
   const LogitMetric& metric = input.metric;
   if (!is_mean_of_tokens(metric)) return {{metric.position.value_or(count - 1)}, {kNoTarget}};
   const std::vector<std::int64_t> labels = input.inputs.at("labels").to_vector<std::int64_t>();
-  const bool shifts = classifier_of(model) == nullptr && dynamic_cast<const DecoderModel*>(&model) != nullptr;
+  const bool shifts = traits_of(model).is(ModelKind::decoder);
   MeasuredPlaces places;
   for (std::int64_t t = shifts ? 1 : 0; t < std::ssize(labels); ++t) {
     if (labels[static_cast<std::size_t>(t)] < 0) continue;
@@ -62,6 +73,12 @@ MeasuredPlaces places_of(const Model& model, const MeasuredInput& input) {
     places.targets.push_back(labels[static_cast<std::size_t>(t)]);
   }
   return places;
+}
+
+std::vector<std::string> stack_names(const Model& model) {
+  const auto* encoder = as<EncoderModel>(model);
+  return encoder != nullptr ? std::vector<std::string>{encoder->stack_name()}
+                            : std::vector<std::string>{"encoder", "decoder"};
 }
 
 Tensor index_tensor(const std::vector<std::int64_t>& indices) {
@@ -93,9 +110,10 @@ class RunLogits {
         places_.push_back(static_cast<std::int64_t>(r) * positions + t);
       targets_.insert(targets_.end(), places.targets.begin(), places.targets.end());
     }
-    if (const auto* decoder = dynamic_cast<const DecoderModel*>(&model)) read_out_ = of_stream(*decoder);
+    const auto* decoder = as<DecoderModel>(model);
+    if (decoder != nullptr) read_out_ = of_stream(*decoder);
     if (read_out_) {
-      run_decoder(dynamic_cast<const DecoderModel&>(model), inputs);
+      run_decoder(*decoder, inputs);
     } else {
       Context context{.taps = &taps_};
       values_ = rows_of(model.forward(inputs, {}, context).at("logits"), places_);
@@ -179,10 +197,10 @@ void check_metric(const Model& model, const MeasuredInput& input, const char* wh
   const auto fail = [&](const std::string& text) { throw Error(std::string(where) + ": " + text); };
   require_predictions(model, where);
   const LogitMetric& metric = input.metric;
-  const bool labels = classifier_of(model) != nullptr;
+  const bool labels = predicts_label(model);
   const std::string what = labels ? "label" : "token";
   if (is_mean_of_tokens(metric)) {
-    if (dynamic_cast<const EncoderModel*>(&model) != nullptr && !labels)
+    if (traits_of(model).is(ModelKind::encoder) && !labels)
       fail("expected a token for the loss of a masked language model, got none");
     if (!input.inputs.contains("labels") || places_of(model, input).positions.empty())
       fail("expected texts with tokens to predict, got none");
@@ -198,6 +216,22 @@ void check_metric(const Model& model, const MeasuredInput& input, const char* wh
       fail("expected " + what + "s below " + std::to_string(count) + ", got " + std::to_string(*id));
   }
   if (metric.position) check_position(where, *metric.position, logit_positions(model, input.inputs));
+}
+
+void check_same_shapes(const TensorMap& clean, const TensorMap& corrupted, const char* where) {
+  for (const auto& [name, value] : clean) {
+    const auto other = corrupted.find(name);
+    if (other == corrupted.end() || other->second.shape() != value.shape())
+      throw Error(std::string(where) + ": expected two texts with the same number of tokens, got " + name +
+                  " " + value.str() + " and " +
+                  (other == corrupted.end() ? std::string("none") : other->second.str()));
+  }
+}
+
+void check_metrics_differ(double clean, double corrupted, const char* where) {
+  if (clean == corrupted)
+    throw Error(std::string(where) + ": expected texts with different metrics, got " + std::to_string(clean) +
+                " for both");
 }
 
 bool can_share_run(const MeasuredInput& a, const MeasuredInput& b) {
@@ -266,6 +300,44 @@ std::int64_t positions_of(const TensorMap& inputs) {
     if (!name.ends_with("ids") && value.rank() > 2) most = std::max<std::int64_t>(most, 256);
   }
   return most;
+}
+
+void LayerInputs::listen(const Model& model, Taps& taps) {
+  for (const std::string& name : stack_names(model)) {
+    const Stack* stack = model.stack_named(name);
+    if (stack == nullptr || stack->layers.empty()) continue;
+    const std::size_t count = stack->layers.size();
+    std::vector<Tensor>& inputs = inputs_[name];
+    inputs.resize(count + 1);
+    for (std::size_t i = 0; i <= count; ++i) {
+      const std::string tap =
+          name + ".layers." + (i < count ? std::to_string(i) + ".in" : std::to_string(count - 1) + ".out");
+      taps.listen(tap, [&inputs, i](const std::string&, Tensor& value) { inputs[i] = value.clone(); });
+    }
+  }
+}
+
+std::vector<std::unique_ptr<StackResume>> LayerInputs::resume(const std::string& stack, std::int64_t layer,
+                                                              const std::vector<std::int64_t>& rows) const {
+  std::vector<std::unique_ptr<StackResume>> resumed;
+  if (!inputs_.contains(stack)) return resumed;
+  const auto begin_at = [&](const std::string& name, std::int64_t at) {
+    resumed.push_back(std::make_unique<StackResume>(name, at, rows_at(name, at, rows)));
+  };
+  begin_at(stack, layer);
+  if (stack == "decoder" && inputs_.contains("encoder"))
+    begin_at("encoder", std::ssize(inputs_.at("encoder")) - 1);
+  return resumed;
+}
+
+Tensor LayerInputs::end(const std::string& stack, const std::vector<std::int64_t>& rows) const {
+  return rows_at(stack, std::ssize(inputs_.at(stack)) - 1, rows);
+}
+
+Tensor LayerInputs::rows_at(const std::string& stack, std::int64_t layer,
+                            const std::vector<std::int64_t>& rows) const {
+  return gather(inputs_.at(stack)[static_cast<std::size_t>(layer)], 0,
+                Tensor::from(rows, {std::ssize(rows)}));
 }
 
 }  // namespace inspect

@@ -1,4 +1,6 @@
-// Activation patching, and its estimate by gradients.
+// Runs with values of another run, and gradients in their place.
+#include "heed/inspect/patching.h"
+
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -9,31 +11,10 @@
 #include "heed/error.h"
 #include "heed/ops/elementwise.h"
 #include "heed/ops/shape.h"
-#include "inspect/analysis_common.h"
-#include "inspect/layer_runs.h"
 #include "inspect/measured_run.h"
+#include "inspect/taps.h"
 
 namespace heed {
-namespace inspect {
-
-void check_same_shapes(const TensorMap& clean, const TensorMap& corrupted, const char* where) {
-  for (const auto& [name, value] : clean) {
-    const auto other = corrupted.find(name);
-    if (other == corrupted.end() || other->second.shape() != value.shape())
-      throw Error(std::string(where) + ": expected two texts with the same number of tokens, got " + name +
-                  " " + value.str() + " and " +
-                  (other == corrupted.end() ? std::string("none") : other->second.str()));
-  }
-}
-
-void check_metrics_differ(double clean, double corrupted, const char* where) {
-  if (clean == corrupted)
-    throw Error(std::string(where) + ": expected texts with different metrics, got " + std::to_string(clean) +
-                " for both");
-}
-
-}  // namespace inspect
-
 namespace {
 
 // The tap of a site, below its layer.

@@ -13,10 +13,9 @@
 #include "heed/nn/stack.h"
 #include "heed/ops/elementwise.h"
 #include "heed/ops/shape.h"
-#include "inspect/analysis_common.h"
-#include "inspect/layer_runs.h"
 #include "inspect/measured_run.h"
 #include "inspect/stream_sum.h"
+#include "inspect/taps.h"
 
 namespace heed {
 namespace {

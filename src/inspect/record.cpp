@@ -1,4 +1,4 @@
-// Records the attention of one forward pass through the model's taps.
+// Records the attention of one forward pass through the model's taps, and measures it.
 #include "heed/inspect/record.h"
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 
 #include "heed/autograd.h"
 #include "heed/error.h"
-#include "heed/models/model.h"
+#include "heed/models/kind.h"
 #include "heed/nn/context.h"
 #include "heed/ops/elementwise.h"
 #include "heed/ops/matmul.h"
@@ -142,28 +142,42 @@ std::vector<std::int64_t> heads_of(const RecordedLayer& layer, std::span<const s
   return heads;
 }
 
-}  // namespace
+void require_recorded(const Tensor& recorded, const RecordedLayer& layer, const char* measure) {
+  if (recorded.defined()) return;
+  throw Error(layer.name + ": expected attention with heads and an output projection for " + measure +
+              ", got another (its weights, their mean and their maximum can be shown)");
+}
 
-std::vector<AttentionKind> attention_kinds(const Model& model) {
-  const auto* both = dynamic_cast<const EncoderDecoderModel*>(&model);
-  if (dynamic_cast<const DecoderModel*>(&model) != nullptr) return {{"decoder", "decoder", "self_attn"}};
-  if (dynamic_cast<const DualEncoderModel*>(&model) != nullptr)
-    throw Error("attend: expected a model with one encoder or decoder, got " + model.family() +
-                " (heed attend IMAGE --text TEXT shows both towers)");
-  if (both == nullptr) {
-    const auto* encoder = dynamic_cast<const EncoderModel*>(&model);
-    return {{"encoder", encoder != nullptr ? encoder->stack_name() : "encoder", "self_attn"}};
-  }
+std::vector<AttentionKind> kinds_of_both(const EncoderDecoderModel& both) {
   std::vector<AttentionKind> kinds;
-  if (both->has_cross_attention()) kinds.push_back({"cross", "decoder", "cross_attn"});
-  if (both->has_self_attention()) {
+  if (both.has_cross_attention()) kinds.push_back({"cross", "decoder", "cross_attn"});
+  if (both.has_self_attention()) {
     kinds.push_back({"encoder", "encoder", "self_attn"});
     kinds.push_back({"decoder", "decoder", "self_attn"});
   }
   if (kinds.empty())
-    throw Error("attend: expected a model with attention, got " + model.family() +
+    throw Error("attend: expected a model with attention, got " + both.family() +
                 " without (config.json: attention)");
   return kinds;
+}
+
+}  // namespace
+
+std::vector<AttentionKind> attention_kinds(const Model& model) {
+  using Kinds = std::vector<AttentionKind>;
+  return visit(
+      model,
+      [](const DecoderModel&) {
+        return Kinds{{"decoder", "decoder", "self_attn"}};
+      },
+      [](const EncoderModel& encoder) {
+        return Kinds{{"encoder", encoder.stack_name(), "self_attn"}};
+      },
+      [](const EncoderDecoderModel& both) { return kinds_of_both(both); },
+      [](const DualEncoderModel& dual) -> Kinds {
+        throw Error("attend: expected a model with one encoder or decoder, got " + dual.family() +
+                    " (heed attend IMAGE --text TEXT shows both towers)");
+      });
 }
 
 std::vector<AttentionKind> attention_kinds(const DualEncoderModel& model) {
@@ -195,6 +209,33 @@ AttentionRecord record_attention(const Model& model, const TensorMap& inputs, co
   }
   for (const auto& recorder : recorders) recorder->finish(record, options);
   return record;
+}
+
+Tensor value_weighted_norms(const RecordedLayer& layer) {
+  const NoGradients guard;
+  require_recorded(layer.value_norms, layer, "value-weighted norms");
+  return layer.weights * unsqueeze(layer.value_norms, 1);
+}
+
+Tensor gradient_times_attention(const RecordedLayer& layer) {
+  const NoGradients guard;
+  require_recorded(layer.gradient, layer, "gradients");
+  return layer.weights * layer.gradient;
+}
+
+std::vector<Tensor> attention_rollout(std::span<const Tensor> weights) {
+  const NoGradients guard;
+  std::vector<Tensor> result;
+  for (const Tensor& layer : weights) {
+    const std::int64_t tokens = layer.size(1);
+    if (layer.size(2) != tokens) throw Error("rollout: expected weights [H, T, T], got " + layer.str());
+    std::vector<float> identity(static_cast<std::size_t>(tokens * tokens));
+    for (std::int64_t i = 0; i < tokens; ++i) identity[static_cast<std::size_t>(i * (tokens + 1))] = 0.5f;
+    const Tensor step = mean(layer, 0) * 0.5 + Tensor::from(identity, {tokens, tokens});
+    const Tensor rows = step / sum(step, 1, true);
+    result.push_back(result.empty() ? rows : matmul(rows, result.back()));
+  }
+  return result;
 }
 
 std::vector<HeadAblation> ablate_heads(const Model& model, const TensorMap& inputs,

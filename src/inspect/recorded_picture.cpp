@@ -4,12 +4,25 @@
 #include <algorithm>
 
 #include "heed/error.h"
-#include "heed/inspect/measures.h"
+#include "heed/models/kind.h"
+#include "heed/nn/attention.h"
+#include "heed/nn/stack.h"
 #include "heed/ops/reduce.h"
 #include "heed/ops/shape.h"
 #include "heed/ops/softmax.h"
 
 namespace heed::inspect {
+namespace {
+
+std::int64_t heads_of_part(const Part& part) {
+  if (const auto* self = part.as<SelfAttention>()) return self->attention.heads;
+  if (const auto* cross = part.as<CrossAttention>()) return cross->attention.heads;
+  if (const auto* disentangled = part.as<DisentangledAttention>()) return disentangled->attention.heads;
+  const auto* linear = part.as<LinearSelfAttention>();
+  return linear == nullptr ? 0 : linear->attention.heads;
+}
+
+}  // namespace
 
 AttentionMap empty_map(const RecordedLayer& layer, const std::string& measure) {
   AttentionMap map;
@@ -74,6 +87,35 @@ void add_facts(AttentionPicture& picture, const AttentionRecord& record, std::in
   }
 }
 
+std::vector<std::int64_t> attention_heads(const Model& model, const AttentionKind& kind) {
+  std::vector<std::int64_t> heads;
+  const Stack* stack = model.stack_named(kind.stack);
+  if (stack == nullptr) return heads;
+  for (const Layer& layer : stack->layers) {
+    std::int64_t& of_layer = heads.emplace_back(0);
+    for (const ResidualStep& step : layer.steps) {
+      for (const Sublayer& sublayer : step.sublayers) {
+        if (sublayer.name == kind.part) of_layer = heads_of_part(sublayer.part);
+      }
+    }
+  }
+  return heads;
+}
+
+std::map<std::string, AttentionSize> attention_sizes(const Model& model,
+                                                     const std::vector<AttentionKind>& kinds) {
+  std::map<std::string, AttentionSize> sizes;
+  for (const AttentionKind& kind : kinds) {
+    AttentionSize size;
+    for (const std::int64_t heads : attention_heads(model, kind)) {
+      size.layers += heads > 0 ? 1 : 0;
+      size.heads = std::max(size.heads, heads);
+    }
+    if (size.layers > 0) sizes[kind.name] = size;
+  }
+  return sizes;
+}
+
 const char* name_of(EncoderHead head) {
   switch (head) {
     case EncoderHead::none: return "none";
@@ -87,9 +129,10 @@ const char* name_of(EncoderHead head) {
 }
 
 const char* task_of(const Model& model) {
-  if (const auto* encoder = dynamic_cast<const EncoderModel*>(&model)) return name_of(encoder->head());
-  if (dynamic_cast<const EncoderDecoderModel*>(&model) != nullptr) return "encoder_decoder";
-  return dynamic_cast<const DualEncoderModel*>(&model) != nullptr ? "towers" : "causal_lm";
+  return visit(
+      model, [](const EncoderModel& encoder) { return name_of(encoder.head()); },
+      [](const EncoderDecoderModel&) { return "encoder_decoder"; },
+      [](const DualEncoderModel&) { return "towers"; }, [](const DecoderModel&) { return "causal_lm"; });
 }
 
 std::vector<std::vector<RankedToken>> ranked_tokens(const Tensor& logits, std::int64_t count) {

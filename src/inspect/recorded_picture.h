@@ -1,7 +1,9 @@
-// From recorded attention to a picture: maps, rollout, and what the page shows beside the maps.
+// From recorded attention to a picture: maps, rollout, and what the page shows beside the maps, the sizes of
+// the model among it.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -26,6 +28,14 @@ void add_rollout(AttentionPicture& picture, const AttentionRecord& record,
 /// Adds the norms of the values, and queries and keys unless there are more than `most_vectors` numbers of
 /// them, where they are recorded.
 void add_facts(AttentionPicture& picture, const AttentionRecord& record, std::int64_t most_vectors);
+
+/// The number of heads of each layer, without a pass; 0 for a layer without that kind of attention. Empty for
+/// models without stacks of layers (recurrent ones), and for a pooling.
+std::vector<std::int64_t> attention_heads(const Model& model, const AttentionKind& kind);
+
+/// What a page says of the kinds of attention.
+std::map<std::string, AttentionSize> attention_sizes(const Model& model,
+                                                     const std::vector<AttentionKind>& kinds);
 
 /// What an encoder's head is for: `masked_lm`, `sequence`, `token`, `span`, `ctc` or `none`.
 const char* name_of(EncoderHead head);

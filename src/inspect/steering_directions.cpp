@@ -6,15 +6,16 @@
 #include <string>
 #include <utility>
 
-#include "inspect/eigen.h"  // its pragmas come first
+#include "inspect/matrices.h"  // its pragmas come first
 
 #include <eigen3/Eigen/Eigenvalues>
 
 #include "heed/autograd.h"
 #include "heed/error.h"
+#include "heed/models/kind.h"
 #include "heed/nn/stack.h"
 #include "heed/ops/shape.h"
-#include "inspect/analysis_common.h"
+#include "inspect/taps.h"
 
 namespace heed {
 namespace {
@@ -26,18 +27,15 @@ using inspect::Matrix;
 using LayerStreams = std::vector<Matrix>;
 
 std::string stack_of_texts(const Model& model) {
-  if (const auto* encoder = dynamic_cast<const EncoderModel*>(&model)) return encoder->stack_name();
-  return dynamic_cast<const EncoderDecoderModel*>(&model) != nullptr ? "encoder" : "decoder";
+  const auto* encoder = as<EncoderModel>(model);
+  if (encoder != nullptr) return encoder->stack_name();
+  return traits_of(model).is(ModelKind::encoder_decoder) ? "encoder" : "decoder";
 }
 
 void encode_text(const Model& model, const ModelInput& input, Context& context) {
-  if (const auto* decoder = dynamic_cast<const DecoderModel*>(&model)) {
-    decoder->encode(input, context);
-  } else if (const auto* encoder = dynamic_cast<const EncoderModel*>(&model)) {
-    encoder->encode(input, context);
-  } else {
-    dynamic_cast<const EncoderDecoderModel&>(model).encode(input, context);
-  }
+  visit(
+      model, [](const DualEncoderModel&) { HEED_ASSERT(false, "two towers have no stack of texts"); },
+      [&](const auto& one) { one.encode(input, context); });
 }
 
 Eigen::RowVectorXd stream_of(const Tensor& value, bool mean_over_tokens) {

@@ -10,7 +10,7 @@
 #include "heed/ops/elementwise.h"
 #include "heed/ops/reduce.h"
 #include "heed/ops/shape.h"
-#include "inspect/analysis_common.h"
+#include "inspect/taps.h"
 
 namespace heed::inspect {
 namespace {
@@ -38,6 +38,16 @@ std::string layer_name(const Stack& stack, std::int64_t layer) {
 }
 
 }  // namespace
+
+std::vector<double> scaled_as(const Tensor& parts, const Tensor& before, const Tensor& after) {
+  std::vector<double> scaled = numbers(parts);
+  const std::vector<double> from = numbers(before), to = numbers(after);
+  for (std::size_t i = 0; i < scaled.size(); ++i) {
+    const std::size_t j = i % from.size();
+    scaled[i] *= from[j] != 0 ? to[j] / from[j] : 0;
+  }
+  return scaled;
+}
 
 std::string part_label(const StreamPart& part) {
   if (part.layer < 0) return part.name == "embed_bias" ? "embed bias" : part.name;
@@ -228,6 +238,37 @@ std::vector<std::size_t> largest(const std::vector<double>& values, std::size_t 
                    [&](std::size_t a, std::size_t b) { return std::abs(values[a]) > std::abs(values[b]); });
   order.resize(std::min(count, order.size()));
   return order;
+}
+
+ReadOut required_read_out(const Model& model, const char* where) {
+  const std::optional<ReadOut> read_out = model.read_out();
+  if (!read_out)
+    throw Error(std::string(where) +
+                ": expected a model that predicts the next token (a decoder or an encoder-decoder), got " +
+                model.family());
+  return *read_out;
+}
+
+LogitAttribution logit_parts(StreamSum sum, const ReadOut& read_out, std::int64_t token) {
+  if (read_out.norm) sum.apply(*read_out.norm, {.name = "bias"});
+  const Tensor row = read_out.output.weight.embedding(Tensor::from(std::vector<std::int64_t>{token}, {1}),
+                                                      read_out.scale, {});  // [1, D]
+  const std::vector<double> logits = numbers(heed::sum(sum.values * row.to(DType::f64), 2));
+  LogitAttribution result;
+  result.parts.push_back({{.name = "embed"}, 0});
+  double bias =
+      read_out.output.bias.defined() ? numbers(read_out.output.bias)[static_cast<std::size_t>(token)] : 0;
+  for (std::size_t i = 0; i < logits.size(); ++i) {
+    const StreamPart& part = sum.parts[i];
+    if (part.layer >= 0) {
+      result.parts.push_back({part, logits[i]});
+    } else {
+      (part.name == "bias" ? bias : result.parts.front().logit) += logits[i];
+    }
+  }
+  result.parts.push_back({{.name = "bias"}, bias});
+  for (const LogitPart& part : result.parts) result.logit += part.logit;
+  return result;
 }
 
 }  // namespace heed::inspect

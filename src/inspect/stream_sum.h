@@ -9,13 +9,18 @@
 #include <utility>
 #include <vector>
 
-#include "heed/inspect/analysis.h"
+#include "heed/inspect/stream_attribution.h"
 #include "heed/nn/stack.h"
 
 namespace heed::inspect {
 
 /// A part in a table: "head 5.1", "ff 3", "attn bias 3", "token".
 std::string part_label(const StreamPart& part);
+
+/// Each element of `parts` [..., X], row-major, times the factor by which `after` [X] differs from `before`
+/// [X] there: what norms and multipliers after an attention do to the contributions of its heads, as they do
+/// it to their sum.
+std::vector<double> scaled_as(const Tensor& parts, const Tensor& before, const Tensor& after);
 
 /// A sum over parts at P positions.
 struct StreamSum {
@@ -90,8 +95,8 @@ class StreamRecorder {
   std::map<std::string, Tensor> streams_;     // by their taps: before each step, and at the point, [P, D]
 };
 
-/// Throws Error for a token without a logit, and for logits that are not linear in the normed stream.
-void require_linear(const ReadOut& read_out, const Model& model, std::int64_t token);
+/// Throws Error for a model whose logits are not made of a residual stream.
+ReadOut required_read_out(const Model& model, const char* where);
 /// What each part of the stream after the last layer, at one position, adds to the logit of a token.
 LogitAttribution logit_parts(StreamSum sum, const ReadOut& read_out, std::int64_t token);
 

@@ -8,6 +8,7 @@
 #include <span>
 
 #include "core/utf8.h"
+#include "heed/models/kind.h"
 #include "heed/text/unicode.h"
 #include "text/pipeline/byte_level.h"
 
@@ -87,7 +88,7 @@ std::vector<std::int64_t> tower_ids(const EncoderModel& tower, const Tokenizer& 
 
 TokenInput encoder_input(const Model& model, const Encoding& encoding) {
   TokenInput input{{{"input_ids", one_row(encoding.ids)}}, {{"encoder", {encoding.tokens, encoding.tokens}}}};
-  const auto* encoder = dynamic_cast<const EncoderModel*>(&model);
+  const auto* encoder = as<EncoderModel>(model);
   if (encoder != nullptr && encoder->type_vocab_size() > 1)
     input.tensors["token_type_ids"] = one_row(encoding.type_ids);
   return input;

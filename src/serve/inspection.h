@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "heed/inspect/record.h"
-#include "inspect/generated_taps.h"
+#include "inspect/taps.h"
 #include "serve/model_server.h"
 
 namespace heed::serve {

@@ -12,7 +12,7 @@
 #include "explore/sample_models.h"
 #include "heed/autograd.h"
 #include "heed/image/image.h"
-#include "heed/inspect/measures.h"
+#include "heed/inspect/record.h"
 #include "heed/nn/tap.h"
 #include "heed/ops/reduce.h"
 #include "heed/ops/shape.h"

@@ -9,7 +9,7 @@
 #include "explore/numbers.h"
 #include "explore/sample_models.h"
 #include "heed/autograd.h"
-#include "heed/inspect/analysis.h"
+#include "heed/inspect/stream_attribution.h"
 #include "heed/nn/tap.h"
 #include "heed/ops/elementwise.h"
 #include "heed/ops/shape.h"

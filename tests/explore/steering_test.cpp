@@ -4,7 +4,6 @@
 #include <nlohmann/json.hpp>
 
 #include "explore/sample_models.h"
-#include "heed/inspect/analysis.h"
 #include "heed/io/safetensors.h"
 #include "heed/models/steering.h"
 #include "reference/error.h"

@@ -10,7 +10,7 @@
 
 #include "explore/numbers.h"
 #include "explore/sample_models.h"
-#include "heed/inspect/analysis.h"
+#include "heed/inspect/stream_attribution.h"
 #include "reference/error.h"
 
 namespace heed::explore_test {

@@ -1,7 +1,5 @@
 // The analyses against the same numbers from forward hooks of Hugging Face transformers, and of NumPy
 // (tests/fixtures/analysis), their tables, and what they refuse.
-#include "heed/inspect/analysis.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -13,6 +11,10 @@
 #include <set>
 
 #include "heed/inspect/ablation.h"
+#include "heed/inspect/head_measures.h"
+#include "heed/inspect/logit_lens.h"
+#include "heed/inspect/patching.h"
+#include "heed/inspect/stream_attribution.h"
 #include "heed/io/safetensors.h"
 #include "heed/models/registry.h"
 #include "heed/ops/shape.h"

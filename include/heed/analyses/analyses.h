@@ -15,7 +15,6 @@
 #include "heed/analyses/analyzed.h"
 #include "heed/export.h"
 #include "heed/inspect/ablation.h"
-#include "heed/inspect/analysis.h"
 #include "heed/inspect/attribution.h"
 #include "heed/inspect/features.h"
 #include "heed/inspect/steering_directions.h"

@@ -7,7 +7,7 @@
 
 #include "heed/export.h"
 #include "heed/inspect/ablation.h"
-#include "heed/inspect/analysis.h"
+#include "heed/inspect/stream_attribution.h"
 
 namespace HEED_API heed {
 

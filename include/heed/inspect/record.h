@@ -1,5 +1,5 @@
-// Records the attention of one forward pass: weights, norms of the values, gradients, queries and keys. Also
-// measures how the logits change without a head.
+// Records the attention of one forward pass: weights, norms of the values, gradients, queries and keys; what
+// is shown instead of the weights, or beside them; and what the logits lose without a head.
 #pragma once
 
 #include <atomic>
@@ -80,7 +80,21 @@ struct AttentionRecord {
 /// Threads: with a gradient, no other may use the model.
 AttentionRecord record_attention(const Model& model, const TensorMap& inputs, const RecordOptions& options);
 
-/// The change of the logits without one head.
+/// ||alpha_ij f(x_j)||, f(x) = v W_O of one head: the length of what query i gets from key j through this
+/// head. [H, T, S]. Kobayashi et al. 2020, "Attention is not only a weight", equation 5. Throws Error for a
+/// layer without value norms.
+Tensor value_weighted_norms(const RecordedLayer& layer);
+
+/// Weight times the gradient of the recorded logit, with its sign; [H, T, S]. Throws Error for a layer
+/// without gradients.
+Tensor gradient_times_attention(const RecordedLayer& layer);
+
+/// Attention rollout: of self-attention weights [H, T, T] of each layer from the first on, the product of
+/// A = (mean over heads + I) / 2, rows divided by their sums, up to this layer; [T, T] each. Abnar and
+/// Zuidema 2020, "Quantifying attention flow in transformers".
+std::vector<Tensor> attention_rollout(std::span<const Tensor> weights);
+
+/// What the logits lose without one head.
 struct HeadAblation {
   std::string kind;
   std::int64_t layer = 0, head = 0;

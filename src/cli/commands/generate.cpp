@@ -23,7 +23,7 @@
 #include "heed/generate/complete.h"
 #include "heed/io/safetensors.h"
 #include "heed/text/tokenizer.h"
-#include "inspect/generated_taps.h"
+#include "inspect/taps.h"
 
 namespace heed::cli {
 namespace {

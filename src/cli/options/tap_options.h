@@ -8,7 +8,7 @@
 
 #include "heed/models/model.h"
 #include "heed/nn/tap.h"
-#include "inspect/tap_request.h"
+#include "inspect/taps.h"
 
 namespace heed::cli {
 

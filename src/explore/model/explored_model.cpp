@@ -12,8 +12,9 @@
 #include "heed/generate/search.h"
 #include "heed/models/kind.h"
 #include "heed/ops/elementwise.h"
-#include "inspect/analysis_common.h"
-#include "inspect/token_input.h"
+#include "heed/ops/loss.h"
+#include "inspect/patch_grid.h"
+#include "inspect/taps.h"
 #include "models/steering.h"
 #include "plot/labels.h"
 

@@ -13,8 +13,8 @@
 #include "heed/ops/elementwise.h"
 #include "heed/ops/reduce.h"
 #include "heed/ops/shape.h"
-#include "inspect/analysis_common.h"
 #include "inspect/stream_sum.h"
+#include "inspect/taps.h"
 #include "plot/labels.h"
 
 namespace heed::explore {

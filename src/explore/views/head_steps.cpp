@@ -10,7 +10,7 @@
 #include "heed/ops/elementwise.h"
 #include "heed/ops/rotary.h"
 #include "heed/ops/shape.h"
-#include "inspect/analysis_common.h"
+#include "inspect/taps.h"
 
 namespace heed::explore {
 namespace {

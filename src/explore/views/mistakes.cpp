@@ -13,8 +13,7 @@
 #include "heed/ops/loss.h"
 #include "heed/ops/shape.h"
 #include "heed/ops/softmax.h"
-#include "inspect/analysis_common.h"
-#include "inspect/token_input.h"
+#include "inspect/taps.h"
 #include "ops/attention.h"
 #include "plot/labels.h"
 

@@ -5,9 +5,9 @@
 #include <numeric>
 
 #include "heed/error.h"
-#include "heed/inspect/analysis.h"
-#include "inspect/analysis_common.h"
+#include "heed/inspect/stream_attribution.h"
 #include "inspect/stream_sum.h"
+#include "inspect/taps.h"
 
 namespace heed::explore {
 namespace {

@@ -9,7 +9,6 @@
 #include "heed/nn/stack.h"
 #include "heed/open/subject.h"
 #include "heed/plot/picture.h"
-#include "inspect/attention_heads.h"
 #include "inspect/recorded_picture.h"
 #include "inspect/token_input.h"
 #include "serve/inspection.h"

@@ -1,5 +1,5 @@
 // Recorded attention, its measures, and ablation, against transformers and NumPy (fixtures/attend/make.py).
-#include "heed/inspect/measures.h"
+#include "heed/inspect/record.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,6 @@
 #include "heed/autograd.h"
 #include "heed/error.h"
 #include "heed/inspect/ablation.h"
-#include "heed/inspect/record.h"
 #include "heed/io/safetensors.h"
 #include "heed/models/registry.h"
 #include "heed/ops/elementwise.h"

@@ -1,7 +1,8 @@
-// Joins what the steps of a decoding compute, and takes replacements apart for them.
-#include "inspect/generated_taps.h"
+// Parses names of taps, joins what the steps of a decoding compute, and takes replacements apart for them.
+#include "inspect/taps.h"
 
 #include <algorithm>
+#include <charconv>
 #include <limits>
 
 #include "heed/error.h"
@@ -9,6 +10,18 @@
 
 namespace heed::inspect {
 namespace {
+
+[[noreturn]] void refuse_tap(const std::string& text) {
+  throw Error("expected NAME or NAME[heads=0:4,queries=3,keys=:8], got " + text);
+}
+
+std::optional<std::int64_t> index_in(const std::string& digits) {
+  std::int64_t value = 0;
+  const char* end = digits.data() + digits.size();
+  const auto result = std::from_chars(digits.data(), end, value);
+  if (result.ec != std::errc() || result.ptr != end || value < 0) return std::nullopt;
+  return value;
+}
 
 // Which axes of a value count tokens: those of the step, and all so far.
 TapAxes axes_of(const std::string& name, const Tensor& value) {
@@ -66,6 +79,76 @@ void check_replacement(const std::string& where, const std::string& name, const 
 }
 
 }  // namespace
+
+std::optional<std::int64_t> layer_of_tap(const std::string& name, const std::string& prefix,
+                                         const std::string& suffix) {
+  if (!name.starts_with(prefix) || !name.ends_with(suffix) || name.size() <= prefix.size() + suffix.size())
+    return std::nullopt;
+  const std::string number = name.substr(prefix.size(), name.size() - prefix.size() - suffix.size());
+  if (!std::all_of(number.begin(), number.end(), [](char c) { return c >= '0' && c <= '9'; }))
+    return std::nullopt;
+  return std::stoll(number);
+}
+
+void check_position(const char* what, std::int64_t position, std::int64_t count) {
+  if (position < 0 || position >= count)
+    throw Error(std::string(what) + ": expected a position below " + std::to_string(count) + ", got " +
+                std::to_string(position));
+}
+
+std::vector<std::string> split_taps(const std::string& list) {
+  std::vector<std::string> parts{""};
+  int depth = 0;
+  for (const char c : list) {
+    depth += c == '[' ? 1 : c == ']' ? -1 : 0;
+    if (c == ',' && depth == 0) {
+      parts.emplace_back();
+    } else {
+      parts.back() += c;
+    }
+  }
+  return parts;
+}
+
+std::optional<TapRange> tap_range(const std::string& text) {
+  const std::size_t colon = text.find(':');
+  const std::string begin = text.substr(0, colon);
+  const std::optional<std::int64_t> first = begin.empty() ? 0 : index_in(begin);
+  if (!first || text.empty()) return std::nullopt;
+  if (colon == std::string::npos) return TapRange{*first, *first + 1};
+  if (colon + 1 == text.size()) return TapRange{*first, std::nullopt};
+  const std::optional<std::int64_t> end = index_in(text.substr(colon + 1));
+  if (!end || *end <= *first) return std::nullopt;
+  return TapRange{*first, end};
+}
+
+TapRequest parse_tap(const std::string& text) {
+  constexpr std::int64_t kMostHeads = 1 << 16;
+  const std::size_t open = text.find('[');
+  TapRequest request{text.substr(0, open), open == std::string::npos ? "" : text.substr(open), {}};
+  if (request.pattern.empty()) refuse_tap(text);
+  if (request.brackets.empty()) return request;
+  if (!text.ends_with("]")) refuse_tap(text);
+  const std::string inside = request.brackets.substr(1, request.brackets.size() - 2);
+  for (const std::string& part : split_taps(inside)) {
+    const std::size_t equals = part.find('=');
+    if (equals == std::string::npos) refuse_tap(text);
+    const std::string axis = part.substr(0, equals);
+    const std::optional<TapRange> range = tap_range(part.substr(equals + 1));
+    if (!range) refuse_tap(text);
+    if (axis == "queries") {
+      request.selection.queries = *range;
+    } else if (axis == "keys") {
+      request.selection.keys = *range;
+    } else if (axis == "heads" && range->end && *range->end <= kMostHeads) {
+      for (std::int64_t head = range->begin; head < *range->end; ++head)
+        request.selection.heads.push_back(head);
+    } else {
+      refuse_tap(text);
+    }
+  }
+  return request;
+}
 
 void GeneratedTaps::record(const std::vector<TapRequest>& requests) {
   for (const TapRequest& request : requests) {

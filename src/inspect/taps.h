@@ -1,14 +1,42 @@
-// Taps while a text is generated: values of all positions, whichever step of decoding computed them.
+// Taps: their names as users write them, NAME[heads=0:4,queries=3,keys=:8]; the numbers and the layers of
+// their values; and values while a text is generated.
 #pragma once
 
+#include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "heed/models/model.h"
-#include "inspect/tap_request.h"
+#include "heed/nn/tap.h"
 
 namespace heed::inspect {
+
+/// Row-major numbers of a value.
+inline std::vector<double> numbers(const Tensor& x) { return x.detach().to(DType::f64).to_vector<double>(); }
+
+/// The number of a layer's tap, e.g. 3 of decoder.layers.3.out for `decoder.layers.` and `.out`; nothing for
+/// another name.
+std::optional<std::int64_t> layer_of_tap(const std::string& name, const std::string& prefix,
+                                         const std::string& suffix);
+
+/// Throws Error as `what` unless 0 <= position < count.
+void check_position(const char* what, std::int64_t position, std::int64_t count);
+
+/// A tap as a user names it.
+struct TapRequest {
+  std::string pattern;
+  std::string brackets;  ///< `[...]` as it was given, or empty
+  TapSelection selection;
+};
+
+/// The parts of a list; commas in brackets separate nothing.
+std::vector<std::string> split_taps(const std::string& list);
+/// `3`, `2:5`, `2:` or `:5`: positions from 0, without the last; nullopt for another text.
+std::optional<TapRange> tap_range(const std::string& text);
+/// Parses a name or pattern with a selection in brackets. Throws Error `expected …, got TEXT`.
+TapRequest parse_tap(const std::string& text);
 
 /// Records and replaces values of one row of tokens that are fed in several steps. Positions count from the
 /// first token of the text: they are those that one pass over the whole text would have.

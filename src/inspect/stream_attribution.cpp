@@ -1,4 +1,6 @@
-// The score of a query and a key as a sum over pairs of parts of their residual streams.
+// Sums over the parts of a stream, recorded in one pass, and projected as the model does with their sum.
+#include "heed/inspect/stream_attribution.h"
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -11,8 +13,8 @@
 #include "heed/ops/matmul.h"
 #include "heed/ops/reduce.h"
 #include "heed/ops/shape.h"
-#include "inspect/analysis_common.h"
 #include "inspect/stream_sum.h"
+#include "inspect/taps.h"
 #include "nn/attention_common.h"
 
 namespace heed {
@@ -31,7 +33,7 @@ struct ScoredHead {
   StreamPoint point = {};
   const Sublayer* sublayer = nullptr;
   const MultiHeadAttention* attention = nullptr;
-  bool crosses = false;
+  bool is_cross = false;
   bool has_positions = false;  // terms of positions in the scores
 
   std::string tap(const char* what) const {
@@ -44,7 +46,7 @@ void find_attention(ScoredHead& found) {
   const Part& part = found.sublayer->part;
   if (const auto* self = part.as<SelfAttention>()) found.attention = &self->attention;
   if (const auto* cross = part.as<CrossAttention>()) found.attention = &cross->attention;
-  found.crosses = part.as<CrossAttention>() != nullptr;
+  found.is_cross = part.as<CrossAttention>() != nullptr;
   if (const auto* disentangled = part.as<DisentangledAttention>()) found.attention = &disentangled->attention;
   found.has_positions = part.as<DisentangledAttention>() != nullptr ||
                         (found.attention != nullptr && found.attention->bias != nullptr);
@@ -74,7 +76,7 @@ ScoredHead scored_head(const Model& model, const ScoreOptions& options) {
   }
   if (found.attention == nullptr) throw Error(expected);
   check_below("head", options.head, found.attention->heads);
-  found.source = found.crosses ? model.stack_named("encoder") : found.stack;
+  found.source = found.is_cross ? model.stack_named("encoder") : found.stack;
   HEED_ASSERT(found.source != nullptr, "cross-attention reads an encoder");
   return found;
 }
@@ -138,8 +140,9 @@ class ProductListener {
 // The queries or keys of all heads.
 enum class Side { query, key };
 
-Tensor projected(const MultiHeadAttention& attention, bool crosses, Side side, const Tensor& x) {
-  if (crosses) return side == Side::query ? project_queries(attention, x) : project_memory(attention, x).keys;
+Tensor projected(const MultiHeadAttention& attention, bool is_cross, Side side, const Tensor& x) {
+  if (is_cross)
+    return side == Side::query ? project_queries(attention, x) : project_memory(attention, x).keys;
   const ProjectedHeads heads = project_heads(attention, x);
   return side == Side::query ? heads.queries : heads.keys;
 }
@@ -156,16 +159,16 @@ Tensor with_bias(const Tensor& x, const Tensor& bias) {
 }
 
 // The map from the normed stream to queries or keys, as it acted on the sum of the rows [C, D]: [C, H, d].
-Tensor mapped(const MultiHeadAttention& attention, bool crosses, Side side, const Tensor& rows) {
+Tensor mapped(const MultiHeadAttention& attention, bool is_cross, Side side, const Tensor& rows) {
   MultiHeadAttention map = attention;
   map.q_norm.reset();
   map.k_norm.reset();
   if (map.fused) map.fused->clip.reset();
-  const Tensor zeros = projected(map, crosses, side, Tensor::zeros({1, 1, rows.size(1)}));  // [1, H, 1, d]
+  const Tensor zeros = projected(map, is_cross, side, Tensor::zeros({1, 1, rows.size(1)}));  // [1, H, 1, d]
   const std::int64_t heads = zeros.size(1), d = zeros.size(3);
   map.q.bias = map.k.bias = map.v.bias = {};
   if (map.fused) map.fused->projection.bias = {};
-  Tensor x = heads_joined(projected(map, crosses, side, unsqueeze(rows.to(DType::f32), 0)));
+  Tensor x = heads_joined(projected(map, is_cross, side, unsqueeze(rows.to(DType::f32), 0)));
   x = with_bias(x, heads_joined(zeros));
   if (attention.fused && attention.fused->clip) {
     const Tensor whole = sum(x, 0, true);
@@ -188,7 +191,7 @@ Tensor projected_parts(const ScoredHead& head, Side side, std::int64_t number, S
   const std::int64_t d_model = stream.values.size(2);
   if (stream.parts.back().name != bias.name) stream.add({bias}, Tensor::zeros({1, 1, d_model}, DType::f64));
   const std::int64_t count = stream.values.size(0);
-  const Tensor all = mapped(*head.attention, head.crosses, side, reshape(stream.values, {count, d_model}));
+  const Tensor all = mapped(*head.attention, head.is_cross, side, reshape(stream.values, {count, d_model}));
   Tensor x = reshape(slice(all, 1, number, number + 1), {1, count, 1, all.size(2)});
   if (rotation.defined()) {
     const auto& positions = head.attention->rotary;
@@ -236,23 +239,46 @@ ScoredStreams record(const Model& model, const TensorMap& inputs, const ScoredHe
                      const ScoreOptions& options, std::int64_t key, ScoreValues& values) {
   const inspect::NamedPosition from{"attribute score: query", options.query}, to{"attribute score: key", key};
   std::vector<inspect::NamedPosition> positions{from};
-  if (!head.crosses) positions.push_back(to);
+  if (!head.is_cross) positions.push_back(to);
   StreamRecorder own(*head.stack, positions, head.point, options.added);
   StreamRecorder memory(*head.source, {to}, inspect::end_of(*head.source), options.added);
   ProductListener product(head, options.head, options.query, key);
   Taps taps(options.taps);
   own.listen(taps);
-  if (head.crosses) memory.listen(taps);
+  if (head.is_cross) memory.listen(taps);
   listen_to_row(taps, head, options, values);
   product.listen(taps, values);
   Context context{.taps = &taps, .stop = options.stop};
   model.forward(inputs, {.logits = false}, context);
   product.finish(values);
   const StreamSum streams = own.sum();
-  return {at(streams, 0), head.crosses ? memory.sum() : at(streams, 1)};
+  return {at(streams, 0), head.is_cross ? memory.sum() : at(streams, 1)};
+}
+
+void require_linear(const ReadOut& read_out, const Model& model, std::int64_t token) {
+  if (token < 0 || token >= read_out.output.weight.size(0))
+    throw Error("attribution: expected a token below " + std::to_string(read_out.output.weight.size(0)) +
+                ", got " + std::to_string(token));
+  if (read_out.transform.dense)
+    throw Error("attribution: expected logits that are linear in the normed stream, got an activation (" +
+                model.family() + ")");
 }
 
 }  // namespace
+
+LogitAttribution attribute_logit(const Model& model, const TensorMap& inputs, std::int64_t position,
+                                 std::int64_t token) {
+  const NoGradients guard;
+  const ReadOut read_out = inspect::required_read_out(model, "attribution");
+  require_linear(read_out, model, token);
+  const Stack& stack = *model.stack_named("decoder");
+  inspect::StreamRecorder recorder(stack, {{"attribution", position}}, inspect::end_of(stack));
+  Taps taps;
+  recorder.listen(taps);
+  Context context{.taps = &taps};
+  model.forward(inputs, {.logits = false}, context);
+  return inspect::logit_parts(recorder.sum(), read_out, token);
+}
 
 ScoreAttribution attribute_score(const Model& model, const TensorMap& inputs, const ScoreOptions& options) {
   const NoGradients guard;
@@ -269,7 +295,7 @@ ScoreAttribution attribute_score(const Model& model, const TensorMap& inputs, co
   const std::optional<Norm>& norm = head.sublayer->norm_before;
   const Tensor q = projected_parts(head, Side::query, options.head, query, norm, values.query_rotation);
   const Tensor k = projected_parts(head, Side::key, head.key_head(options.head), key,
-                                   head.crosses ? head.source->final_norm : norm, values.key_rotation);
+                                   head.is_cross ? head.source->final_norm : norm, values.key_rotation);
   result.query_parts = query.parts;
   result.key_parts = key.parts;
   result.pairs = products(q, k, scale_of(*head.attention, q.size(1)) * values.cap);

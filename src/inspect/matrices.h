@@ -1,5 +1,13 @@
-// The matrices of attention heads, with the linear parts of norms folded in.
+// Eigen's dense matrices, in f64, row by row as tensors are; and those of attention heads, with the linear
+// parts of norms folded in.
 #pragma once
+
+#if defined(__GNUC__) && !defined(__clang__)  // gcc 12 warns of its own header of AVX-512, which Eigen uses
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
+
+#include <eigen3/Eigen/Core>
 
 #include <cstdint>
 #include <optional>
@@ -9,9 +17,16 @@
 #include "heed/models/model.h"
 #include "heed/nn/attention.h"
 #include "heed/nn/stack.h"
-#include "inspect/eigen.h"
 
 namespace heed::inspect {
+
+using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+
+/// The numbers of a tensor of two axes.
+inline Matrix matrix_of(const Tensor& x) {
+  const std::vector<double> numbers = x.detach().to(DType::f64).to_vector<double>();
+  return Eigen::Map<const Matrix>(numbers.data(), x.size(0), x.size(1));
+}
 
 /// Of the self-attention of one layer.
 struct LayerWeights {

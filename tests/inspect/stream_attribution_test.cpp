@@ -10,8 +10,8 @@
 #include <nlohmann/json.hpp>
 
 #include "heed/autograd.h"
-#include "heed/inspect/analysis.h"
 #include "heed/inspect/record.h"
+#include "heed/inspect/stream_attribution.h"
 #include "heed/models/registry.h"
 #include "heed/ops/shape.h"
 #include "models/taps_fixtures.h"

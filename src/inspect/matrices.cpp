@@ -1,5 +1,5 @@
 // Takes the matrices of heads out of a model's attentions.
-#include "inspect/circuit_weights.h"
+#include "inspect/matrices.h"
 
 #include <utility>
 
