@@ -11,7 +11,6 @@
 #include "heed/inspect/ablation.h"
 #include "heed/models/kind.h"
 #include "inspect/token_input.h"
-#include "plot/number_packs.h"
 #include "plot/page_data.h"
 
 namespace heed::explore {

@@ -1,3 +1,4 @@
+// The header of an NPY file, written and read, and the numbers behind it.
 #include "heed/io/npy.h"
 
 #include <algorithm>
@@ -121,20 +122,24 @@ Tensor read_npy(const std::filesystem::path& path) {
   return tensor;
 }
 
-void write_npy(const std::filesystem::path& path, const Tensor& tensor) {
+std::string npy_header(std::string_view descr, std::string_view shape) {
   constexpr std::size_t kPreamble = 10,
                         kAlignment = 64;  // magic, version and length; alignment of the numbers
-  std::string header = std::string("{'descr': '") + descriptor_of(path, tensor.dtype()) +
-                       "', 'fortran_order': False, 'shape': " + tuple_of(tensor.shape()) + ", }";
-  header.append(kAlignment - 1 - (kPreamble + header.size()) % kAlignment, ' ');
-  header.push_back('\n');
-  std::string preamble = "\x93NUMPY";
-  preamble.append(
-      {'\1', '\0', static_cast<char>(header.size() & 0xff), static_cast<char>(header.size() >> 8)});
+  std::string entries = "{'descr': '";
+  entries.append(descr).append("', 'fortran_order': False, 'shape': ").append(shape).append(", }");
+  entries.append(kAlignment - 1 - (kPreamble + entries.size()) % kAlignment, ' ');
+  entries.push_back('\n');
+  std::string header(kMagic);
+  header.append(
+      {'\1', '\0', static_cast<char>(entries.size() & 0xff), static_cast<char>(entries.size() >> 8)});
+  return header + entries;
+}
+
+void write_npy(const std::filesystem::path& path, const Tensor& tensor) {
+  const std::string header = npy_header(descriptor_of(path, tensor.dtype()), tuple_of(tensor.shape()));
   const Tensor row_major = tensor.detach().contiguous();
   const auto bytes = static_cast<std::size_t>(tensor.numel()) * size_of(tensor.dtype());
   AtomicFile file(path);
-  file.write(preamble);
   file.write(header);
   file.write(std::span<const std::byte>(row_major.raw_data(), bytes));
   file.commit();

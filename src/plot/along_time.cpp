@@ -1,5 +1,5 @@
 // Maps of the words of a recording, along its time.
-#include "plot/along_time.h"
+#include "plot/figure.h"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,6 @@
 
 #include "heed/error.h"
 #include "plot/labels.h"
-#include "plot/panels.h"
 
 namespace heed {
 

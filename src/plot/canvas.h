@@ -1,6 +1,5 @@
-// What a figure of attention, or a table, is drawn on: SVG (svg_canvas.h), PDF (pdf_canvas.h) or
-// pixels (pixel_canvas.h). Lengths
-// are in units, which are pixels unless the canvas is scaled; a text's place is that of its baseline.
+// What a figure of attention, or a table, is drawn on: SVG (svg_canvas.h), PDF (pdf_canvas.h) or pixels
+// (pixel_canvas.h). Lengths are in units, which are pixels unless the canvas is scaled.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +25,8 @@ struct TextStyle {
   bool bold = false;
 };
 
-struct Label {
+/// A text, and where its baseline begins or, as its style says, has its middle or end.
+struct PlacedText {
   double x = 0, y = 0;
   std::string text;
 };
@@ -41,7 +41,7 @@ struct PlacedMap {
 /// A bar of colors from `first` (0 or -1) to 1, between its two numbers.
 struct Legend {
   double first = 0, left = 0, top = 0, width = 0;
-  Label low, high;
+  PlacedText low, high;
   bool over_image = false;
 };
 
@@ -53,7 +53,7 @@ struct Box {
 struct TableCell {
   Box box;
   Rgb color;
-  Label text;
+  PlacedText text;
   std::string tooltip;
 };
 
@@ -75,9 +75,9 @@ class Canvas {
 
   /// Comes first.
   virtual void open(double width, double height) = 0;
-  virtual void text(const Label& line, const TextStyle& style) = 0;
+  virtual void text(const PlacedText& line, const TextStyle& style) = 0;
   /// Labels of rows, or of columns, which rise at 60 degrees.
-  virtual void labels(const std::vector<Label>& labels, const TextStyle& style, bool rise) = 0;
+  virtual void labels(const std::vector<PlacedText>& labels, const TextStyle& style, bool rise) = 0;
   virtual void map(const PlacedMap& placed) = 0;
   /// Pixels that fill a box, with a tooltip where there can be one.
   virtual void raster(const Pixels& pixels, const Box& box, const std::string& tooltip = "") = 0;

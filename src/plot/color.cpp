@@ -1,10 +1,11 @@
-// Converts OKLCh to sRGB for the color scale of weights.
+// Converts OKLCh to sRGB, and mixes colors with those of images.
 #include "plot/color.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace heed::plot {
 namespace {
@@ -54,6 +55,64 @@ Rgb Shades::operator()(float value) {
     range.even = range.color == shade(end, palette_);
   }
   return range.even ? range.color : shade(static_cast<double>(value), palette_);
+}
+
+Rgb cell_color(double shade) {
+  return std::isfinite(shade) ? heed::plot::shade(shade, Palette::blue) : Rgb{204, 204, 204};
+}
+
+bool takes_dark_text(Rgb color) {
+  const auto linear = [](std::uint8_t value) {
+    const double c = value / 255.0;
+    return c <= 0.04045 ? c / 12.92 : std::pow((c + 0.055) / 1.055, 2.4);
+  };
+  return 0.2126 * linear(color.r) + 0.7152 * linear(color.g) + 0.0722 * linear(color.b) > 0.18;
+}
+
+Rgb mean_color(const InputImage& image, std::int64_t row, std::int64_t column) {
+  return mean_color(image, {image.rows, image.columns}, row, column);
+}
+
+Rgb mean_color(const InputImage& image, const ImageGrid& grid, std::int64_t row, std::int64_t column) {
+  const auto bounds = [](std::int64_t part, std::int64_t parts, std::int64_t size) {
+    return std::pair(part * size / parts, std::max(part * size / parts + 1, (part + 1) * size / parts));
+  };
+  const auto [top, bottom] = bounds(row, grid.rows, image.height);
+  const auto [left, right] = bounds(column, grid.columns, image.width);
+  std::int64_t sums[3] = {};
+  for (std::int64_t y = top; y < bottom; ++y) {
+    for (std::int64_t x = left; x < right; ++x) {
+      for (std::int64_t c = 0; c < 3; ++c)
+        sums[c] += image.rgb[static_cast<std::size_t>(3 * (y * image.width + x) + c)];
+    }
+  }
+  const std::int64_t count = (bottom - top) * (right - left);
+  return {static_cast<std::uint8_t>(sums[0] / count), static_cast<std::uint8_t>(sums[1] / count),
+          static_cast<std::uint8_t>(sums[2] / count)};
+}
+
+double density(double share) {
+  constexpr double kDensest = 0.85;
+  return kDensest * std::sqrt(std::min(1.0, std::abs(share)));
+}
+
+Rgb covered(Rgb color, double share, Palette palette) {
+  const double cover = density(share);
+  const Rgb weight = shade(share, palette);
+  const auto level = [cover](std::uint8_t of_image, std::uint8_t of_weight) {
+    const double pale = of_image + kPale * (255 - of_image);
+    return static_cast<std::uint8_t>(std::lround(pale + cover * (of_weight - pale)));
+  };
+  return {level(color.r, weight.r), level(color.g, weight.g), level(color.b, weight.b)};
+}
+
+Rgb lit(Rgb color, double share) {
+  constexpr double kDimmest = 0.12;
+  const double light = kDimmest + (1 - kDimmest) * std::sqrt(std::clamp(share, 0.0, 1.0));
+  const auto level = [light](std::uint8_t value) {
+    return static_cast<std::uint8_t>(std::lround(value * light));
+  };
+  return {level(color.r), level(color.g), level(color.b)};
 }
 
 std::string hex(Rgb color) { return fmt::format("#{:02x}{:02x}{:02x}", color.r, color.g, color.b); }

@@ -34,6 +34,11 @@ struct FontLine {
 /// Receives a pixel and how much of it is covered, from 1 to 255.
 using PutPixel = std::function<void(std::int64_t x, std::int64_t y, std::uint8_t coverage)>;
 
+/// Returns valid UTF-8 text in normal form C, its characters in the order in which a line shows them from
+/// left to right (Unicode's bidirectional algorithm), Arabic letters in their joined forms: what a program
+/// draws that places one character after the other.
+std::string visual_order(std::string_view text);
+
 /// Threads: one at a time may use an object.
 class Fonts {
  public:

@@ -9,7 +9,6 @@
 #include "heed/error.h"
 #include "heed/plot/picture.h"
 #include "plot/labels.h"
-#include "plot/number_packs.h"
 #include "plot/page.h"
 #include "plot/page_data.h"
 

@@ -7,9 +7,9 @@
 
 #include "core/json.h"
 #include "heed/error.h"
+#include "heed/io/npy.h"
 #include "heed/plot/picture.h"
 #include "plot/labels.h"
-#include "plot/npy_text.h"
 
 namespace heed {
 namespace {
@@ -74,16 +74,6 @@ void append_float(std::string& out, float value) {
 
 }  // namespace
 
-std::string plot::npy_header(std::string_view descr, std::string_view shape) {
-  std::string header = fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': {}, }}", descr, shape);
-  // Magic, version and length take 10 bytes; the data begin at a multiple of 64.
-  while ((10 + header.size() + 1) % 64 != 0) header += ' ';
-  header += '\n';
-  std::string out = "\x93NUMPY";
-  out += {'\x01', '\0', static_cast<char>(header.size() & 0xFF), static_cast<char>(header.size() >> 8)};
-  return out + header;
-}
-
 std::string attention_json(const AttentionPicture& picture) {
   plot::check_picture(picture);
   std::string out = "{\"title\": " + json_quoted(picture.title) + ",\n\"tokens\": {";
@@ -127,7 +117,7 @@ std::string attention_npy(const AttentionPicture& picture) {
                     first.queries, first.keys, first.name, map.queries, map.keys, map.name));
   }
   std::string out =
-      plot::npy_header("<f4", fmt::format("({}, {}, {})", picture.maps.size(), first.queries, first.keys));
+      npy_header("<f4", fmt::format("({}, {}, {})", picture.maps.size(), first.queries, first.keys));
   for (const AttentionMap& map : picture.maps) {
     for (const float weight : map.weights) append_float(out, weight);
   }

@@ -68,6 +68,11 @@ std::string shorten(const std::string& label, int width) {
   return out + "…";
 }
 
+std::string cell_label(const std::string& text) {
+  constexpr int kLongestCell = 16;
+  return text.empty() ? text : shorten(visible(text), kLongestCell);
+}
+
 std::vector<std::string> wrap(const std::string& label, int width, std::size_t lines) {
   std::vector<std::string> result{""};
   for (std::size_t begin = 0; begin <= label.size();) {

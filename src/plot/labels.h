@@ -16,6 +16,8 @@ std::string visible(std::string_view token);
 
 /// Returns `label` if it takes at most `width` columns, otherwise its beginning and `…`.
 std::string shorten(const std::string& label, int width);
+/// Returns a label or a cell's text of a table as it is shown, in at most 16 columns.
+std::string cell_label(const std::string& text);
 /// Returns the words of the label in at most `lines` lines (at least 1) of at most `width` columns; what does
 /// not fit is cut as `shorten` does.
 std::vector<std::string> wrap(const std::string& label, int width, std::size_t lines);

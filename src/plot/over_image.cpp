@@ -1,8 +1,5 @@
 // Maps of the parts of an image, laid over it.
-#include "plot/over_image.h"
-
 #include <algorithm>
-#include <cmath>
 
 #include "heed/error.h"
 #include "heed/plot/picture.h"
@@ -98,53 +95,4 @@ bool AttentionPicture::is_over_image(const std::string& kind) const {
   return over_image && std::find(beside.begin(), beside.end(), kind) == beside.end();
 }
 
-namespace plot {
-
-Rgb mean_color(const InputImage& image, std::int64_t row, std::int64_t column) {
-  return mean_color(image, {image.rows, image.columns}, row, column);
-}
-
-Rgb mean_color(const InputImage& image, const ImageGrid& grid, std::int64_t row, std::int64_t column) {
-  const auto bounds = [](std::int64_t part, std::int64_t parts, std::int64_t size) {
-    return std::pair(part * size / parts, std::max(part * size / parts + 1, (part + 1) * size / parts));
-  };
-  const auto [top, bottom] = bounds(row, grid.rows, image.height);
-  const auto [left, right] = bounds(column, grid.columns, image.width);
-  std::int64_t sums[3] = {};
-  for (std::int64_t y = top; y < bottom; ++y) {
-    for (std::int64_t x = left; x < right; ++x) {
-      for (std::int64_t c = 0; c < 3; ++c)
-        sums[c] += image.rgb[static_cast<std::size_t>(3 * (y * image.width + x) + c)];
-    }
-  }
-  const std::int64_t count = (bottom - top) * (right - left);
-  return {static_cast<std::uint8_t>(sums[0] / count), static_cast<std::uint8_t>(sums[1] / count),
-          static_cast<std::uint8_t>(sums[2] / count)};
-}
-
-double density(double share) {
-  constexpr double kDensest = 0.85;
-  return kDensest * std::sqrt(std::min(1.0, std::abs(share)));
-}
-
-Rgb covered(Rgb color, double share, Palette palette) {
-  const double cover = density(share);
-  const Rgb weight = shade(share, palette);
-  const auto level = [cover](std::uint8_t of_image, std::uint8_t of_weight) {
-    const double pale = of_image + kPale * (255 - of_image);
-    return static_cast<std::uint8_t>(std::lround(pale + cover * (of_weight - pale)));
-  };
-  return {level(color.r, weight.r), level(color.g, weight.g), level(color.b, weight.b)};
-}
-
-Rgb lit(Rgb color, double share) {
-  constexpr double kDimmest = 0.12;
-  const double light = kDimmest + (1 - kDimmest) * std::sqrt(std::clamp(share, 0.0, 1.0));
-  const auto level = [light](std::uint8_t value) {
-    return static_cast<std::uint8_t>(std::lround(value * light));
-  };
-  return {level(color.r), level(color.g), level(color.b)};
-}
-
-}  // namespace plot
 }  // namespace heed

@@ -1,10 +1,12 @@
-// What the page shows, as JSON: tokens, maps, scores, and for every block of numbers its pack's index. A page
-// in a file holds all packs; a server makes each when it is asked for.
+// What the page shows, as JSON: tokens, maps, scores, and for every block of numbers its pack's index. A pack
+// is rounded to few bits, compressed, and in base64. A page in a file holds all packs; a server makes each
+// when it is asked for.
 #pragma once
 
 #include <nlohmann/json.hpp>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -17,6 +19,21 @@ struct PagePack {
   std::span<const float> numbers;
   int bits = 16;
 };
+
+/// A zlib stream of the bytes, in base64: what the page's inflated() reads.
+std::string deflated_base64(std::string_view bytes);
+
+struct NumberRange {
+  float largest = 0;       ///< magnitude
+  bool has_signs = false;  ///< codes count from -largest, else from 0
+};
+/// Of the finite numbers.
+NumberRange range_of(std::span<const float> numbers);
+
+/// Rounds each number to one of 2^bits - 1 steps of the largest magnitude (one fewer, so that 0 is exact, if
+/// any is negative), and returns the deflated codes in base64. Codes of up to 8, 16 or 24 bits take one, two
+/// or three bytes: all high bytes come first, then those below. What is not finite becomes 0.
+std::string pack_numbers(std::span<const float> numbers, int bits);
 
 struct PageData {
   nlohmann::json description;

@@ -7,8 +7,7 @@
 #include <cmath>
 
 #include "heed/error.h"
-#include "plot/over_image.h"
-#include "plot/panels.h"
+#include "plot/figure.h"
 
 namespace heed::plot {
 namespace {
@@ -64,7 +63,7 @@ void PdfCanvas::fill(const Box& box, Rgb color, double opacity) {
   cairo_fill(cairo_);
 }
 
-void PdfCanvas::draw(const Label& label, const TextStyle& style, bool rise) {
+void PdfCanvas::draw(const PlacedText& label, const TextStyle& style, bool rise) {
   const double shift = style.anchor == Anchor::start ? 0
                        : style.anchor == Anchor::end ? width_of(label.text, style)
                                                      : width_of(label.text, style) / 2;
@@ -86,8 +85,8 @@ void PdfCanvas::draw(const Label& label, const TextStyle& style, bool rise) {
   cairo_restore(cairo_);
 }
 
-void PdfCanvas::labels(const std::vector<Label>& labels, const TextStyle& style, bool rise) {
-  for (const Label& label : labels) draw(label, style, rise);
+void PdfCanvas::labels(const std::vector<PlacedText>& labels, const TextStyle& style, bool rise) {
+  for (const PlacedText& label : labels) draw(label, style, rise);
 }
 
 void PdfCanvas::map(const PlacedMap& placed) {

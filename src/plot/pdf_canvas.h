@@ -31,8 +31,8 @@ class PdfCanvas final : public Canvas {
     return style.size * fonts_.width_of(text, style.bold);
   }
   void open(double width, double height) override;
-  void text(const Label& line, const TextStyle& style) override { draw(line, style, false); }
-  void labels(const std::vector<Label>& labels, const TextStyle& style, bool rise) override;
+  void text(const PlacedText& line, const TextStyle& style) override { draw(line, style, false); }
+  void labels(const std::vector<PlacedText>& labels, const TextStyle& style, bool rise) override;
   void map(const PlacedMap& placed) override;
   void raster(const Pixels& pixels, const Box& box, const std::string& tooltip) override;
   void image(const InputImage& image, const Box& box) override {
@@ -46,7 +46,7 @@ class PdfCanvas final : public Canvas {
 
  private:
   void fill(const Box& box, Rgb color, double opacity = 1);
-  void draw(const Label& label, const TextStyle& style, bool rise);
+  void draw(const PlacedText& label, const TextStyle& style, bool rise);
 
   mutable Fonts fonts_;
   double width_;  // of the page; 0: as the figure needs

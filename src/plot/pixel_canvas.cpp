@@ -4,8 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "plot/over_image.h"
-#include "plot/panels.h"
+#include "plot/figure.h"
 
 namespace heed::plot {
 namespace {
@@ -58,7 +57,7 @@ void PixelCanvas::frame(const PixelBox& box, std::int64_t distance) {
   fill({left + width - line, top, line, height}, kFrame);
 }
 
-void PixelCanvas::draw(const Label& label, const TextStyle& style, bool rise) {
+void PixelCanvas::draw(const PlacedText& label, const TextStyle& style, bool rise) {
   FontLine line{label.x * scale_, label.y * scale_, style.size * scale_, style.bold, rise};
   if (style.anchor != Anchor::start)
     line.x -= scale_ * width_of(label.text, style) * (style.anchor == Anchor::middle ? 0.5 : 1);
@@ -72,10 +71,10 @@ void PixelCanvas::draw(const Label& label, const TextStyle& style, bool rise) {
   });
 }
 
-void PixelCanvas::text(const Label& line, const TextStyle& style) { draw(line, style, false); }
+void PixelCanvas::text(const PlacedText& line, const TextStyle& style) { draw(line, style, false); }
 
-void PixelCanvas::labels(const std::vector<Label>& labels, const TextStyle& style, bool rise) {
-  for (const Label& label : labels) draw(label, style, rise);
+void PixelCanvas::labels(const std::vector<PlacedText>& labels, const TextStyle& style, bool rise) {
+  for (const PlacedText& label : labels) draw(label, style, rise);
 }
 
 void PixelCanvas::map(const PlacedMap& placed) {

@@ -25,8 +25,8 @@ class PixelCanvas final : public Canvas {
   bool measures() const override { return true; }
   double width_of(const std::string& text, const TextStyle& style) const override;
   void open(double width, double height) override;
-  void text(const Label& line, const TextStyle& style) override;
-  void labels(const std::vector<Label>& labels, const TextStyle& style, bool rise) override;
+  void text(const PlacedText& line, const TextStyle& style) override;
+  void labels(const std::vector<PlacedText>& labels, const TextStyle& style, bool rise) override;
   void map(const PlacedMap& placed) override;
   void raster(const Pixels& pixels, const Box& box, const std::string& tooltip) override;
   void image(const InputImage& image, const Box& box) override {
@@ -50,7 +50,7 @@ class PixelCanvas final : public Canvas {
   PixelBox pixels(const Box& box) const;
   void fill(const PixelBox& box, Rgb color);
   void frame(const PixelBox& box, std::int64_t distance);
-  void draw(const Label& label, const TextStyle& style, bool rise);
+  void draw(const PlacedText& label, const TextStyle& style, bool rise);
   void map_over_image(const PlacedMap& placed);
 
   mutable Fonts fonts_;

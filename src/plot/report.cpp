@@ -9,8 +9,8 @@
 #include "heed/error.h"
 #include "heed/io/json.h"
 #include "heed/text/unicode.h"
+#include "plot/color.h"
 #include "plot/labels.h"
-#include "plot/table_figure.h"
 
 namespace heed {
 namespace {

@@ -8,12 +8,11 @@
 #include <string>
 #include <utility>
 
+#include "core/base64.h"
 #include "plot/canvas.h"
 #include "plot/color.h"
+#include "plot/figure.h"
 #include "plot/labels.h"
-#include "plot/number_packs.h"
-#include "plot/over_image.h"
-#include "plot/panels.h"
 
 namespace heed::plot {
 
@@ -33,7 +32,7 @@ class SvgCanvas final : public Canvas {
   }
 
   /// The margin, where lines start, and the baselines of the title, in bold, are whole numbers.
-  void text(const Label& line, const TextStyle& style) override {
+  void text(const PlacedText& line, const TextStyle& style) override {
     put("<text x=\"{}\" y=\"{}\" font-size=\"{}\"{}{}{}>{}</text>\n",
         style.anchor == Anchor::start ? fmt::format("{}", line.x) : fmt::format("{:.1f}", line.x),
         style.bold ? fmt::format("{}", line.y) : fmt::format("{:.1f}", line.y), style.size,
@@ -47,10 +46,10 @@ class SvgCanvas final : public Canvas {
         escape_markup(line.text));
   }
 
-  void labels(const std::vector<Label>& labels, const TextStyle& style, bool rise) override {
+  void labels(const std::vector<PlacedText>& labels, const TextStyle& style, bool rise) override {
     put("<g font-size=\"{:.1f}\"{}>\n", style.size,
         style.anchor == Anchor::end ? " text-anchor=\"end\"" : "");
-    for (const Label& label : labels) {
+    for (const PlacedText& label : labels) {
       if (rise) {
         put("<text transform=\"translate({:.1f} {:.1f}) rotate(-60)\">", label.x, label.y);
       } else {
@@ -78,8 +77,8 @@ class SvgCanvas final : public Canvas {
   void raster(const Pixels& pixels, const Box& box, const std::string& tooltip) override {
     put("<image x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" preserveAspectRatio=\"none\" "
         "href=\"data:image/png;base64,{}\"{}",
-        box.left, box.top, box.width, box.height, base64(encode_png(pixels.width, pixels.height, pixels.rgb)),
-        tooltip.empty() ? "/>\n" : ">");
+        box.left, box.top, box.width, box.height,
+        encode_base64(encode_png(pixels.width, pixels.height, pixels.rgb)), tooltip.empty() ? "/>\n" : ">");
     if (!tooltip.empty()) put("<title>{}</title></image>\n", escape_markup(tooltip));
   }
 
@@ -88,7 +87,7 @@ class SvgCanvas final : public Canvas {
     if (!has_image_) {
       put("<defs><image id=\"image\" width=\"{0}\" height=\"{1}\" preserveAspectRatio=\"none\" "
           "href=\"data:image/png;base64,{2}\"/></defs>\n",
-          image.width, image.height, base64(encode_png(image.width, image.height, image.rgb)));
+          image.width, image.height, encode_base64(encode_png(image.width, image.height, image.rgb)));
       has_image_ = true;
     }
     put("<use href=\"#image\" transform=\"translate({:.1f} {:.1f}) scale({:.6g} {:.6g})\"/>\n", box.left,

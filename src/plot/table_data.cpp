@@ -10,8 +10,8 @@
 #include <string_view>
 
 #include "core/utf8.h"
+#include "heed/io/npy.h"
 #include "heed/plot/report.h"
-#include "plot/npy_text.h"
 
 namespace heed {
 namespace {
@@ -28,7 +28,7 @@ void append_little(std::string& out, std::uint64_t value, int bytes) {
 }
 
 std::string npy_of_numbers(const ReportTable& table, std::optional<double> ReportCell::*number) {
-  std::string out = plot::npy_header("<f8", fmt::format("({}, {})", table.rows.size(), table.columns.size()));
+  std::string out = npy_header("<f8", fmt::format("({}, {})", table.rows.size(), table.columns.size()));
   for (const auto& row : table.cells) {
     for (std::size_t i = 0; i < table.columns.size(); ++i) {
       const double value = i < row.size()
@@ -49,7 +49,7 @@ std::string npy_of_labels(const std::vector<std::string>& labels) {
     for (std::size_t at = 0; at < valid.size();) characters += next_character(valid, at);
     longest = std::max(longest, characters.size());
   }
-  std::string out = plot::npy_header(fmt::format("<U{}", longest), fmt::format("({},)", labels.size()));
+  std::string out = npy_header(fmt::format("<U{}", longest), fmt::format("({},)", labels.size()));
   for (std::u32string& label : all) {
     label.resize(longest, U'\0');
     for (const char32_t character : label) append_little(out, character, 4);

@@ -1,6 +1,4 @@
 // Figures of tables.
-#include "plot/table_figure.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,9 +6,10 @@
 #include <cmath>
 
 #include "heed/error.h"
+#include "heed/plot/report.h"
+#include "plot/canvas.h"
 #include "plot/figure.h"
 #include "plot/labels.h"
-#include "plot/panels.h"
 #include "plot/pdf_canvas.h"
 #include "plot/pixel_canvas.h"
 #include "plot/svg_canvas.h"
@@ -20,7 +19,6 @@ namespace plot {
 namespace {
 
 constexpr std::size_t kMostTableCells = 100000;
-constexpr int kLongestCell = 16;
 constexpr double kRowHeight = 22, kTableTitleLine = 20, kNoteLine = 16, kScaleLine = 22, kScaleBar = 140;
 constexpr double kWidePadding = 12, kNarrowPadding = 6, kNarrowestCell = 26, kNarrowestTable = 300;
 constexpr double kRise = 0.87, kRun = 0.5;  // of a label at 60 degrees
@@ -59,23 +57,34 @@ void check_cells(const ReportTable& table) {
         fmt::format("table: expected from 1 to {} cells in a figure, got {}", kMostTableCells, count));
 }
 
-}  // namespace
+// The layout of a table's figure, the same for SVG, PDF and PNG: title and subtitle; labels of columns, which
+// rise where they are wider than their columns; rows of shaded cells; the scale of colors; and the legend.
+class TableFigure {
+ public:
+  /// `width` as in TableStyle. The table must outlive the figure.
+  TableFigure(const ReportTable& table, double width, const Canvas& canvas);
 
-std::string cell_label(const std::string& text) {
-  return text.empty() ? text : shorten(visible(text), kLongestCell);
-}
+  double width() const { return width_; }
+  double height() const { return height_; }
+  void draw(Canvas& canvas) const;
 
-Rgb cell_color(double shade) {
-  return std::isfinite(shade) ? plot::shade(shade, Palette::blue) : Rgb{204, 204, 204};
-}
+ private:
+  void measure_columns(double padding, const Canvas& canvas);
+  void place_legend(const Canvas& canvas);
+  double table_width() const;
+  void draw_labels(double top, Canvas& canvas) const;
+  void draw_cells(double top, Canvas& canvas) const;
+  void draw_legend(double top, Canvas& canvas) const;
 
-bool takes_dark_text(Rgb color) {
-  const auto linear = [](std::uint8_t value) {
-    const double c = value / 255.0;
-    return c <= 0.04045 ? c / 12.92 : std::pow((c + 0.055) / 1.055, 2.4);
-  };
-  return 0.2126 * linear(color.r) + 0.7152 * linear(color.g) + 0.0722 * linear(color.b) > 0.18;
-}
+  const ReportTable& table_;
+  std::vector<double> columns_;  // widths
+  double left_ = 0, above_ = 0, beyond_ = 0;
+  double width_ = 0, height_ = 0;
+  bool flat_ = true;  // labels fit above their columns
+  bool shaded_ = false, negative_ = false;
+  std::string scale_text_;
+  std::vector<std::string> title_, subtitle_, notes_;
+};
 
 TableFigure::TableFigure(const ReportTable& table, double width, const Canvas& canvas) : table_(table) {
   check_cells(table);
@@ -181,11 +190,11 @@ void TableFigure::draw(Canvas& canvas) const {
 void TableFigure::draw_labels(double top, Canvas& canvas) const {
   if (!table_.rows_title.empty())
     canvas.text({kFigureMargin + left_ - 6, top - 7, visible(table_.rows_title)}, kRowLabel);
-  std::vector<Label> rows, columns;
+  std::vector<PlacedText> rows, columns;
   double x = kFigureMargin + left_;
   for (std::size_t i = 0; i < columns_.size(); ++i) {
-    const Label label{x + columns_[i] / 2 + (flat_ ? 0 : 4), top - (flat_ ? 7 : 6),
-                      cell_label(table_.columns[i])};
+    const PlacedText label{x + columns_[i] / 2 + (flat_ ? 0 : 4), top - (flat_ ? 7 : 6),
+                           cell_label(table_.columns[i])};
     x += columns_[i];
     if (flat_) {
       canvas.text(label, kColumnLabel);
@@ -232,6 +241,7 @@ void TableFigure::draw_legend(double top, Canvas& canvas) const {
                 kNote);
 }
 
+}  // namespace
 }  // namespace plot
 
 std::string table_svg(const ReportTable& table, const TableStyle& style) {

@@ -10,10 +10,9 @@
 #include "heed/error.h"
 #include "heed/plot/picture.h"
 #include "heed/text/unicode.h"
-#include "plot/along_time.h"
 #include "plot/color.h"
+#include "plot/figure.h"
 #include "plot/labels.h"
-#include "plot/over_image.h"
 
 namespace heed {
 namespace {

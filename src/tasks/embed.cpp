@@ -16,7 +16,6 @@
 #include "heed/text/tokenizer.h"
 #include "heed/text/unicode.h"
 #include "ops/reduce.h"
-#include "tasks/embed_tapped.h"
 #include "tasks/file_input.h"
 #include "tasks/scores.h"
 
@@ -201,13 +200,7 @@ Tensor embed(const Model& model, const Tokenizer& tokenizer, std::span<const std
 }
 
 Tensor embed(const Model& model, const Tokenizer& tokenizer, std::span<const Encoding> encodings,
-             const EmbeddingRecipe& recipe, const TaskOptions& options) {
-  return tasks::embed_tapped(model, tokenizer, encodings, recipe, options, nullptr);
-}
-
-Tensor tasks::embed_tapped(const Model& model, const Tokenizer& tokenizer,
-                           std::span<const Encoding> encodings, const EmbeddingRecipe& recipe,
-                           const TaskOptions& options, Taps* taps) {
+             const EmbeddingRecipe& recipe, const TaskOptions& options, Taps* taps) {
   const NoGradients guard;
   const std::int64_t skipped = prompt_tokens(tokenizer, recipe);
   if (recipe.poolings.empty() && text_encoder(model) == nullptr)

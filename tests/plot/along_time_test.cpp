@@ -1,5 +1,5 @@
 // Maps of the words of a recording, along its time.
-#include "plot/along_time.h"
+#include "plot/figure.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

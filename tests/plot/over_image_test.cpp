@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "heed/plot/picture.h"
-#include "plot/over_image.h"
+#include "plot/color.h"
 #include "reference/error.h"
 
 namespace heed {

@@ -90,9 +90,9 @@ std::vector<TokenEmbeddings> embed_tokens(const Model& model, const Tokenizer& t
 /// encoder-decoder, and for decoders. A text without tokens gives zeros.
 Tensor embed(const Model& model, const Tokenizer& tokenizer, std::span<const std::string> texts,
              const EmbeddingRecipe& recipe, const TaskOptions& options = {});
-/// The same for what encode_texts() returned.
+/// The same for what encode_texts() returned, with `taps` (may be null) in every pass over a batch.
 Tensor embed(const Model& model, const Tokenizer& tokenizer, std::span<const Encoding> texts,
-             const EmbeddingRecipe& recipe, const TaskOptions& options = {});
+             const EmbeddingRecipe& recipe, const TaskOptions& options = {}, Taps* taps = nullptr);
 
 /// The same for image files. The vectors of a model of texts and images can be compared with those of texts.
 /// Batches and unreadable files are handled as in classify_images(); the row of an unreadable file is zeros.

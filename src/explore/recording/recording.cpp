@@ -6,7 +6,7 @@
 #include <iterator>
 
 #include "explore/routes.h"
-#include "plot/number_packs.h"
+#include "plot/page_data.h"
 
 namespace heed::explore {
 namespace {

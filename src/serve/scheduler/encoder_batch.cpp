@@ -8,7 +8,7 @@
 #include "heed/autograd.h"
 #include "heed/ops/shape.h"
 #include "heed/tasks/batches.h"
-#include "tasks/embed_tapped.h"
+#include "heed/tasks/embed.h"
 
 namespace heed::serve {
 namespace {
@@ -84,8 +84,7 @@ std::vector<EncoderResult> run_batch(const ServedModel& model, EncoderWork work,
                                      Taps* taps) {
   switch (work) {
     case EncoderWork::vectors:
-      return rows_of(
-          tasks::embed_tapped(model.model(), model.tokenizer(), texts, *recipe, one_batch(), taps));
+      return rows_of(embed(model.model(), model.tokenizer(), texts, *recipe, one_batch(), taps));
     case EncoderWork::tokens: return token_vectors(model, texts);
     case EncoderWork::sparse:
     case EncoderWork::logits: return with_head(model, work, texts);

@@ -1,4 +1,4 @@
-// The PNG figure.
+// A figure of attention as SVG, PDF and PNG.
 #include <fmt/format.h>
 #include <png.h>
 #include <zlib.h>
@@ -14,8 +14,9 @@
 #include "heed/error.h"
 #include "heed/plot/picture.h"
 #include "plot/figure.h"
-#include "plot/panels.h"
+#include "plot/pdf_canvas.h"
 #include "plot/pixel_canvas.h"
+#include "plot/svg_canvas.h"
 
 namespace heed {
 namespace {
@@ -82,6 +83,25 @@ double fill_width(const AttentionPicture& picture, std::vector<Section>& section
   return scale;
 }
 
+constexpr std::size_t kMostCells = 100000;
+
+template <class VectorCanvas>
+std::string vector_figure(const AttentionPicture& picture, double width, VectorCanvas&& canvas) {
+  plot::check_picture(picture);
+  std::size_t cells = 0;
+  for (const AttentionMap& map : picture.maps) cells += picture.along_time ? 1 : map.weights.size();
+  if (cells > kMostCells) {
+    throw Error(fmt::format(
+        "attention picture: expected at most {} cells in an SVG or PDF, got {} (choose fewer layers, "
+        "heads, queries or keys, or write PNG or HTML)",
+        kMostCells, cells));
+  }
+  const std::vector<plot::Section> sections =
+      plot::place_maps(picture, width > 0 ? width : plot::kUsualWidth, canvas);
+  plot::Figure(picture, sections, canvas).draw(canvas);
+  return canvas.finish();
+}
+
 }  // namespace
 
 std::string encode_png(std::int64_t width, std::int64_t height, const std::vector<std::uint8_t>& rgb,
@@ -103,6 +123,14 @@ std::string encode_png(std::int64_t width, std::int64_t height, const std::vecto
   std::string file(bytes, size);
   if (per_inch > 0) file.insert(kFirstChunks, resolution_chunk(per_inch));
   return file;
+}
+
+std::string attention_svg(const AttentionPicture& picture, const FigureStyle& style) {
+  return vector_figure(picture, style.width, plot::SvgCanvas(style));
+}
+
+std::string attention_pdf(const AttentionPicture& picture, const FigureStyle& style) {
+  return vector_figure(picture, style.width, plot::PdfCanvas(style.width, style.palette));
 }
 
 std::string attention_png(const AttentionPicture& picture, const FigureStyle& style) {

@@ -1,9 +1,9 @@
 // Lines of right-to-left and of mixed text.
-#include "plot/visual_order.h"
+#include "plot/fonts.h"
 
 #include <gtest/gtest.h>
 
-namespace heed {
+namespace heed::plot {
 namespace {
 
 TEST(VisualOrder, IsThatOfALineAsItIsShown) {
@@ -19,4 +19,4 @@ TEST(VisualOrder, IsThatOfALineAsItIsShown) {
 }
 
 }  // namespace
-}  // namespace heed
+}  // namespace heed::plot
