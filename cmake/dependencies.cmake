@@ -32,7 +32,7 @@ find_package(Boost 1.74 REQUIRED)  # headers only: Beast, the HTTP of heed explo
 set(HEED_PKG_CONFIG_MODULES
     hwy=libhwy sentencepiece=sentencepiece icu=icu-i18n tomlplusplus=tomlplusplus png=libpng zlib=zlib
     freetype=freetype2 fontconfig=fontconfig cairo=cairo-ft jpeg=libjpeg webp=libwebp webpdemux=libwebpdemux
-    sndfile=sndfile soxr=soxr)
+    sndfile=sndfile mpg123=libmpg123 soxr=soxr)
 foreach(entry ${HEED_PKG_CONFIG_MODULES})
   string(REPLACE "=" ";" entry ${entry})
   list(GET entry 0 name)

@@ -36,6 +36,7 @@ packages=(
   libwebp-dev
   libgif-dev
   libsndfile1-dev
+  libmpg123-dev
   libsoxr-dev
   libkissfft-dev
   libeigen3-dev

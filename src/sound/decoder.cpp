@@ -1,14 +1,13 @@
-// Decodes by libsndfile, and checks what it gives.
+// Mixes what a library decodes, and checks it.
 #include "sound/decoder.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
-#include <mutex>
 
-#include "core/fork_safe_mutex.h"
 #include "heed/error.h"
 
 namespace heed::sound {
@@ -16,145 +15,150 @@ namespace {
 
 constexpr std::size_t kFramesAtOnce = 4096;  // frames decoded at once
 
-std::string format_name(SNDFILE* file, int code) {
-  SF_FORMAT_INFO info{};
-  info.format = code;
-  return sf_command(file, SFC_GET_FORMAT_INFO, &info, sizeof info) == 0 && info.name != nullptr ? info.name
-                                                                                                : "unknown";
-}
-
 }  // namespace
 
-SF_VIRTUAL_IO Decoder::callbacks() {
-  SF_VIRTUAL_IO io{};
-  io.get_filelen = [](void* user) {
-    return static_cast<sf_count_t>(static_cast<Bytes*>(user)->source.size());
-  };
-  io.seek = [](sf_count_t offset, int whence, void* user) -> sf_count_t {
-    Bytes& bytes = *static_cast<Bytes*>(user);
-    const auto size = static_cast<sf_count_t>(bytes.source.size());
-    const sf_count_t base = whence == SEEK_SET   ? 0
-                            : whence == SEEK_CUR ? static_cast<sf_count_t>(bytes.position)
-                                                 : size;
-    if (offset < -base || offset > std::numeric_limits<sf_count_t>::max() - base) return -1;
-    bytes.position = static_cast<std::uint64_t>(base + offset);
-    return base + offset;
-  };
-  io.read = [](void* to, sf_count_t count, void* user) -> sf_count_t {
-    Bytes& bytes = *static_cast<Bytes*>(user);
-    if (count <= 0 || bytes.failure) return 0;
-    try {
-      const std::size_t got = bytes.source.read(
-          bytes.position, std::span(static_cast<char*>(to), static_cast<std::size_t>(count)));
-      bytes.position += got;
-      return static_cast<sf_count_t>(got);
-    } catch (...) {
-      bytes.failure = std::current_exception();
-      return 0;
+std::int64_t DecodedBytes::read(void* to, std::int64_t count) noexcept {
+  if (count <= 0 || failure) return 0;
+  try {
+    const std::uint64_t size = end - begin;
+    if (position >= size) return 0;
+    const std::span bytes(static_cast<char*>(to),
+                          static_cast<std::size_t>(std::min<std::uint64_t>(count, size - position)));
+    const std::size_t got = source.read(begin + position, bytes);
+    for (std::size_t i = 0; i < mended.size(); ++i) {
+      const std::uint64_t place = mended_at + i;
+      if (place >= begin + position && place < begin + position + got) {
+        bytes[static_cast<std::size_t>(place - begin - position)] = mended[i];
+      }
     }
-  };
-  io.write = [](const void*, sf_count_t, void*) -> sf_count_t { return 0; };
-  io.tell = [](void* user) { return static_cast<sf_count_t>(static_cast<Bytes*>(user)->position); };
-  return io;
+    position += got;
+    return static_cast<std::int64_t>(got);
+  } catch (...) {
+    failure = std::current_exception();
+    return 0;
+  }
+}
+
+std::int64_t DecodedBytes::seek(std::int64_t offset, int whence) noexcept {
+  const std::uint64_t from = whence == SEEK_SET ? 0 : whence == SEEK_CUR ? position : end - begin;
+  const auto base = static_cast<std::int64_t>(from);
+  if (offset < -base || offset > std::numeric_limits<std::int64_t>::max() - base) return -1;
+  position = static_cast<std::uint64_t>(base + offset);
+  return base + offset;
 }
 
 void Decoder::fail(const std::string& what) const { throw Error(name() + ": " + what); }
 
-Decoder::Decoder(ByteSource source, const SoundLimits& limits)
-    : limits_(limits), bytes_(std::make_unique<Bytes>(std::move(source))) {
-  check_format(bytes_->source);
-  SF_VIRTUAL_IO io = callbacks();
-  SF_INFO header{};
-  int error = SF_ERR_NO_ERROR;
-  {
-    static ForkSafeMutex mutex;  // libsndfile keeps the error of a file that it cannot open in one place
-    const std::lock_guard lock(mutex);
-    file_.reset(sf_open_virtual(&io, SFM_READ, &header, bytes_.get()));
-    if (!file_) error = sf_error(nullptr);
-  }
-  if (bytes_->failure) std::rethrow_exception(bytes_->failure);
-  if (!file_) {
-    fail(error == SF_ERR_UNSUPPORTED_ENCODING
-             ? "expected sound in an encoding that libsndfile decodes, got another (convert it: ffmpeg -i "
-               "FILE sound.wav)"
-             : "expected a whole sound file, got one that is damaged or truncated");
-  }
-  const int type = header.format & SF_FORMAT_TYPEMASK;
-  info_.format =
-      format_name(file_.get(), type) + ", " + format_name(file_.get(), header.format & SF_FORMAT_SUBMASK);
-  info_.rate = header.samplerate;
-  info_.channels = header.channels;
-  if (header.frames >= 0 && header.frames != SF_COUNT_MAX) info_.frames = header.frames;
-  has_exact_length_ = info_.frames && type == SF_FORMAT_FLAC;
+void Decoder::report_cut(const std::string& what) {
+  if (!options_.on_warning) fail(what);
+  options_.on_warning(name() + ": " + what + "; what is there is read");
+}
+
+Decoder::Decoder(ByteSource source, const SoundOptions& options)
+    : options_(options), bytes_(std::make_unique<DecodedBytes>(std::move(source))) {
+  const SoundFormat format = sound_format(bytes_->source);
+  bytes_->mended_at = format.mended_at;
+  bytes_->mended = format.mended;
+  stream_ = format.decoder == SoundFormat::Decoder::mpg123
+                ? open_mp3(*bytes_)
+                : open_sndfile(*bytes_, format.decoder == SoundFormat::Decoder::ogg);
+  ended_ = !next_part();
+  info_ = part_;
+  rate_ = part_.rate;
+  declared_ = format.frames;
+  if (declared_) info_.frames = declared_;
+  if (format.goes_on || bytes_->end < bytes_->source.size()) info_.frames.reset();
   check_limits();
-  frames_.resize(kFramesAtOnce * static_cast<std::size_t>(info_.channels));
+  if (!format.cut.empty()) report_cut(format.cut);
+}
+
+bool Decoder::next_part() {
+  std::string damage;
+  if (!stream_->next_part(part_, damage)) {
+    bytes_->rethrow();
+    if (!damage.empty() && info_.rate == 0) fail(damage);
+    if (!damage.empty()) report_cut(fmt::format("after {:.6g} s: {}", seconds(), damage));
+    return false;
+  }
+  if (part_.rate < options_.limits.least_rate || part_.rate > options_.limits.most_rate) {
+    fail(fmt::format("expected {} to {} samples a second, got {}", options_.limits.least_rate,
+                     options_.limits.most_rate, part_.rate));
+  }
+  if (part_.channels < 1 || part_.channels > options_.limits.channels) {
+    fail(fmt::format("expected 1 to {} channels, got {}", options_.limits.channels, part_.channels));
+  }
+  frames_.resize(kFramesAtOnce * static_cast<std::size_t>(part_.channels));
+  return true;
+}
+
+bool Decoder::next_rate() {
+  if (ended_ || part_.rate == rate_) return false;
+  earlier_ = seconds();
+  rate_ = part_.rate;
+  position_ = 0;
+  return true;
+}
+
+double Decoder::seconds() const {
+  return earlier_ + (position_ == 0 ? 0 : static_cast<double>(position_) / static_cast<double>(rate_));
 }
 
 void Decoder::check_limits() const {
-  if (info_.rate < limits_.least_rate || info_.rate > limits_.most_rate) {
-    fail(fmt::format("expected {} to {} samples a second, got {}", limits_.least_rate, limits_.most_rate,
-                     info_.rate));
-  }
-  if (info_.channels < 1 || info_.channels > limits_.channels) {
-    fail(fmt::format("expected 1 to {} channels, got {}", limits_.channels, info_.channels));
-  }
-  const auto seconds = [&](std::int64_t frames) {
-    return static_cast<double>(frames) / static_cast<double>(info_.rate);
-  };
-  const double declared = seconds(info_.frames.value_or(0));
-  if (std::max(declared, seconds(position_)) > limits_.seconds) {
-    fail(fmt::format(
-        "expected at most {:g} hours of sound, got {}", limits_.seconds / 3600,
-        declared > limits_.seconds ? fmt::format("{:.4g}, as its header says", declared / 3600) : "more"));
+  const double declared = static_cast<double>(info_.frames.value_or(0)) /
+                          static_cast<double>(std::max<std::int64_t>(info_.rate, 1));
+  if (std::max(declared, seconds()) > options_.limits.seconds) {
+    fail(fmt::format("expected at most {:g} hours of sound, got {}", options_.limits.seconds / 3600,
+                     declared > options_.limits.seconds
+                         ? fmt::format("{:.4g}, as its header says", declared / 3600)
+                         : "more"));
   }
 }
 
 // A sum in the order of the channels, in f32, as NumPy computes it for up to seven.
 void Decoder::mix(std::span<const float> frames, std::span<float> samples) const {
-  const auto channels = static_cast<std::size_t>(info_.channels);
+  const auto channels = static_cast<std::size_t>(part_.channels);
   for (std::size_t i = 0; i < samples.size(); ++i) {
     float sum = frames[i * channels];
     for (std::size_t c = 1; c < channels; ++c) sum += frames[i * channels + c];
     samples[i] = channels == 1 ? sum : sum / static_cast<float>(channels);
     if (!std::isfinite(samples[i])) {
-      fail(fmt::format(
-          "expected finite samples, got {} after {:.6g} s", samples[i],
-          static_cast<double>(position_ + static_cast<std::int64_t>(i)) / static_cast<double>(info_.rate)));
+      fail(fmt::format("expected finite samples, got {} after {:.6g} s", samples[i],
+                       seconds() + static_cast<double>(i) / static_cast<double>(rate_)));
     }
   }
 }
 
 std::size_t Decoder::read(std::span<float> samples) {
   std::size_t done = 0;
-  while (done < samples.size()) {
+  while (done < samples.size() && !ended_ && part_.rate == rate_) {
     const std::size_t most = std::min(kFramesAtOnce, samples.size() - done);
-    const sf_count_t got = sf_readf_float(file_.get(), frames_.data(), static_cast<sf_count_t>(most));
-    if (bytes_->failure) std::rethrow_exception(bytes_->failure);
-    if (sf_error(file_.get()) != SF_ERR_NO_ERROR) {
-      fail(fmt::format("damaged or truncated after {:.6g} s ({})",
-                       static_cast<double>(position_) / static_cast<double>(info_.rate),
-                       sf_strerror(file_.get())));
+    const auto channels = static_cast<std::size_t>(part_.channels);
+    const FrameStream::Frames got = stream_->read(std::span(frames_).first(most * channels));
+    bytes_->rethrow();
+    if (!got.damage.empty()) {
+      if (bytes_->position + bytes_->begin < bytes_->source.size()) {
+        fail(fmt::format("damaged after {:.6g} s: {} (convert it: ffmpeg -i FILE sound.wav)", seconds(),
+                         got.damage));
+      }
+      declared_.reset();  // one word is enough
+      report_cut(fmt::format("truncated after {:.6g} s", seconds()));
     }
-    if (got <= 0) {
-      check_end();
-      break;
-    }
-    const auto count = static_cast<std::size_t>(got);
-    mix(std::span(frames_).first(count * static_cast<std::size_t>(info_.channels)),
-        samples.subspan(done, count));
-    done += count;
-    position_ += got;
+    mix(std::span(frames_).first(got.count * channels), samples.subspan(done, got.count));
+    done += got.count;
+    position_ += static_cast<std::int64_t>(got.count);
     check_limits();
+    if (got.count == 0 && (!got.damage.empty() || !next_part())) check_end();
   }
   return done;
 }
 
-void Decoder::check_end() const {
-  if (has_exact_length_ && position_ < *info_.frames) {
-    fail(fmt::format("expected {} samples, as its header says, got {} (the file is truncated)", *info_.frames,
-                     position_));
+void Decoder::check_end() {
+  ended_ = true;
+  if (seconds() == 0) fail("expected sound, got no samples");
+  if (declared_ && position_ < *declared_) {
+    report_cut(fmt::format("expected {} samples, as its header says, got {} (the file is truncated)",
+                           *declared_, position_));
   }
-  if (position_ == 0) fail("expected sound, got no samples");
 }
 
 }  // namespace heed::sound

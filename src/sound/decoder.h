@@ -1,14 +1,14 @@
-// Decoding of sound files: their bytes, their kind, mono samples at their own rate by libsndfile, and at
-// another rate by libsoxr.
+// Decoding of sound files: their bytes, their kind, mono samples at their own rate by libsndfile and
+// libmpg123, and at another rate by libsoxr.
 #pragma once
 
-#include <sndfile.h>
 #include <soxr.h>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -49,56 +49,105 @@ class ByteSource {
   std::string_view memory_;  // of what is no regular file
 };
 
-// Which kind of file a recording is, and whether it is whole.
+/// What the first bytes of a recording say of it.
+struct SoundFormat {
+  enum class Decoder { sndfile, ogg, mpg123 };
+  Decoder decoder = Decoder::sndfile;
+  std::optional<std::int64_t> frames = {};  // as the header of a FLAC file says
+  bool goes_on = false;                     // past the end that the header of an MP3 file says
+  std::string cut = {};                     // what is missing, if the file is shorter than its headers say
+  // Bytes that a decoder must see in the place of a length that is wrong, or that is only a hint.
+  std::uint64_t mended_at = 0;
+  std::string mended = {};
+};
 
-/// Throws Error unless the first bytes are those of a WAV, FLAC, Ogg or MP3 file, so that no other reader of
-/// libsndfile sees them. Also throws for a WAV, Ogg or MP3 file that is shorter than its headers say, which
-/// libsndfile would decode as far as it goes. (Of FLAC, the decoder counts the samples.)
-void check_format(ByteSource& source);
+/// Throws Error unless the first bytes are those of a kind of file that heed reads, so that no other reader
+/// of libsndfile sees them.
+SoundFormat sound_format(ByteSource& source);
+
+/// Where the link of a chained Ogg file ends that begins at `begin`: at the next one, or with the file.
+std::uint64_t end_of_ogg_link(ByteSource& source, std::uint64_t begin);
+
+// The bytes that the callbacks of libsndfile and libmpg123 read: a part of a recording. Exceptions must not
+// pass through these libraries, and are kept.
+struct DecodedBytes {
+  explicit DecodedBytes(ByteSource from) : source(std::move(from)), end(source.size()) {}
+
+  std::int64_t read(void* to, std::int64_t count) noexcept;
+  std::int64_t seek(std::int64_t offset, int whence) noexcept;
+  void rethrow() const {
+    if (failure) std::rethrow_exception(failure);
+  }
+
+  ByteSource source;
+  std::uint64_t begin = 0, end;
+  std::uint64_t position = 0;  // from begin on
+  std::uint64_t mended_at = 0;
+  std::string mended;
+  std::exception_ptr failure;
+};
+
+// The frames of a recording as a library decodes them. Joined and chained files have several parts, each with
+// a rate and a number of channels of its own.
+class FrameStream {
+ public:
+  virtual ~FrameStream() = default;
+  struct Frames {
+    std::size_t count = 0;    // 0: the part ends
+    std::string damage = {};  // why it ends before its time
+  };
+  /// Goes to the first part, or to the next one, and says what it is. False if there is none, or if it cannot
+  /// be decoded: `damage` then says why.
+  virtual bool next_part(SoundInfo& info, std::string& damage) = 0;
+  /// Writes frames, their channels interleaved.
+  virtual Frames read(std::span<float> samples) = 0;
+};
+
+/// `bytes` must outlive the stream and not move.
+std::unique_ptr<FrameStream> open_sndfile(DecodedBytes& bytes, bool is_ogg);
+std::unique_ptr<FrameStream> open_mp3(DecodedBytes& bytes);
 
 // A sound file as mono samples at its own rate.
 class Decoder {
  public:
   /// Throws Error if the source is no sound file, or exceeds a limit.
-  Decoder(ByteSource source, const SoundLimits& limits);
+  Decoder(ByteSource source, const SoundOptions& options);
 
   const SoundInfo& info() const { return info_; }
   const std::string& name() const { return bytes_->source.name(); }
-  /// Writes the next samples, the mean of the channels, and returns their number, fewer only at the end.
-  /// Throws Error for damaged data, samples that are not finite, no samples at all, a FLAC file that ends too
-  /// early, and more samples than the limit.
+  /// Writes the next samples, the mean of the channels, and returns their number, fewer only where those of
+  /// this rate end. Throws Error for damaged data, samples that are not finite, no samples at all, and more
+  /// samples than the limit.
   std::size_t read(std::span<float> samples);
+  /// Goes on with samples of another rate. False if there are none.
+  bool next_rate();
+  /// Of the samples, and how many of it were read.
+  std::int64_t rate() const { return rate_; }
+  std::int64_t position() const { return position_; }
   /// Gives the source to another decoder; this one reads no more.
   ByteSource release() {
-    file_.reset();
+    stream_.reset();
     return std::move(bytes_->source);
   }
-  /// The number of samples that were read.
-  std::int64_t position() const { return position_; }
 
  private:
-  struct Bytes {  // what libsndfile's callbacks see; its address must not change
-    explicit Bytes(ByteSource from) : source(std::move(from)) {}
-    ByteSource source;
-    std::uint64_t position = 0;
-    std::exception_ptr failure;  // exceptions must not pass through libsndfile
-  };
-  struct Close {
-    void operator()(SNDFILE* file) const { sf_close(file); }
-  };
-  static SF_VIRTUAL_IO callbacks();
   [[noreturn]] void fail(const std::string& what) const;
+  void report_cut(const std::string& what);
+  double seconds() const;
+  bool next_part();
   void check_limits() const;
   void mix(std::span<const float> frames, std::span<float> samples) const;
-  void check_end() const;
+  void check_end();
 
-  SoundLimits limits_;
-  std::unique_ptr<Bytes> bytes_;
-  std::unique_ptr<SNDFILE, Close> file_;
-  SoundInfo info_;
-  bool has_exact_length_ = false;
+  SoundOptions options_;
+  std::unique_ptr<DecodedBytes> bytes_;  // its address must not change
+  std::unique_ptr<FrameStream> stream_;
+  SoundInfo info_, part_;
+  std::optional<std::int64_t> declared_;  // frames that a FLAC file has at least
+  bool ended_ = false;
   std::vector<float> frames_;  // interleaved
-  std::int64_t position_ = 0;
+  std::int64_t rate_ = 0, position_ = 0;
+  double earlier_ = 0;  // seconds at other rates
 };
 
 /// Mono samples at another rate, by libsoxr.

@@ -18,8 +18,8 @@ Resampler::Resampler(Decoder& decoder, std::int64_t rate)
   const soxr_quality_spec_t quality = soxr_quality_spec(SOXR_HQ, 0);
   const soxr_runtime_spec_t runtime = soxr_runtime_spec(1);  // threads
   soxr_error_t error = nullptr;
-  soxr_.reset(soxr_create(static_cast<double>(decoder.info().rate), static_cast<double>(rate), 1, &error,
-                          &samples, &quality, &runtime));
+  soxr_.reset(soxr_create(static_cast<double>(decoder.rate()), static_cast<double>(rate), 1, &error, &samples,
+                          &quality, &runtime));
   if (error == nullptr) {
     error = soxr_set_input_fn(
         soxr_.get(),
@@ -29,8 +29,8 @@ Resampler::Resampler(Decoder& decoder, std::int64_t rate)
         this, kAskedAtOnce);
   }
   if (error != nullptr) {
-    throw Error(decoder.name() + ": cannot be resampled from " + std::to_string(decoder.info().rate) +
-                " to " + std::to_string(rate) + " samples a second: " + error);
+    throw Error(decoder.name() + ": cannot be resampled from " + std::to_string(decoder.rate()) + " to " +
+                std::to_string(rate) + " samples a second: " + error);
   }
 }
 
@@ -54,7 +54,7 @@ std::size_t Resampler::read(std::span<float> samples) {
     throw Error(decoder_.name() + ": cannot be resampled: " + error);
   }
   if (count < samples.size()) {  // the end: exactly as many as the rates say
-    const std::int64_t own = decoder_.info().rate;
+    const std::int64_t own = decoder_.rate();
     const std::int64_t whole = (decoder_.position() * rate_ + own - 1) / own;
     const auto left = static_cast<std::size_t>(std::max<std::int64_t>(whole - position_, 0));
     const std::size_t end = std::min(left, samples.size());

@@ -11,8 +11,13 @@ namespace heed {
 
 struct SoundReader::Source {
   Source(sound::ByteSource bytes, const SoundOptions& options)
-      : decoder(std::move(bytes), options.limits), options(options), rate(options.rate) {
-    if (rate != decoder.info().rate) resampler.emplace(decoder, rate);
+      : decoder(std::move(bytes), options), options(options), rate(options.rate) {
+    start_rate();
+  }
+
+  void start_rate() {
+    resampler.reset();
+    if (rate != decoder.rate()) resampler.emplace(decoder, rate);
   }
 
   sound::Decoder decoder;
@@ -57,11 +62,19 @@ SoundReader::SoundReader(SoundReader&&) noexcept = default;
 SoundReader& SoundReader::operator=(SoundReader&&) noexcept = default;
 
 std::size_t SoundReader::read(std::span<float> samples) {
-  return source_->resampler ? source_->resampler->read(samples) : source_->decoder.read(samples);
+  std::size_t done = 0;
+  while (done < samples.size()) {
+    const std::span<float> rest = samples.subspan(done);
+    done += source_->resampler ? source_->resampler->read(rest) : source_->decoder.read(rest);
+    if (done == samples.size() || !source_->decoder.next_rate()) break;
+    source_->start_rate();
+  }
+  return done;
 }
 
 void SoundReader::rewind() {
-  const SoundOptions options = source_->options;
+  SoundOptions options = source_->options;
+  if (options.on_warning) options.on_warning = [](const std::string&) {};  // once is enough
   source_ = std::make_unique<Source>(source_->decoder.release(), options);
 }
 

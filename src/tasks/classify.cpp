@@ -104,7 +104,8 @@ std::vector<std::vector<LabelScore>> classify_sounds(const EncoderModel& model,
   for (std::size_t i = 0; i < files.size(); ++i) {
     TensorMap heard;
     try {
-      heard = tasks::file_input(spec, reader, files[i]).tensors;
+      const auto on_warning = [&](const std::string& message) { options.warn(i, message); };
+      heard = tasks::file_input(spec, reader, files[i], on_warning).tensors;
     } catch (const Error& error) {
       if (!options.on_error) throw;  // it names the file
       options.fail("classify", i, error.what());

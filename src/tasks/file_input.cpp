@@ -50,10 +50,12 @@ FileProcessor load_file_processor(const InputSpec& input, const ModelFiles& file
   return processor;
 }
 
-FileInput file_input(const InputSpec& input, const FileProcessor& processor, const std::string& file) {
+FileInput file_input(const InputSpec& input, const FileProcessor& processor, const std::string& file,
+                     const std::function<void(const std::string& message)>& on_warning) {
   if (processor.image) return input_of_image(input, *processor.image, load_image(file), shown_name(file));
   const SoundProcessor& sound = processor.sound.value();
-  return input_of_sound(input, sound, load_sound(file, {.rate = sound.rate()}), shown_name(file));
+  return input_of_sound(input, sound, load_sound(file, {.rate = sound.rate(), .on_warning = on_warning}),
+                        shown_name(file));
 }
 
 FileInput file_input(const InputSpec& input, const FileProcessor& processor, std::string_view bytes,
@@ -61,7 +63,7 @@ FileInput file_input(const InputSpec& input, const FileProcessor& processor, std
   if (processor.image)
     return input_of_image(input, *processor.image, decode_image(bytes, name, limits.image), name);
   const SoundProcessor& sound = processor.sound.value();
-  const SoundOptions options{.rate = sound.rate(), .limits = limits.sound};
+  const SoundOptions options{.rate = sound.rate(), .limits = limits.sound, .on_warning = {}};
   return input_of_sound(input, sound, decode_sound(bytes, name, options), name);
 }
 

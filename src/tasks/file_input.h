@@ -39,9 +39,11 @@ struct FileLimits {
   SoundLimits sound = {};
 };
 
-/// Decodes and preprocesses a file. Throws Error naming it for what is no whole image or sound, for one
-/// beyond the limits, and for one that does not fit the model.
-FileInput file_input(const InputSpec& input, const FileProcessor& processor, const std::string& file);
+/// Decodes and preprocesses a file. Throws Error naming it for what is no whole image or sound (a sound that
+/// is cut only without `on_warning`: SoundOptions), for one beyond the limits, and for one that does not fit
+/// the model.
+FileInput file_input(const InputSpec& input, const FileProcessor& processor, const std::string& file,
+                     const std::function<void(const std::string& message)>& on_warning = {});
 /// The same of its bytes; messages begin with `name`.
 FileInput file_input(const InputSpec& input, const FileProcessor& processor, std::string_view bytes,
                      const std::string& name, const FileLimits& limits);

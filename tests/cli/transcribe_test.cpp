@@ -95,12 +95,14 @@ TEST(TranscribeCommand, ReportsBadFilesAndDoesTheOthers) {
   const auto file = [&](const char* name) { return (folder.path() / name).string(); };
   spill(file("empty.wav"), "");
   spill(file("notes.mp3"), "Dear all,");
-  spill(file("cut.flac"), slurp(kTones).substr(0, 20000));
+  std::string damaged = slurp(kTones);
+  damaged.replace(20'000, 8, "no frame");
+  spill(file("damaged.flac"), damaged);
   fs::copy(kTones, file("good.flac"));
   const Result got = run(command(
-      {file("empty.wav"), file("notes.mp3"), file("good.flac"), file("cut.flac"), file("missing.wav")}));
+      {file("empty.wav"), file("notes.mp3"), file("good.flac"), file("damaged.flac"), file("missing.wav")}));
   EXPECT_EQ(got.status, 1);
-  for (const char* bad : {"empty.wav", "notes.mp3", "cut.flac", "missing.wav"})
+  for (const char* bad : {"empty.wav", "notes.mp3", "damaged.flac", "missing.wav"})
     EXPECT_THAT(got.err, HasSubstr("heed: error: " + file(bad) + ": ")) << bad;
   std::string lines;
   const Json wanted = expected("detected");
@@ -114,6 +116,19 @@ TEST(TranscribeCommand, ReportsBadFilesAndDoesTheOthers) {
   ASSERT_EQ(json.size(), 2u);
   EXPECT_THAT(json[0].at("error").get<std::string>(), HasSubstr("empty.wav"));
   EXPECT_EQ(json[1].at("text"), expected("detected").at("text"));
+}
+
+TEST(TranscribeCommand, ReadsWhatIsThereOfACutRecording) {
+  const Folder folder;
+  const std::string cut = (folder.path() / "cut.flac").string();
+  spill(cut, slurp(kTones).substr(0, 20000));
+  const Result got = run(command({cut}));
+  EXPECT_EQ(got.status, 0);
+  EXPECT_THAT(got.err, HasSubstr("heed: warning: " + cut + ": truncated after "));
+  EXPECT_EQ(got.err.find("warning"), got.err.rfind("warning")) << "once, though Whisper reads twice";
+  const Result quiet = run(command({cut, "--quiet"}));
+  EXPECT_EQ(quiet.out, got.out);
+  EXPECT_EQ(quiet.err, "");
 }
 
 TEST(TranscribeCommand, RefusesWhatTheModelCannot) {

@@ -1,10 +1,11 @@
-// Recordings as samples: WAV, FLAC, Ogg (Vorbis, Opus) and MP3 become mono samples at the rate that a model
-// wants.
+// Recordings as samples: WAV, FLAC, Ogg (Vorbis, Opus), MP3, AIFF, AU, CAF and W64 become mono samples at the
+// rate that a model wants.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -27,9 +28,12 @@ struct SoundLimits {
 struct SoundOptions {
   std::int64_t rate = 16'000;  ///< of the samples returned, in Hz, from 1000 to 768000
   SoundLimits limits = {};
+  /// Receives a line about a recording that is cut, which is then read as far as it goes. Without it, that is
+  /// an error.
+  std::function<void(const std::string& message)> on_warning = {};
 };
 
-/// What the header of a file says.
+/// What the header of a file says; of one with several parts, that of the first.
 struct SoundInfo {
   std::string format;                  ///< such as "WAV (Microsoft), Signed 16 bit PCM"
   std::int64_t rate = 0;               ///< samples per second and channel
@@ -39,15 +43,16 @@ struct SoundInfo {
 
 /// Reads a recording block by block, in memory that does not grow with its length.
 ///
-/// The kind of the file is found from its first bytes, never from its name. WAV (of 8, 16, 24 and 32 bits,
-/// float, double, A-law, µ-law and ADPCM), FLAC, Ogg (Vorbis, Opus, FLAC) and MP3 are decoded by libsndfile.
-/// Integers become fractions of full scale, in [-1, 1). Channels are mixed to their mean. If the file has
-/// another rate, libsoxr resamples (quality HQ); N samples at rate r become ceil(N · rate / r). So the
-/// samples are those of transformers' `load_audio` and of `librosa.load(path, sr=rate)`.
+/// The kind of the file is found from its first bytes, never from its name. WAV, AIFF, AU, CAF and W64 (of 8,
+/// 16, 24 and 32 bits, float, double, A-law, µ-law and ADPCM), FLAC and Ogg (Vorbis, Opus, FLAC) are decoded
+/// by libsndfile, MP3 by libmpg123. Every part of joined MP3 files and chained Ogg files is read; lengths in
+/// headers are hints. Integers become fractions of full scale, in [-1, 1). Channels are mixed to their mean.
+/// If the file has another rate, libsoxr resamples (quality HQ); N samples at rate r become ceil(N · rate /
+/// r). So the samples are those of transformers' `load_audio` and of `librosa.load(path, sr=rate)`.
 ///
 /// Errors: every member that reads throws Error naming the file if it cannot be read, is no such file, is
-/// damaged or empty, has samples that are infinite or not a number, or exceeds the limits. A file that is
-/// shorter than its header says (WAV, FLAC) is an error: of WAV in the constructor, else at the end.
+/// damaged or empty, has samples that are infinite or not a number, or exceeds the limits. A file that is cut
+/// is an error without `on_warning`: in the constructor where its header says its size, else at the end.
 /// Threads: one at a time; several readers are independent.
 class SoundReader {
  public:

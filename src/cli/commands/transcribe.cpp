@@ -149,7 +149,7 @@ class Transcription {
                                      clock_time(seconds)));
     };
     const Transcript transcript =
-        transcriber_(SoundReader(fs::path(job.file), {.rate = transcriber_.rate()}), options_);
+        transcriber_(open_sound(job.file, transcriber_.rate(), globals_.quiet), options_);
     progress.finish();
     if (job.output) {
       write_file(*job.output, written(transcript, form_, job.file));
@@ -281,7 +281,7 @@ void add_transcribe(CLI::App& app, const Globals& globals) {
   auto a = std::make_shared<TranscribeArguments>();
   TranscribeOptions& o = a->options;
   command->add_option("file", a->files,
-                      "Sound files (WAV, FLAC, Ogg, MP3) of any length; without any, or for -, stdin");
+                      "Sound files (WAV, FLAC, Ogg, MP3, ...) of any length; without any, or for -, stdin");
   add_model_option(*command, a->model)->required();
   add_weight_options(*command, a->weights);
   OptionGroup speech(*command, "Speech"), output(*command, "Output"), windows(*command, "Windows");

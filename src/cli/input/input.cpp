@@ -162,6 +162,13 @@ std::vector<std::string> file_arguments(const std::vector<std::string>& argument
   return files;
 }
 
+SoundReader open_sound(const std::string& file, std::int64_t rate, bool quiet) {
+  const auto on_warning = [quiet](const std::string& message) {
+    if (!quiet) warn(message);
+  };
+  return SoundReader(std::filesystem::path(file), {.rate = rate, .on_warning = on_warning});
+}
+
 std::vector<std::string> read_lines(const std::string& path, bool quiet) {
   std::istringstream stream(read_file(path));
   std::vector<std::string> lines;

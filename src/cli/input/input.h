@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "heed/sound/sound.h"
 #include "heed/text/tokenizer.h"
 
 namespace heed::cli {
@@ -51,6 +52,9 @@ class TextWindows {
 /// Names of image or sound files as arguments give them, with the standard input's for `-`. Throws UsageError
 /// for several of those.
 std::vector<std::string> file_arguments(const std::vector<std::string>& arguments);
+
+/// Opens a recording. One that is cut is read as far as it goes, with a warning unless `quiet`.
+SoundReader open_sound(const std::string& file, std::int64_t rate, bool quiet);
 
 /// Returns all lines of a file, each passed through valid_text.
 std::vector<std::string> read_lines(const std::string& path, bool quiet);
