@@ -63,28 +63,32 @@ std::string ModelFiles::where() const {
   return (inner_.empty() ? state_->shown : state_->shown / inner_).string();
 }
 
-std::string ModelFiles::where(std::string_view name) const { return (fs::path(where()) / name).string(); }
+std::string ModelFiles::where(std::string_view name) const {
+  if (const Made text = made(name); text.content != nullptr) {
+    return state_->shown.string() + ": " + std::string(text.keys);
+  }
+  return (fs::path(where()) / name).string();
+}
 
-// The text that a maker made under that name; null where there is none.
-const std::string* ModelFiles::made(std::string_view name) const {
-  if (!state_->is_gguf) return nullptr;
+ModelFiles::Made ModelFiles::made(std::string_view name) const {
+  if (!state_->is_gguf) return {};
   const std::string key = (inner_ / name).lexically_normal().string();
   for (const State::Documents& one : state_->documents) {
     const auto& names = one.maker.names;
     if (std::find(names.begin(), names.end(), key) == names.end()) continue;
     std::call_once(one.once, [&] { one.texts = one.maker.make(*state_->file()); });
     const auto found = one.texts.find(key);
-    if (found != one.texts.end()) return &found->second;
+    if (found != one.texts.end()) return {&found->second, one.maker.keys};
   }
-  return nullptr;
+  return {};
 }
 
 bool ModelFiles::has(std::string_view name) const {
-  return made(name) != nullptr || has_entry(path() / name, where(name));
+  return made(name).content != nullptr || has_entry(path() / name, where(name));
 }
 
 std::string ModelFiles::text(std::string_view name, std::size_t limit) const {
-  if (const std::string* text = made(name)) return *text;
+  if (const Made text = made(name); text.content != nullptr) return *text.content;
   return InputFile(path() / name, InputFile::Accept::regular, where(name)).read(limit);
 }
 

@@ -1,4 +1,5 @@
 // Tokenizers of GGUF files: each kind that llama.cpp's converter writes, and what is refused.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -100,6 +101,44 @@ TEST_F(GgufTokenizers, OfSentencePieceFallBackToBytes) {
   w.boolean("tokenizer.ggml.add_space_prefix", false).boolean("tokenizer.ggml.add_bos_token", false);
   w.boolean("tokenizer.ggml.add_eos_token", true);
   EXPECT_THAT(load(w)->encode("ab ab").ids, ElementsAre(262, 263, 2));
+}
+
+// <unk>, <s>, </s>, bytes, and pieces, with these types of the first and of the last.
+GgufWriter sentencepiece(std::int32_t unknown, const std::vector<std::int32_t>& last) {
+  GgufWriter w;
+  w.string("general.architecture", "llama").string("tokenizer.ggml.model", "llama");
+  std::vector<std::string> tokens = {"<unk>", "<s>", "</s>"};
+  std::vector<std::int32_t> types = {unknown, 3, 3};
+  for (int i = 0; i < 256; ++i) {
+    tokens.push_back(fmt::format("<0x{:02X}>", i));
+    types.push_back(6);
+  }
+  for (const char* piece : {"\xE2\x96\x81", "a", "b", "<x>", "<y>"}) tokens.push_back(piece);
+  types.insert(types.end(), {1, 1, 1});
+  types.insert(types.end(), last.begin(), last.end());
+  w.strings("tokenizer.ggml.tokens", tokens).array("tokenizer.ggml.token_type", 5, types);
+  w.array("tokenizer.ggml.scores", 6, std::vector<float>(tokens.size(), -1));
+  return w.boolean("tokenizer.ggml.add_bos_token", false);
+}
+
+TEST_F(GgufTokenizers, OfSentencePieceNeedNotHaveOneUnknownPiece) {
+  const std::vector<std::int64_t> wanted = load(sentencepiece(2, {1, 1}))->encode("ab \xC3\xA9").ids;
+  EXPECT_THAT(wanted, ElementsAre(259, 260, 261, 259, 3 + 0xC3, 3 + 0xA9));
+  // As Gemma's, whose <unk> is a control token; as Phi-3's, whose unused tokens have the type of an unknown
+  // one.
+  for (const auto& last : {std::vector<std::int32_t>{1, 1}, {2, 2}}) {
+    auto gguf = sentencepiece(3, last);
+    const auto tokenizer = load(gguf.integer("tokenizer.ggml.unknown_token_id", 0));
+    EXPECT_EQ(tokenizer->encode("ab \xC3\xA9").ids, wanted);
+    EXPECT_EQ(tokenizer->decode(std::vector<std::int64_t>{260, 263}), "a<y>");
+  }
+  EXPECT_EQ(load(sentencepiece(3, {2, 1}))->encode("ab").ids.size(), 3u);
+}
+
+TEST_F(GgufTokenizers, ErrorsNameTheFileAndItsKey) {
+  EXPECT_EQ(error(sentencepiece(2, {6, 1})),
+            (folder_ / "x.gguf").string() +
+                ": tokenizer.ggml.token_type: expected 256 tokens of bytes (type 6), or none, got 257");
 }
 
 TEST_F(GgufTokenizers, OfBertHaveTheirWordPiecesBack) {

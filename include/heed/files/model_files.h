@@ -26,6 +26,8 @@ class ModelFiles {
   struct Maker {
     std::vector<std::string_view> names;
     std::map<std::string, std::string> (*make)(const GgufFile& file);
+    /// What messages call these texts: the keys of which they are made.
+    std::string_view keys = "metadata";
   };
   /// Files are looked up when they are requested. `makers` are for a GGUF file: each is called at most once,
   /// when the first of its names is requested. heed::model_files() (heed/models/find_model.h) passes all
@@ -34,7 +36,8 @@ class ModelFiles {
 
   /// The absolute path of the directory or file.
   std::filesystem::path path() const;
-  /// The name of the model, or of one of its files, in messages: the path as it was given.
+  /// What messages call it, or one of its files: the path as it was given. A text that is made of a GGUF
+  /// file's metadata is called by their keys: `x.gguf: tokenizer.ggml`.
   std::string where() const;
   std::string where(std::string_view name) const;
 
@@ -53,7 +56,12 @@ class ModelFiles {
  private:
   struct State;
   ModelFiles(std::shared_ptr<const State> state, std::filesystem::path inner);
-  const std::string* made(std::string_view name) const;
+  // The text that a maker made under that name, and what it is made of; null where there is none.
+  struct Made {
+    const std::string* content = nullptr;
+    std::string_view keys = {};
+  };
+  Made made(std::string_view name) const;
 
   std::shared_ptr<const State> state_;
   std::filesystem::path inner_;  // the folder, where it is not the whole

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <unordered_set>
 
 #include "core/json.h"
 #include "files/gguf_file.h"
@@ -285,29 +286,52 @@ class ProtocolBuffer {
   std::string bytes_;
 };
 
-// A SentencePiece model of the tokens with these ids.
+// Which piece stands for text that no other matches, as llama.cpp has it: the one that the file names,
+// whatever its type; otherwise the one of that type, or the first.
+std::size_t unknown_piece(const GgufVocabulary& v, const std::vector<std::size_t>& ids) {
+  const auto has = [&](std::size_t id) { return std::find(ids.begin(), ids.end(), id) != ids.end(); };
+  if (const auto named = v.id("unknown"); named && has(static_cast<std::size_t>(*named)))
+    return static_cast<std::size_t>(*named);
+  const auto typed =
+      std::find_if(ids.begin(), ids.end(), [&](std::size_t id) { return v.types[id] == GgufToken::unknown; });
+  return typed == ids.end() ? ids.front() : *typed;
+}
+
+// A SentencePiece model, which has one unknown piece, of the tokens with these ids. Others of that type only
+// fill their places.
 std::string sentencepiece_model_of(const GgufVocabulary& v, const std::vector<std::size_t>& ids,
                                    bool unigram) {
   std::vector<double> scores = v.file.numbers(kScores);
   if (scores.size() != v.tokens.size())
     v.file.fail(kScores, fmt::format("one for each of {} tokens", v.tokens.size()),
                 std::to_string(scores.size()));
+  const std::size_t unknown = unknown_piece(v, ids);
   ProtocolBuffer model;
-  bool falls_back = false;
+  std::size_t bytes = 0;
+  std::unordered_set<std::string_view> known;
   for (const std::size_t id : ids) {
-    const GgufToken type = v.types[id];
-    falls_back = falls_back || type == GgufToken::byte;
+    const GgufToken type = id == unknown                       ? GgufToken::unknown
+                           : v.types[id] == GgufToken::unknown ? GgufToken::unused
+                           : v.tokens[id].empty()              ? GgufToken::unused
+                                                               : v.types[id];
+    bytes += type == GgufToken::byte ? 1 : 0;
+    if (!known.insert(v.tokens[id]).second && !v.tokens[id].empty())
+      v.file.fail(kTokens, "tokens that differ", fmt::format("\"{}\" twice", v.tokens[id]));
     const bool own = type == GgufToken::user_defined;  // in which the converter wrote spaces
     ProtocolBuffer piece;
-    piece.text(1, own ? replaced(v.tokens[id], " ", kBlank) : std::string(v.tokens[id]));
+    piece.text(1, own                    ? replaced(v.tokens[id], " ", kBlank)
+                  : v.tokens[id].empty() ? fmt::format("[EMPTY_{}]", id)
+                                         : v.text(static_cast<std::int64_t>(id)));
     piece.real(2, static_cast<float>(scores[id]));
     piece.number(3, static_cast<std::uint64_t>(type));
     model.text(1, piece.bytes());
   }
+  if (bytes != 0 && bytes != 256)
+    v.file.fail(kTypes, "256 tokens of bytes (type 6), or none", std::to_string(bytes));
   ProtocolBuffer trainer;
   trainer.number(3, unigram ? 1 : 2);
   trainer.number(4, ids.size());
-  if (falls_back) trainer.number(35, 1);
+  if (bytes != 0) trainer.number(35, 1);
   model.text(2, trainer.bytes());
   ProtocolBuffer normalizer;
   const std::string_view charsmap = v.file.bytes("tokenizer.ggml.precompiled_charsmap");
@@ -462,7 +486,8 @@ Documents documents_of(const GgufFile& file) {
 ModelFiles::Maker gguf_tokenizer_maker() {
   return {{"tokenizer.json", "tokenizer_config.json", "tokenizer.model", "sentencepiece.bpe.model",
            "spiece.model"},
-          documents_of};
+          documents_of,
+          "tokenizer.ggml"};
 }
 
 }  // namespace heed
