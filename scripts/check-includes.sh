@@ -40,11 +40,6 @@ BEGIN {
   top_header["tensor"] = top_header["autograd"] = "tensor"
   for (module in modules) if (!(module in top_header)) top_header[module] = module
   top_header["heed"] = "everything"
-  # Modules that still do; none is to be added.
-  n = split("cli", list, " ")
-  for (i = 1; i <= n; ++i) still_casts[list[i]] = 1
-  n = split("cli", list, " ")
-  for (i = 1; i <= n; ++i) still_loads[list[i]] = 1
 }
 
 # A line of src/modules.txt: the module may include itself, the modules named, and for `x+` those of x.
@@ -171,10 +166,10 @@ function check_output(code) {
 
 function check_models(code) {
   if (module == "models" || module == "") return
-  if (code ~ /dynamic_cast<(const )?([A-Za-z]*(Decoder|Encoder)Model|Model) *[*&]>/ && !(module in still_casts))
+  if (code ~ /dynamic_cast<(const )?([A-Za-z]*(Decoder|Encoder)Model|Model) *[*&]>/)
     report("only src/models casts models (use visit() or as() of heed/models/kind.h)")
   if (code ~ /(^|[^A-Za-z0-9_])(load_model|load_model_body|load_tokenizer|find_model)\(/ &&
-      module !~ /^(open|train|text|everything)$/ && !(module in still_loads))
+      module !~ /^(open|train|text|everything)$/)
     report("only src/open finds and loads models and tokenizers (take a LoadedModel)")
 }
 

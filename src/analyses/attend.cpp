@@ -14,7 +14,7 @@
 #include "heed/models/kind.h"
 #include "heed/ops/reduce.h"
 #include "heed/ops/shape.h"
-#include "inspect/tap_request.h"
+#include "inspect/taps.h"
 #include "inspect/token_input.h"
 #include "models/non_finite.h"
 

@@ -7,12 +7,11 @@
 #include <utility>
 
 #include "core/strings.h"
-#include "heed/inspect/measures.h"
+#include "heed/inspect/record.h"
 #include "heed/models/kind.h"
 #include "heed/ops/reduce.h"
 #include "heed/ops/shape.h"
 #include "heed/tasks/classify.h"
-#include "inspect/attention_heads.h"
 #include "inspect/patch_grid.h"
 #include "inspect/recorded_picture.h"
 #include "inspect/token_input.h"

@@ -2,6 +2,7 @@
 #include "heed/open/loaded_model.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <mutex>
 #include <utility>
 
@@ -68,7 +69,11 @@ struct LoadedModel::State {
     return *model_;
   }
   const Tokenizer& tokenizer() const {
-    std::call_once(tokenizer_once_, [this] { tokenizer_ = load_tokenizer(files); });
+    std::call_once(tokenizer_once_, [this] {
+      std::error_code error;
+      const bool alone = std::filesystem::is_regular_file(located.directory, error) && !files.is_gguf();
+      tokenizer_ = alone ? load_tokenizer(located.directory) : load_tokenizer(files);
+    });
     return *tokenizer_;
   }
   const ModelChat& chat() const {
@@ -139,6 +144,14 @@ LoadedModel open_model(const std::string& name, const LoadOptions& options) {
   return opened;
 }
 
+LoadedModel open_tokenizer(const std::string& name) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(name, error)) return open_model(name);
+  return LoadedModel(std::make_shared<const LoadedModel::State>(LocatedModel{name}, LoadOptions()));
+}
+
+std::filesystem::path model_path(const std::string& name) { return find_model(name); }
+
 LoadedModel load(const std::string& name, const LoadOptions& options) {
   LoadedModel loaded = open_model(name, options);
   static_cast<void>(loaded.generation());  // and the model: what is wrong with them is said here
@@ -148,6 +161,7 @@ LoadedModel load(const std::string& name, const LoadOptions& options) {
 LoadedModel::LoadedModel(std::shared_ptr<const State> state) : state_(std::move(state)) {}
 
 const std::string& LoadedModel::directory() const { return state_->directory; }
+const std::filesystem::path& LoadedModel::location() const { return state_->located.directory; }
 const ModelFiles& LoadedModel::files() const { return state_->files; }
 std::vector<std::string> LoadedModel::adapters() const {
   std::vector<std::string> directories;

@@ -1,5 +1,5 @@
 // Messages for errors that are not heed's own.
-#include "cli/terminal/failures.h"
+#include "cli/terminal/exit.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

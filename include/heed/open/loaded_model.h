@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <initializer_list>
 #include <memory>
@@ -127,6 +128,8 @@ class LoadedModel {
   /// The folder of the model; for a model of sentence-transformers, the folder of its transformer. The names
   /// of its files in messages begin with it.
   const std::string& directory() const;
+  /// The whole of it as it was found: of sentence-transformers, the directory with modules.json.
+  const std::filesystem::path& location() const;
   /// Its files (heed/files/model_files.h).
   const ModelFiles& files() const;
   /// The directories of its adapters.
@@ -265,6 +268,7 @@ class LoadedModel {
   struct State;
   explicit LoadedModel(std::shared_ptr<const State> state);
   friend LoadedModel open_model(const std::string& name, const LoadOptions& options);
+  friend LoadedModel open_tokenizer(const std::string& name);
   /// Throws Error unless the model can do this.
   void require(Task task) const;
 
@@ -281,5 +285,12 @@ LoadedModel load(const std::string& name, const LoadOptions& options = {});
 /// The same, but the weights are read only when they are first needed, for callers that may need only the
 /// tokenizer.
 LoadedModel open_model(const std::string& name, const LoadOptions& options = {});
+
+/// The same of a model that may be a tokenizer's file alone: tokenizer.json, vocab.txt, a SentencePiece
+/// model.
+LoadedModel open_tokenizer(const std::string& name);
+
+/// Where the model or the adapter of that name is, for what reads directories itself: training, averages.
+std::filesystem::path model_path(const std::string& name);
 
 }  // namespace heed

@@ -2,7 +2,6 @@
 #include "cli/cli.h"
 #include "cli/input/analysis_input.h"
 #include "cli/input/input.h"
-#include "cli/options/ablation_options.h"
 #include "cli/options/option_group.h"
 
 namespace heed::cli {

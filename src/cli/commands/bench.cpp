@@ -155,12 +155,6 @@ void print_lengths_json(const std::vector<KindCosts>& kinds) {
   }
 }
 
-void write_file(const std::filesystem::path& path, const std::string& text) {
-  AtomicFile out(path);
-  out.write(text);
-  out.commit();
-}
-
 void add_repeats(CLI::App& command, bench::Repeats& repeats) {
   OptionGroup measurement(command, "Measurement");
   measurement.number("--seconds", repeats.seconds, "Repeat for about this many seconds", positive_number());

@@ -11,7 +11,7 @@
 #include "cli/options/generation_arguments.h"
 #include "cli/options/option_values.h"
 #include "cli/options/task_arguments.h"
-#include "cli/results/hypotheses.h"
+#include "cli/results/results.h"
 #include "cli/terminal/terminal.h"
 #include "heed/error.h"
 #include "heed/image/processor.h"

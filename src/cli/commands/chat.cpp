@@ -7,22 +7,19 @@
 #include <csignal>
 #include <utility>
 
-#include "cli/attend/attend.h"
 #include "cli/cli.h"
 #include "cli/input/chat_session.h"
-#include "cli/input/chats.h"
 #include "cli/input/input.h"
 #include "cli/input/lines.h"
 #include "cli/input/models.h"
 #include "cli/options/generation_arguments.h"
 #include "cli/options/option_group.h"
 #include "cli/options/task_arguments.h"
-#include "cli/results/hypotheses.h"
+#include "cli/results/results.h"
+#include "cli/terminal/exit.h"
 #include "cli/terminal/line_editor.h"
-#include "cli/terminal/line_history.h"
-#include "cli/terminal/signals.h"
 #include "cli/terminal/terminal.h"
-#include "cli/terminal/wrapped_text.h"
+#include "heed/analyses/attend.h"
 #include "heed/error.h"
 #include "heed/files/file.h"
 #include "heed/io/json.h"
@@ -75,11 +72,13 @@ bool is_block(const std::string& text) {
 // The conversation of a terminal.
 class Terminal {
  public:
-  Terminal(ChatSession& session, const AttendSource& source, std::string title, LineHistory history)
+  Terminal(ChatSession& session, const LoadedModel& model, std::string title, LineHistory history,
+           bool verbose)
       : session_(session),
-        source_(source),
+        model_(model),
         title_(std::move(title)),
-        editor_(completed_commands(), std::move(history)) {}
+        editor_(completed_commands(), std::move(history)),
+        verbose_(verbose) {}
 
   void run();
 
@@ -109,9 +108,10 @@ class Terminal {
   }
 
   ChatSession& session_;
-  const AttendSource& source_;
+  const LoadedModel& model_;
   std::string title_;
   LineEditor editor_;
+  bool verbose_;
   std::optional<ChatAnswer> last_ = {};
 };
 
@@ -273,7 +273,7 @@ void Terminal::answer() {
                                 last_->ids.size() - last_->prompt_length);
   }
   if (!reason.empty()) note(reason);
-  if (source_.globals.verbose && last_) {
+  if (verbose_ && last_) {
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begun;
     note(fmt::format("{} tokens read, {} written in {:.1f} s; {} in all", last_->read,
                      last_->ids.size() - last_->prompt_length, seconds.count(), last_->ids.size()));
@@ -308,7 +308,15 @@ void Terminal::load(const std::string& file) {
 void Terminal::attend(const std::string& file) {
   if (!last_) throw Error("/attend: there is no answer yet");
   if (!file.ends_with(".html")) throw Error("/attend: expected a file ending in .html, got " + file);
-  write_attention_page(last_->ids, last_->prompt_length, last_->text, source_, title_, file);
+  check_picture_file(file);
+  AttendOptions options;
+  if (last_->prompt_length > 0) options.queries = fmt::format("{}:", last_->prompt_length);
+  const ModelParts parts = parts_of(model_);
+  Subject subject = subject_of_ids(parts, last_->ids);
+  subject.title = last_->text;
+  AttentionPicture picture = heed::attend(parts, std::move(subject), options).picture;
+  picture.model.name = title_;
+  write_picture(picture, file);
   note(fmt::format("wrote {} (open it in a browser)", std::filesystem::absolute(file).string()));
 }
 
@@ -357,9 +365,8 @@ void run(const ChatCommandArguments& a, const Globals& globals) {
   stop_flag();  // from here on, Ctrl-C stops an answer
   if (isatty(STDIN_FILENO) == 0 || !stdout_is_terminal() || globals.json)
     return converse_by_lines(session, globals);
-  const AttendSource source{model.model(), &model.tokenizer(), model.directory(), globals};
-  Terminal(session, source, std::filesystem::path(title_of(a.model)).filename().string(),
-           LineHistory(a.no_history ? "" : history_file("chat_history")))
+  Terminal(session, model, std::filesystem::path(title_of(a.model)).filename().string(),
+           LineHistory(a.no_history ? "" : history_file("chat_history")), globals.verbose)
       .run();
 }
 

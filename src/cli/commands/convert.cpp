@@ -18,8 +18,8 @@
 #include "heed/files/file.h"
 #include "heed/generate/perplexity.h"
 #include "heed/io/json.h"
-#include "heed/models/registry.h"
-#include "heed/text/tokenizer.h"
+#include "heed/models/adapter.h"
+#include "heed/models/kind.h"
 #include "heed/train/checkpoint.h"
 #include "tensor/quantized_matrix.h"
 
@@ -63,26 +63,26 @@ GgufType gguf_type_named(const std::string& name) {
 // Runs a model on the first tokens of a text, an encoder-decoder on pairs of texts.
 class Calibration {
  public:
-  Calibration(const ConvertArguments& a, const Model& model, const std::filesystem::path& directory,
-              const Globals& globals)
-      : model_(model), globals_(globals) {
-    if (model.input().kind != InputKind::tokens || dynamic_cast<const DualEncoderModel*>(&model) != nullptr) {
-      throw Error(directory.string() + ": expected a model of texts to calibrate, got " + model.family() +
-                  " (use --method rtn)");
+  Calibration(const ConvertArguments& a, const LoadedModel& opened, const Globals& globals)
+      : model_(opened.model()), globals_(globals) {
+    const ModelTraits traits = traits_of(model_);
+    if (!traits.reads_text()) {
+      throw Error(opened.location().string() + ": expected a model of texts to calibrate, got " +
+                  model_.family() + " (use --method rtn)");
     }
     const std::string text = valid_text(read_file(a.calibrate), a.calibrate, globals.quiet);
-    const auto tokenizer = load_tokenizer(directory);
-    window_ = std::min(kCalibrationWindow, model.max_positions().value_or(kCalibrationWindow));
-    if (dynamic_cast<const EncoderDecoderModel*>(&model) != nullptr) {
-      add_pairs(*tokenizer, text, a);
-    } else if (dynamic_cast<const DecoderModel*>(&model) != nullptr) {
-      add_windows(tokenizer->encode(text).ids, a.tokens);
+    const Tokenizer& tokenizer = opened.tokenizer();
+    window_ = std::min(kCalibrationWindow, model_.max_positions().value_or(kCalibrationWindow));
+    if (traits.is(ModelKind::encoder_decoder)) {
+      add_pairs(tokenizer, text, a);
+    } else if (traits.is(ModelKind::decoder)) {
+      add_windows(tokenizer.encode(text).ids, a.tokens);
     } else {
       std::istringstream lines(text);
       const Truncation truncation{.max_length = window_};
       std::int64_t count = 0;
       for (std::string line; count < a.tokens && std::getline(lines, line);) {
-        const std::vector<std::int64_t> ids = tokenizer->encode_truncated(line, std::nullopt, truncation).ids;
+        const std::vector<std::int64_t> ids = tokenizer.encode_truncated(line, std::nullopt, truncation).ids;
         if (ids.empty()) continue;
         windows_.push_back({ids, {}});
         count += std::ssize(ids);
@@ -98,13 +98,11 @@ class Calibration {
       stop_if_asked();
       const ModelInput input{.ids = row_of(window.ids)};
       Context context;
-      if (const auto* both = dynamic_cast<const EncoderDecoderModel*>(&model_)) {
-        both->loss(input, row_of(window.target), {}, context);
-      } else if (const auto* decoder = dynamic_cast<const DecoderModel*>(&model_)) {
-        decoder->encode(input, context);
-      } else {
-        dynamic_cast<const EncoderModel&>(model_).encode(input, context);
-      }
+      visit(
+          model_, [&](const DecoderModel& decoder) { decoder.encode(input, context); },
+          [&](const EncoderModel& encoder) { encoder.encode(input, context); },
+          [&](const EncoderDecoderModel& both) { both.loss(input, row_of(window.target), {}, context); },
+          [](const Model&) {});
       progress.show(++done, std::ssize(windows_), "windows");
     }
     progress.finish();
@@ -157,17 +155,20 @@ std::string percent(double error) { return fmt::format("  {:6.2f}%", 100 * error
 // What the model computes of --texts before it is converted.
 class Comparison {
  public:
-  Comparison(const ConvertArguments& a, const Model& model, const std::filesystem::path& directory,
-             const Globals& globals) {
+  Comparison(const ConvertArguments& a, const LoadedModel& model, const Globals& globals) {
     if (a.texts.empty()) return;
     texts_ = read_lines(a.texts, globals.quiet);
     if (texts_.empty()) throw Error(a.texts + ": expected texts, one a line, got none");
-    before_.emplace(model, directory, texts_);
+    before_.emplace(model, texts_);
   }
   bool asked() const { return before_.has_value(); }
-  // After that, of a model in `directory`.
-  void see(const Model& model, const std::filesystem::path& directory) {
-    if (before_) after_.emplace(model, directory, texts_);
+  // After that.
+  void see(const LoadedModel& model) {
+    if (before_) after_.emplace(model, texts_);
+  }
+  // Of what was written.
+  void see(const fs::path& directory) {
+    if (before_) see(load(directory.string(), {.head = true}));
   }
   void write(JsonWriter& json) const {
     if (after_) before_->write_agreement(*after_, json.key("agreement"));
@@ -253,12 +254,12 @@ void check_use(const ConvertArguments& a, const CLI::App& command) {
     throw UsageError("--group: expected a multiple of 32, got " + std::to_string(a.group));
 }
 
-void warn_of_second_rounding(const Model& model, const fs::path& from, const Globals& globals) {
-  const std::vector<Parameter>& all = model.parameters();
+void warn_of_second_rounding(const LoadedModel& model, const Globals& globals) {
+  const std::vector<Parameter>& all = model.model().parameters();
   const bool quantized = std::any_of(all.begin(), all.end(),
                                      [](const Parameter& p) { return quantized_of(p.tensor) != nullptr; });
   if (quantized && !globals.quiet)
-    warn(from.string() +
+    warn(model.location().string() +
          ": its weights are quantized already, and are rounded a second time (start from the original where "
          "there is one)");
 }
@@ -267,38 +268,38 @@ void write_mean(const ConvertArguments& a, const Globals& globals) {
   if (writes_gguf(a))
     throw UsageError("--output: expected a directory for the mean of models, got " + a.to.output.string());
   std::vector<fs::path> directories;
-  for (const std::string& name : a.models) directories.push_back(locate_model(name));
+  for (const std::string& name : a.models) directories.push_back(path_of_model(name));
   average_models(directories, a.to.output);
   if (!globals.quiet) print_stderr("wrote " + a.to.output.string());
 }
 
 // Writes a GGUF file, and returns what it cost.
-QuantizeReport write_gguf(const ConvertArguments& a, const Model& model, const fs::path& from,
-                          Comparison& comparison, const Globals& globals) {
-  const QuantizeReport report = model.save_gguf(a.to.output, gguf_type_named(a.type), from);
-  if (comparison.asked()) comparison.see(*load_model(a.to.output), a.to.output);
+QuantizeReport write_gguf(const ConvertArguments& a, const LoadedModel& model, Comparison& comparison,
+                          const Globals& globals) {
+  const QuantizeReport report =
+      model.model().save_gguf(a.to.output, gguf_type_named(a.type), model.location());
+  comparison.see(a.to.output);
   if (!globals.quiet) print_stderr("wrote " + a.to.output.string());
   return report;
 }
 
 // Writes a directory, and returns what its bits cost.
-QuantizeReport write_directory(const ConvertArguments& a, Model& model, const fs::path& from,
-                               Comparison& comparison, const Globals& globals) {
+QuantizeReport write_directory(const ConvertArguments& a, const LoadedModel& model, Comparison& comparison,
+                               const Globals& globals) {
   QuantizeReport report;
-  const DType dtype = a.to.type(from);
   if (a.bits != 0) {
     const QuantizeOptions options{.bits = a.bits,
                                   .group = a.group,
                                   .method = method_named(a),
-                                  .scale_type = dtype,
+                                  .scale_type = a.to.type(model),
                                   .output_bits = a.output_bits};
     std::optional<Calibration> calibration;
-    if (options.method != QuantizeMethod::nearest) calibration.emplace(a, model, from, globals);
-    report = model.quantize(options, [&] { (*calibration)(); });
-    comparison.see(model, from);
+    if (options.method != QuantizeMethod::nearest) calibration.emplace(a, model, globals);
+    report = model.changeable_model().quantize(options, [&] { (*calibration)(); });
+    comparison.see(model);
   }
-  a.to.write(model, from, dtype, globals);
-  if (a.bits == 0 && comparison.asked()) comparison.see(*load_model(a.to.output), a.to.output);
+  a.to.write(model, globals);
+  if (a.bits == 0) comparison.see(a.to.output);
   return report;
 }
 
@@ -308,23 +309,26 @@ void run(ConvertArguments a, const CLI::App& command, const Globals& globals) {
   a.model.name = a.models.front();
   if (a.bits != 0) method_named(a);
   const bool gguf = writes_gguf(a);
-  const LocatedModel located = locate_model(a.model);
-  for (const AdapterSource& source : located.adapters) {
+  LoadOptions held = load_options(a.model);
+  held.head = true;
+  held.separate_output = a.output_bits > 0;
+  std::vector<fs::path> adapters;
+  if (const fs::path named = path_of_model(a.model.name); is_adapter(named)) adapters.push_back(named);
+  for (const NamedAdapter& adapter : held.adapters) adapters.push_back(path_of_model(adapter.name));
+  for (const fs::path& adapter : adapters) {
     std::error_code error;
-    if (fs::equivalent(source.directory, a.to.output, error))
+    if (fs::equivalent(adapter, a.to.output, error))
       throw UsageError("--output: expected another folder than the adapter's, got " + a.to.output.string());
   }
   if (!gguf) a.to.check();
   stop_if_asked();
-  WeightOptions held;
-  held.separate_output = a.output_bits > 0;
-  const auto model = load_model(located.directory, held, located.adapters);
-  warn_of_unknown_settings(*model, located.directory, globals);
-  if (gguf || a.bits != 0) warn_of_second_rounding(*model, located.directory, globals);
-  model->merge_adapters();
-  Comparison comparison(a, *model, located.directory, globals);
-  const QuantizeReport report = gguf ? write_gguf(a, *model, located.directory, comparison, globals)
-                                     : write_directory(a, *model, located.directory, comparison, globals);
+  const LoadedModel model = heed::open_model(a.model.name, held);
+  warn_of_settings(model, globals);
+  if (gguf || a.bits != 0) warn_of_second_rounding(model, globals);
+  model.changeable_model().merge_adapters();
+  Comparison comparison(a, model, globals);
+  const QuantizeReport report =
+      gguf ? write_gguf(a, model, comparison, globals) : write_directory(a, model, comparison, globals);
   print_report(report, comparison, a, globals);
 }
 

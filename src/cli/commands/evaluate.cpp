@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <utility>
 
 #include "cli/cli.h"
 #include "cli/input/input.h"
@@ -13,12 +14,12 @@
 #include "cli/options/option_group.h"
 #include "cli/options/task_arguments.h"
 #include "cli/results/evaluate_labels.h"
-#include "cli/results/evaluate_lengths.h"
 #include "cli/terminal/terminal.h"
 #include "heed/files/file.h"
 #include "heed/generate/perplexity.h"
 #include "heed/generate/translate.h"
 #include "heed/io/json.h"
+#include "heed/plot/chart.h"
 #include "heed/score/bleu.h"
 #include "heed/score/chrf.h"
 #include "heed/score/rouge.h"
@@ -229,6 +230,60 @@ double exact_matches(const std::vector<std::string>& outputs, const Streams& ref
                          [&](const auto& stream) { return stream[i] == outputs[i]; });
   }
   return 100.0 * static_cast<double>(exact) / static_cast<double>(outputs.size());
+}
+
+struct ScoredLengths {
+  std::string name;  // of the translations, in the picture
+  std::vector<LengthGroup> groups;
+};
+
+// A few lines say nothing about their length.
+bool is_rare(const LengthGroup& group, const std::vector<LengthGroup>& groups) {
+  std::int64_t lines = 0;
+  for (const LengthGroup& other : groups) lines += other.lines;
+  return 100 * group.lines < lines;
+}
+
+std::string lengths_text(const std::vector<LengthGroup>& groups) {
+  std::string text;
+  for (const LengthGroup& group : groups) {
+    text += fmt::format("BLEU = {:6.2f}  {:3} to {:3} words  {} line{}\n", group.bleu.score, group.from,
+                        group.to, group.lines, group.lines == 1 ? "" : "s");
+  }
+  return text;
+}
+
+void lengths_json(JsonWriter& json, const std::vector<LengthGroup>& groups) {
+  json.key("by_length").begin_array();
+  for (const LengthGroup& group : groups) {
+    json.begin_object()
+        .field("from", group.from)
+        .field("to", group.to)
+        .field("lines", group.lines)
+        .field("mean_words", group.mean_words)
+        .field("bleu", std::min(group.bleu.score, 100.0))
+        .end_object();
+  }
+  json.end_array();
+}
+
+void draw_lengths(const std::string& file, const std::vector<ScoredLengths>& scored) {
+  LineChart chart{.title = "BLEU by source length", .x_label = "words of the source", .y_label = "BLEU"};
+  for (const ScoredLengths& translations : scored) {
+    ChartSeries series;
+    series.name = translations.name;
+    series.marks = true;
+    for (const LengthGroup& group : translations.groups) {
+      if (is_rare(group, translations.groups)) {
+        chart.x_label = "words of the source (lengths of fewer than 1 % of the lines are left out)";
+        continue;
+      }
+      series.x.push_back(group.mean_words);
+      series.y.push_back(group.bleu.score);
+    }
+    chart.series.push_back(std::move(series));
+  }
+  write_file(file, line_chart_svg(chart));
 }
 
 // Prints the scores of one set of outputs. Returns those by length, if asked for.

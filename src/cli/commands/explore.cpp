@@ -3,13 +3,14 @@
 #include <fmt/core.h>
 
 #include <cstdio>
+#include <utility>
 
 #include "cli/cli.h"
 #include "cli/input/input.h"
 #include "cli/input/models.h"
 #include "cli/options/option_group.h"
 #include "cli/options/task_arguments.h"
-#include "cli/terminal/signals.h"
+#include "cli/terminal/exit.h"
 #include "cli/terminal/terminal.h"
 #include "explore/recording/recording.h"
 #include "explore/routes.h"
@@ -50,25 +51,23 @@ void check_arguments(ExploreArguments& arguments, const Globals& globals) {
 }
 
 explore::ExploredModel open_explored(const ModelChoice& choice, const Globals& globals) {
-  const LocatedModel located = locate_model(choice);
-  LoadOptions options{.head = true};
-  for (const AdapterSource& adapter : located.adapters)
-    options.adapters.push_back({adapter.directory.string(), adapter.weight});
-  const LoadedModel opened = heed::load(located.directory.string(), options);
-  if (!globals.quiet) {
-    for (const std::string& warning : opened.warnings()) warn(warning);
-  }
-  const std::string shown = located.directory.filename().empty()
-                                ? located.directory.parent_path().filename().string()
-                                : located.directory.filename().string();
+  require_name(choice.name);
+  LoadOptions options = load_options(choice);
+  options.head = true;
+  const std::vector<SteeringFile> offered = std::exchange(options.steering, {});  // the page adds them
+  const LoadedModel opened = heed::load(choice.name, options);
+  warn_of_settings(opened, globals);
+  const std::filesystem::path& place = opened.location();
+  const std::string shown =
+      (place.filename().empty() ? place.parent_path().filename() : place.filename()).string();
   std::string title = std::filesystem::exists(choice.name) ? shown : choice.name;
   for (const std::string& adapter : choice.adapters) title += " + " + adapter;
   explore::ExploredModel explored(std::move(title), opened);
-  for (const SteeringSource& source : located.steering) {
-    if (source.strength <= 0)
-      throw UsageError(fmt::format("--steer: {}: expected a largest strength above 0, got {}",
-                                   source.file.string(), source.strength));
-    explored.offer_steering(source);
+  for (const SteeringFile& one : offered) {
+    if (one.strength <= 0)
+      throw UsageError(
+          fmt::format("--steer: {}: expected a largest strength above 0, got {}", one.file, one.strength));
+    explored.offer_steering({one.file, one.strength, one.layers});
   }
   return explored;
 }

@@ -14,7 +14,6 @@
 #include "heed/io/json.h"
 #include "heed/io/safetensors.h"
 #include "heed/models/kind.h"
-#include "heed/models/registry.h"
 #include "heed/open/subject.h"
 #include "heed/tasks/batches.h"
 #include "models/non_finite.h"
@@ -32,13 +31,6 @@ struct ForwardArguments {
   std::vector<std::string> taps;
   std::filesystem::path replacements;
 };
-
-TensorMap read_inputs(const std::filesystem::path& path) {
-  const SafetensorsFile file = SafetensorsFile::open(path);
-  TensorMap inputs;
-  for (const TensorInfo& info : file.tensors()) inputs[info.name] = file.get(info.name);
-  return inputs;
-}
 
 // The inputs that were given, and the metadata of what is written.
 struct ForwardInputs {
@@ -58,16 +50,18 @@ void check_number(const char* option, const std::vector<std::string>& given, std
 }
 
 // Returns the texts as the model's input.
-ForwardInputs encode_texts(const ForwardArguments& arguments, const Model& model,
-                           const std::filesystem::path& directory, const Globals& globals) {
-  const auto* both = as<EncoderDecoderModel>(model);
-  if (both == nullptr && !arguments.targets.empty())
+ForwardInputs encode_texts(const ForwardArguments& arguments, const LoadedModel& opened,
+                           const Globals& globals) {
+  const Model& model = opened.model();
+  const ModelTraits traits = traits_of(model);
+  const bool both = traits.is(ModelKind::encoder_decoder);
+  if (!both && !arguments.targets.empty())
     throw UsageError("--target: expected an encoder-decoder, got " + model.family());
-  if (both != nullptr && arguments.targets.empty())
+  if (both && arguments.targets.empty())
     throw UsageError("--target: missing (the decoder of " + model.family() + " reads a target text)");
-  if (model.input().is_image())
+  if (traits.reads_images())
     throw UsageError("--input: missing (" + model.family() + " takes tensors, not text)");
-  const auto tokenizer = load_tokenizer(directory);
+  const Tokenizer& tokenizer = opened.tokenizer();
   const std::vector<std::string> texts = read_texts(arguments.texts, globals.quiet);
   if (texts.empty()) throw Error("forward: missing texts (give --text, lines on stdin, or --input FILE)");
   check_number("--pair", arguments.pairs, texts.size());
@@ -76,16 +70,16 @@ ForwardInputs encode_texts(const ForwardArguments& arguments, const Model& model
   options.on_warning = [&](std::size_t line, const std::string& message) {
     if (!globals.quiet) warn("line " + std::to_string(line + 1) + ": " + message);
   };
-  const std::int64_t longest = longest_input(model, *tokenizer);
+  const std::int64_t longest = longest_input(model, tokenizer);
   std::vector<Encoding> encodings, targets;
   for (std::size_t i = 0; i < texts.size(); ++i) {
     TextPair pair{texts[i]};
     if (!arguments.pairs.empty())
       pair.second = valid_text(partner(arguments.pairs, i), "--pair", globals.quiet);
-    encodings.push_back(encode_cut(*tokenizer, pair, longest, options, i));
-    if (both != nullptr)
+    encodings.push_back(encode_cut(tokenizer, pair, longest, options, i));
+    if (both)
       targets.push_back(
-          tokenizer->encode_target(valid_text(partner(arguments.targets, i), "--target", globals.quiet)));
+          tokenizer.encode_target(valid_text(partner(arguments.targets, i), "--target", globals.quiet)));
   }
   ForwardInputs result{side_by_side(model, encodings, targets)};
   add_tokens(result.metadata, "tokens", encodings);
@@ -128,11 +122,11 @@ void print_results(const std::vector<NamedTensor>& results, const Globals& globa
 }
 
 // How far products of quantized weights with rounded inputs are from exact ones, for each weight.
-void print_activation_errors(Model& model, const std::filesystem::path& directory, const TensorMap& inputs,
-                             const Globals& globals) {
+void print_activation_errors(const LoadedModel& opened, const TensorMap& inputs, const Globals& globals) {
+  Model& model = opened.changeable_model();
   const std::vector<QuantizedMap> maps = model.int8_activation_errors([&] { model.forward(inputs); });
   if (maps.empty())
-    throw Error(directory.string() +
+    throw Error(opened.directory() +
                 ": --activation-errors: expected a model with weights quantized to integers, got none (heed "
                 "convert --bits makes one)");
   std::size_t width = 0;
@@ -162,21 +156,20 @@ void run(const ForwardArguments& arguments, const Globals& globals) {
   if (!ending.empty() && ending != ".safetensors")
     throw UsageError("--output: expected a file ending in .safetensors, got " + arguments.output.string());
   const std::vector<TapRequest> requests = parse_taps(arguments.taps, "--taps");
-  const LocatedModel located = locate_model(arguments.model);
-  const std::filesystem::path& directory = located.directory;
-  if (arguments.gradients && weight_options(arguments.weights).dtype != DType::f32)
+  const LoadedModel opened = open_model(arguments.model, arguments.weights, true);
+  if (arguments.gradients && arguments.weights.type() != DType::f32)
     throw UsageError("--gradients: expected weights in f32, got --dtype " + arguments.weights.dtype);
-  const auto model = load_model(located, weight_options(arguments.weights));
-  warn_of_unknown_settings(*model, directory, globals);
+  const Model& model = opened.model();
+  warn_of_settings(opened, globals);
   const ForwardInputs texts =
-      arguments.input.empty() ? encode_texts(arguments, *model, directory, globals) : ForwardInputs{};
-  const TensorMap inputs = arguments.input.empty() ? texts.tensors : read_inputs(arguments.input);
-  if (as<EncoderDecoderModel>(*model) != nullptr && inputs.contains("input_ids") &&
+      arguments.input.empty() ? encode_texts(arguments, opened, globals) : ForwardInputs{};
+  const TensorMap inputs = arguments.input.empty() ? texts.tensors : read_tensors(arguments.input);
+  if (traits_of(model).is(ModelKind::encoder_decoder) && inputs.contains("input_ids") &&
       !inputs.contains("decoder_input_ids") && !inputs.contains("labels"))
     throw Error(arguments.input.string() + ": expected decoder_input_ids or labels for the decoder of " +
-                model->family() +
+                model.family() +
                 ", got neither (add one of them to the file, or use --text ... --target ...)");
-  if (arguments.activation_errors) return print_activation_errors(*model, directory, inputs, globals);
+  if (arguments.activation_errors) return print_activation_errors(opened, inputs, globals);
   Taps taps;
   TensorMap tapped;
   if (!arguments.replacements.empty()) replace_taps(arguments.replacements, taps);
@@ -185,16 +178,16 @@ void run(const ForwardArguments& arguments, const Globals& globals) {
   Context context{.taps = listens ? &taps : nullptr};
   std::optional<NoGradients> guard;
   if (!arguments.gradients) guard.emplace();
-  const TensorMap outputs = model->forward(inputs, arguments.options, context);
+  const TensorMap outputs = model.forward(inputs, arguments.options, context);
   taps.require_all_fired();
-  warn_of_non_finite(*model, outputs_are_finite(outputs), globals);
+  warn_of_non_finite(model, outputs_are_finite(outputs), globals);
   std::vector<NamedTensor> results;
   for (const auto& [name, tensor] : tapped) {
     if (!outputs.contains(name)) results.push_back({name, tensor});
   }
   for (const auto& [name, tensor] : outputs) results.push_back({name, tensor.detach().contiguous()});
   for (const auto& [name, tensor] : texts.tensors) results.push_back({name, tensor});
-  if (arguments.gradients) add_gradients(*model, outputs, results);
+  if (arguments.gradients) add_gradients(model, outputs, results);
   if (arguments.output.empty()) return print_results(results, globals);
   auto metadata = texts.metadata;
   add_tap_names(tapped, metadata);

@@ -6,14 +6,14 @@
 #include <utility>
 
 #include "cli/cli.h"
-#include "cli/input/chats.h"
+#include "cli/input/input.h"
 #include "cli/input/lines.h"
 #include "cli/input/models.h"
 #include "cli/options/generation_arguments.h"
 #include "cli/options/option_group.h"
 #include "cli/options/tap_options.h"
 #include "cli/options/task_arguments.h"
-#include "cli/results/hypotheses.h"
+#include "cli/results/results.h"
 #include "cli/terminal/terminal.h"
 #include "files/input_file.h"
 #include "generate/option_fields.h"

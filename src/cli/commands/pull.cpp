@@ -9,7 +9,7 @@
 
 #include "cli/cli.h"
 #include "cli/options/option_group.h"
-#include "cli/terminal/signals.h"
+#include "cli/terminal/exit.h"
 #include "cli/terminal/terminal.h"
 #include "heed/error.h"
 #include "heed/io/hub_cache.h"

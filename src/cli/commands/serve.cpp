@@ -15,7 +15,7 @@
 #include "cli/input/models.h"
 #include "cli/options/option_group.h"
 #include "cli/options/task_arguments.h"
-#include "cli/terminal/signals.h"
+#include "cli/terminal/exit.h"
 #include "cli/terminal/terminal.h"
 #include "heed/files/file.h"
 #include "heed/io/json.h"
@@ -95,7 +95,7 @@ serve::Services load_services(ServeArguments& arguments, const Globals& globals)
   services.created = std::time(nullptr);
   arguments.limits.generation.cached_bytes = static_cast<std::size_t>(arguments.prompt_cache) << 20;
   services.limits = arguments.limits;
-  const WeightOptions weights = weight_options(arguments.weights);
+  const LoadOptions weights = load_options({}, arguments.weights);
   for (const std::string& given : arguments.models) {
     const auto [name, path] = named_model(given);
     for (const serve::ServedModel& other : services.models) {
@@ -103,8 +103,7 @@ serve::Services load_services(ServeArguments& arguments, const Globals& globals)
         throw UsageError("serve: expected models of different names, got " + name + " twice (NAME=" + path +
                          " gives another)");
     }
-    services.models.push_back(serve::serve_model(
-        name, heed::load(path, {.dtype = weights.dtype, .int8_activations = weights.int8_activations})));
+    services.models.push_back(serve::serve_model(name, heed::load(path, weights)));
     if (globals.quiet) continue;
     for (const std::string& warning : services.models.back().opened.warnings()) warn(warning);
   }

@@ -6,7 +6,6 @@
 #include <optional>
 
 #include "cli/cli.h"
-#include "cli/input/chats.h"
 #include "cli/input/input.h"
 #include "cli/input/models.h"
 #include "cli/options/option_group.h"
@@ -14,7 +13,6 @@
 #include "heed/chat/model_chat.h"
 #include "heed/io/json.h"
 #include "heed/io/safetensors.h"
-#include "heed/models/find_model.h"
 #include "heed/open/subject.h"
 #include "heed/text/tokenizer.h"
 
@@ -45,12 +43,6 @@ void print(const Encoding& encoding) {
   fmt::print("{}\n", json.end_array().end_object().text());
 }
 
-/// Returns the location of a tokenizer: a model's directory or name, or a tokenizer file.
-std::filesystem::path locate(const std::string& model) {
-  std::error_code error;
-  return std::filesystem::is_regular_file(model, error) ? std::filesystem::path(model) : locate_model(model);
-}
-
 /// Returns the encoding of a text, truncated if the tokenizer's file requires it.
 Encoding encode(const Tokenizer& tokenizer, const std::string& text, const TokenizeArguments& arguments) {
   const bool special = !arguments.no_special_tokens;
@@ -65,9 +57,9 @@ Encoding encode(const Tokenizer& tokenizer, const std::string& text, const Token
 
 /// Returns true if the model has token_type_ids: according to its config.json, or, without one, if any type
 /// is not 0.
-bool takes_types(const std::filesystem::path& location, const std::vector<Encoding>& encodings) {
-  if (const ModelFiles files = model_files(location); files.has("config.json"))
-    return Config::load(files, "config.json").integer("type_vocab_size", 0) > 1;
+bool takes_types(const LoadedModel& model, const std::vector<Encoding>& encodings) {
+  if (model.files().has("config.json"))
+    return Config::load(model.files(), "config.json").integer("type_vocab_size", 0) > 1;
   for (const Encoding& encoding : encodings) {
     if (std::any_of(encoding.type_ids.begin(), encoding.type_ids.end(), [](auto id) { return id != 0; }))
       return true;
@@ -75,13 +67,14 @@ bool takes_types(const std::filesystem::path& location, const std::vector<Encodi
   return false;
 }
 
-void write(const Tokenizer& tokenizer, const std::filesystem::path& location,
-           const std::vector<Encoding>& encodings, const TokenizeArguments& arguments) {
+void write(const LoadedModel& model, const std::vector<Encoding>& encodings,
+           const TokenizeArguments& arguments) {
   if (encodings.empty()) throw Error("tokenize: missing texts (give them on stdin or as arguments)");
+  const Tokenizer& tokenizer = model.tokenizer();
   const auto padding = tokenizer.padding();
   const std::int64_t pad_id = padding ? padding->pad_id : tokenizer.pad_id().value_or(0);
   std::vector<NamedTensor> tensors;
-  for (const auto& [name, tensor] : side_by_side(encodings, pad_id, takes_types(location, encodings)))
+  for (const auto& [name, tensor] : side_by_side(encodings, pad_id, takes_types(model, encodings)))
     tensors.push_back({name, tensor});
   std::map<std::string, std::string> metadata{{"format", "pt"}};
   add_tokens(metadata, "tokens", encodings);
@@ -89,9 +82,8 @@ void write(const Tokenizer& tokenizer, const std::filesystem::path& location,
 }
 
 /// Returns what the model reads of the conversations: prompts, without further tokens around them.
-std::vector<Encoding> encode_chats(const Tokenizer& tokenizer, const std::filesystem::path& location,
-                                   const std::filesystem::path& file) {
-  const ModelChat chat = ModelChat::load(location.string(), tokenizer);
+std::vector<Encoding> encode_chats(const LoadedModel& model, const std::filesystem::path& file) {
+  const ModelChat& chat = model.chat_templates();
   std::vector<Encoding> encodings;
   for (const GivenChat& given : read_chats(file, "--messages"))
     encodings.push_back(chat.prompt(given.json, given.where).encoding);
@@ -118,26 +110,26 @@ void run(const TokenizeArguments& arguments, const Globals& globals) {
     throw UsageError("--pair: cannot be combined with --as-target or --decode");
   if (!arguments.output.empty() && !arguments.decode.empty())
     throw UsageError("--output: cannot be combined with --decode (its text goes to stdout)");
-  const std::filesystem::path location = locate(arguments.model);
-  const auto tokenizer = load_tokenizer(location);
+  require_name(arguments.model);
+  const LoadedModel model = open_tokenizer(arguments.model);
+  const Tokenizer& tokenizer = model.tokenizer();
   if (arguments.skip_special_tokens && arguments.decode.empty() && !globals.quiet)
     warn("--skip-special-tokens has no effect without --decode");
-  if (!arguments.decode.empty()) return decode(*tokenizer, arguments, globals.json);
+  if (!arguments.decode.empty()) return decode(tokenizer, arguments, globals.json);
   std::vector<Encoding> encodings;
   const auto take = [&](Encoding encoding) {
     if (!arguments.output.empty()) return encodings.push_back(std::move(encoding));
-    if (const auto padding = tokenizer->padding()) pad(encoding, *padding, encoding.size());
+    if (const auto padding = tokenizer.padding()) pad(encoding, *padding, encoding.size());
     print(encoding);
   };
   if (!arguments.chat.messages.empty()) {
-    for (Encoding& encoding : encode_chats(*tokenizer, location, arguments.chat.messages))
-      take(std::move(encoding));
+    for (Encoding& encoding : encode_chats(model, arguments.chat.messages)) take(std::move(encoding));
   } else {
     for (const std::string& text : read_texts(arguments.texts, globals.quiet))
-      take(encode(*tokenizer, text, arguments));
+      take(encode(tokenizer, text, arguments));
   }
   if (arguments.output.empty()) return;
-  write(*tokenizer, location, encodings, arguments);
+  write(model, encodings, arguments);
   if (!globals.quiet) print_stderr("wrote " + arguments.output.string());
 }
 

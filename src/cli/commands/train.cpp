@@ -4,24 +4,34 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cstdio>
 #include <filesystem>
+#include <map>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "cli/cli.h"
+#include "cli/input/input.h"
 #include "cli/input/models.h"
 #include "cli/options/option_group.h"
-#include "cli/options/recipe_options.h"
-#include "cli/results/training_maps.h"
+#include "cli/terminal/exit.h"
 #include "cli/terminal/processes.h"
-#include "cli/terminal/signals.h"
 #include "cli/terminal/terminal.h"
+#include "heed/analyses/attend.h"
+#include "heed/autograd.h"
 #include "heed/error.h"
+#include "heed/files/file.h"
 #include "heed/io/json.h"
+#include "heed/models/kind.h"
 #include "heed/train/recipe.h"
+#include "heed/train/training_task.h"
 
 namespace heed::cli {
 namespace {
+
+namespace fs = std::filesystem;
 
 struct TrainArguments {
   std::filesystem::path recipe;
@@ -31,6 +41,124 @@ struct TrainArguments {
   bool resume = false, force = false, dry_run = false;
   std::optional<std::int64_t> resume_from;
 };
+
+constexpr std::size_t kMostTexts = 8, kMostTokens = 64;
+constexpr std::size_t kPageBytes = 40'000'000;
+
+// heed train --maps: attention of chosen texts while a model learns, as a page with a slider over the
+// steps. Keeps what was recorded in OUTPUT/maps/STEP.json, and writes OUTPUT/maps.html of all of it after
+// each step. Threads: one at a time.
+class TrainingMaps {
+ public:
+  // Reads the texts: one a line; for encoder-decoders a source, a tab and a target. Throws Error naming the
+  // file, unless there are 1 to 8.
+  TrainingMaps(const fs::path& texts, fs::path output, bool quiet);
+
+  // Records the model as it is now, and forgets later steps (of a run that was resumed).
+  void record(std::int64_t step, const TrainingTask& task);
+  // The loss of the development set at a step, which the page shows.
+  void set_loss(std::int64_t step, double loss) { losses_[step] = loss; }
+
+ private:
+  struct Text {
+    std::string source;
+    std::optional<std::string> target;
+  };
+  AttentionPicture picture_of(const LoadedModel& model, const std::string& text,
+                              const std::optional<std::string>& target) const;
+  void write_page() const;
+
+  fs::path output_;
+  std::vector<Text> texts_;
+  std::map<std::int64_t, double> losses_;
+};
+
+// The steps that were recorded, in order.
+std::map<std::int64_t, fs::path> recorded_steps(const fs::path& folder) {
+  std::map<std::int64_t, fs::path> steps;
+  if (!fs::exists(folder)) return steps;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+    const std::string name = entry.path().stem().string();
+    std::int64_t step = 0;
+    const auto [end, failure] = std::from_chars(name.data(), name.data() + name.size(), step);
+    if (failure == std::errc() && end == name.data() + name.size() && entry.path().extension() == ".json")
+      steps.emplace(step, entry.path());
+  }
+  return steps;
+}
+
+TrainingMaps::TrainingMaps(const fs::path& texts, fs::path output, bool quiet) : output_(std::move(output)) {
+  for (const std::string& line : read_lines(texts.string(), quiet)) {
+    if (line.empty()) continue;
+    const std::size_t tab = line.find('\t');
+    texts_.push_back(
+        {line.substr(0, tab), tab == std::string::npos ? std::nullopt : std::optional(line.substr(tab + 1))});
+  }
+  if (texts_.empty() || texts_.size() > kMostTexts)
+    throw Error(fmt::format("{}: expected 1 to {} texts, one a line, got {}", texts.string(), kMostTexts,
+                            texts_.size()));
+}
+
+AttentionPicture TrainingMaps::picture_of(const LoadedModel& model, const std::string& text,
+                                          const std::optional<std::string>& target) const {
+  Subject subject = subject_of(model, {.given = text, .target = target});
+  for (const auto& [kind, tokens] : subject.tokens) {
+    if (std::max(tokens.queries.size(), tokens.keys.size()) > kMostTokens)
+      throw Error(fmt::format("{}: expected texts of at most {} tokens, got one of {}: {}", output_.string(),
+                              kMostTokens, std::max(tokens.queries.size(), tokens.keys.size()), text));
+  }
+  const NoGradients guard;
+  AttendOptions options{.show = {"weights"}, .most_vectors = 0};
+  options.ablate = false;
+  return attend(parts_of(model), std::move(subject), options).picture;
+}
+
+void TrainingMaps::record(std::int64_t step, const TrainingTask& task) {
+  const fs::path folder = output_ / "maps";
+  fs::create_directories(folder);
+  AtomicDirectory model_folder(folder / "model");  // which never appears under this name
+  task.save(model_folder.path(), DType::f32);
+  const LoadedModel model = load(model_folder.path().string(), {.head = true});
+  const bool pairs = traits_of(model.model()).is(ModelKind::encoder_decoder);
+  std::vector<std::string> pictures;
+  for (const Text& text : texts_) {
+    if (pairs != text.target.has_value())
+      throw Error(fmt::format("--maps: expected {} on each line for {}, got \"{}\"",
+                              pairs ? "a source, a tab and a target" : "one text", model.kind(),
+                              text.source));
+    AttentionPicture picture = picture_of(model, text.source, text.target);
+    picture.model.name = fs::absolute(output_).lexically_normal().filename().string();
+    pictures.push_back(attention_frame(picture));
+  }
+  for (const auto& [other, file] : recorded_steps(folder)) {
+    if (other > step) fs::remove(file);
+  }
+  const auto loss = losses_.find(step);
+  write_file(
+      folder / fmt::format("{:08}.json", step),
+      training_frame(step, loss == losses_.end() ? std::nullopt : std::optional(loss->second), pictures));
+  write_page();
+}
+
+void TrainingMaps::write_page() const {
+  std::vector<std::string> frames;
+  std::size_t bytes = 0;
+  for (const auto& [step, file] : recorded_steps(output_ / "maps")) {
+    frames.push_back(read_file(file));
+    bytes += frames.back().size();
+  }
+  while (bytes > kPageBytes && frames.size() > 2) {  // every second one, and the last
+    std::vector<std::string> kept;
+    bytes = 0;
+    for (std::size_t i = 0; i < frames.size(); ++i) {
+      if (i % 2 == 1 && i + 1 < frames.size()) continue;
+      bytes += frames[i].size();
+      kept.push_back(std::move(frames[i]));
+    }
+    frames = std::move(kept);
+  }
+  write_file(output_ / "maps.html", training_html(frames));
+}
 
 std::string scores(const Evaluation& e) {
   std::string text = fmt::format("loss {:.4f}", e.loss);
@@ -131,7 +259,7 @@ void run(const TrainArguments& arguments, const Globals& globals) {
   options.resume = arguments.resume;
   options.resume_from = arguments.resume_from;
   options.force = arguments.force;
-  if (!arguments.init.empty()) options.init = locate_model(arguments.init);
+  if (!arguments.init.empty()) options.init = path_of_model(arguments.init);
   options.stop = &stop_flag();
   options.on_progress = [&](const ProgressEvent& e) {
     progress.show(e.step, e.total,
@@ -140,7 +268,7 @@ void run(const TrainArguments& arguments, const Globals& globals) {
   };
   std::optional<TrainingMaps> maps;
   if (!arguments.maps.empty() && !arguments.dry_run) {
-    maps.emplace(arguments.maps, arguments.output, globals);
+    maps.emplace(arguments.maps, arguments.output, globals.quiet);
     options.on_checkpoint = [&](std::int64_t step, const TrainingTask& task) { maps->record(step, task); };
   }
   options.on_evaluation = [&](const EvaluationEvent& e) {

@@ -13,8 +13,7 @@
 #include "cli/options/generation_arguments.h"
 #include "cli/options/option_group.h"
 #include "cli/options/task_arguments.h"
-#include "cli/terminal/failures.h"
-#include "cli/terminal/signals.h"
+#include "cli/terminal/exit.h"
 #include "cli/terminal/terminal.h"
 #include "files/input_file.h"
 #include "heed/files/file.h"
@@ -119,9 +118,7 @@ class Transcription {
         options_(arguments.options) {
     if (const SpeechSettings* settings = transcriber_.settings()) check_language(*settings);
     check_options(transcriber_, options_);
-    GenerationOptions sampling{.do_sample = true};
-    choose_seed(sampling, globals);
-    options_.seed = sampling.seed;
+    options_.seed = chosen_seed(globals);
     options_.stop = &stop_flag();
   }
 

@@ -10,10 +10,9 @@
 #include "cli/options/generation_arguments.h"
 #include "cli/options/option_group.h"
 #include "cli/options/task_arguments.h"
-#include "cli/results/hypotheses.h"
-#include "cli/results/pictures.h"
+#include "cli/results/results.h"
+#include "cli/terminal/exit.h"
 #include "cli/terminal/processes.h"
-#include "cli/terminal/signals.h"
 #include "cli/terminal/terminal.h"
 #include "heed/io/safetensors.h"
 #include "inspect/recorded_picture.h"
@@ -56,9 +55,14 @@ void write_attention(const Translation& translation, const std::string& text, co
   if (file.extension() != ".json")
     tokens = {inspect::shown_tokens(tokens.queries, &session.model.tokenizer()),
               inspect::shown_tokens(tokens.keys, &session.model.tokenizer())};
-  std::int64_t layer = 0;
-  for (const auto& [name, weights] : best.hypothesis.captured)
-    add_maps(picture, name, "cross", layer++, weights, {});
+  RecordedLayer layer;
+  layer.kind = "cross";
+  for (const auto& [name, weights] : best.hypothesis.captured) {
+    layer.name = name.substr(0, name.rfind(".weights"));
+    layer.weights = weights;
+    inspect::add_heads(picture, layer, weights, "weights");
+    ++layer.layer;
+  }
   write_picture(picture, file);
 }
 

@@ -70,17 +70,9 @@ std::vector<std::string> lines_of(const GivenInputs& given, const AnalyzedModel&
 }  // namespace
 
 AnalyzedModel load_analyzed(const ModelChoice& choice, const Globals& globals) {
-  const LocatedModel located = locate_model(choice);
-  LoadOptions options{.head = true};
-  for (const AdapterSource& one : located.adapters)
-    options.adapters.push_back({one.directory.string(), one.weight});
-  for (const SteeringSource& one : located.steering)
-    options.steering.push_back({one.file.string(), one.strength, one.layers});
-  LoadedModel opened = load(located.directory.string(), options);
-  for (const std::string& warning : opened.warnings()) {
-    if (!globals.quiet) warn(warning);
-  }
-  return {std::move(opened), title_of(choice)};
+  const LoadedModel opened = open_model(choice, {}, true);
+  warn_of_settings(opened, globals);
+  return {opened, title_of(choice)};
 }
 
 void GivenInputs::add_one(CLI::App& command, const char* text_help, const char* prompts_help,
@@ -196,6 +188,41 @@ void add_metric_options(CLI::App& command, MetricChoice& choice, const std::stri
 
 void add_kind_option(CLI::App& command, std::string& kind, const char* form, const char* which) {
   OptionGroup(command, "Output").value("--kind", kind, form, which);
+}
+
+void AblationArguments::add_to(CLI::App& command, const char* remove_help) {
+  OptionGroup options(command, "Ablation");
+  options.value("--remove", remove, "L.H,L.ff,...", remove_help);
+  const auto choose = [this](const std::vector<std::string>& given) {
+    replacement = given.front() == "zero"   ? Replacement::zero
+                  : given.front() == "mean" ? Replacement::mean
+                                            : Replacement::resample;
+    return true;
+  };
+  accept_words(command.add_option("--ablation", choose,
+                                  "What stands in the place of an output: zeros, its mean over all positions "
+                                  "of the --reference texts, or its values for another of these, drawn with "
+                                  "--seed (default: zero)"),
+               {"zero", "mean", "resample"})
+      ->group("Ablation");
+  options.value("--reference", reference, "FILE",
+                "File with a text, or the name of a file, in each line (default: the given texts)");
+}
+
+void AblationArguments::check() const {
+  if (!reference.empty() && replacement.value_or(Replacement::zero) == Replacement::zero)
+    throw UsageError("--reference: needs --ablation mean or resample");
+}
+
+std::vector<TensorMap> AblationArguments::reference_inputs(
+    const Globals& globals, const std::function<TensorMap(const std::string&)>& read) const {
+  std::vector<TensorMap> inputs;
+  if (reference.empty()) return inputs;
+  for (const std::string& line : read_lines(reference, globals.quiet)) {
+    if (!line.empty()) inputs.push_back(read(line));
+  }
+  if (inputs.empty()) throw Error(reference + ": expected at least one text, got none");
+  return inputs;
 }
 
 void ReportOutput::add_to(CLI::App& command, const char* description) {

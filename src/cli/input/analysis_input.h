@@ -11,6 +11,7 @@
 #include "cli/cli.h"
 #include "cli/input/models.h"
 #include "heed/analyses/analyses.h"
+#include "heed/inspect/ablation.h"
 
 namespace heed::cli {
 
@@ -54,6 +55,20 @@ void add_other_options(CLI::App& command, MetricChoice& choice, const std::strin
 void add_metric_options(CLI::App& command, MetricChoice& choice, const std::string& usual);
 /// Adds --kind. `which` says whose attention, and which by default.
 void add_kind_option(CLI::App& command, std::string& kind, const char* form, const char* which);
+
+/// --remove, --ablation and --reference.
+struct AblationArguments {
+  std::string remove;
+  std::optional<Replacement> replacement;
+  std::string reference;
+
+  void add_to(CLI::App& command, const char* remove_help);
+  /// Throws UsageError for --reference without a replacement that needs it.
+  void check() const;
+  /// The inputs that `read` makes of the lines of --reference. Throws Error if there are none in the file.
+  std::vector<TensorMap> reference_inputs(const Globals& globals,
+                                          const std::function<TensorMap(const std::string&)>& read) const;
+};
 
 /// The file that a report goes to, and how it looks there as a figure.
 struct ReportOutput {

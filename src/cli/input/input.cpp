@@ -1,6 +1,7 @@
-// Reads the user's texts.
+// Reads the user's texts and conversations.
 #include "cli/input/input.h"
 
+#include <fmt/format.h>
 #include <poll.h>
 #include <unistd.h>
 
@@ -8,15 +9,18 @@
 #include <array>
 #include <cerrno>
 #include <sstream>
+#include <string_view>
 
-#include "cli/cli.h"
+#include "cli/options/option_group.h"
+#include "cli/terminal/exit.h"
 #include "cli/terminal/processes.h"
-#include "cli/terminal/signals.h"
 #include "cli/terminal/terminal.h"
+#include "core/json.h"
 #include "files/input_file.h"
 #include "heed/error.h"
 #include "heed/files/file.h"
 #include "heed/io/json.h"
+#include "heed/io/safetensors.h"
 #include "heed/text/unicode.h"
 
 namespace heed::cli {
@@ -101,6 +105,29 @@ StdinLines& stdin_lines(bool quiet) {
   return lines;
 }
 
+constexpr std::string_view kSpaces = " \t\r\n";
+
+// The next line of the text that is not blank, which it loses; empty at the end.
+std::string_view next_line(std::string_view& text, std::size_t& number) {
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    const std::string_view line = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    ++number;
+    if (line.find_first_not_of(kSpaces) != line.npos) return line;
+  }
+  return {};
+}
+
+bool is_json(std::string_view line) {
+  try {
+    parse_json(line, "line");
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 }  // namespace
 
 std::string valid_text(const std::string& text, const std::string& where, bool quiet) {
@@ -154,6 +181,13 @@ bool TextWindows::at_end() {
   return stdin_lines(quiet_).at_end();
 }
 
+TensorMap read_tensors(const std::filesystem::path& path) {
+  const SafetensorsFile file = SafetensorsFile::open(path);
+  TensorMap tensors;
+  for (const TensorInfo& info : file.tensors()) tensors[info.name] = file.get(info.name);
+  return tensors;
+}
+
 std::vector<std::string> file_arguments(const std::vector<std::string>& arguments) {
   std::vector<std::string> files = arguments;
   std::replace(files.begin(), files.end(), std::string("-"), std::string(kStandardInput));
@@ -188,6 +222,51 @@ std::vector<std::string> read_lines(const std::string& path, bool quiet) {
               : ", in this and " + std::to_string(invalid - 1) + " later line" + (invalid == 2 ? "" : "s")));
   }
   return lines;
+}
+
+CLI::Option* ChatArguments::add_messages_to(CLI::App& command) {
+  return command
+      .add_option("--messages", messages,
+                  "Conversations in place of texts, - for stdin: JSON, a list of messages or an object with "
+                  "messages, tools, ...; or one of these a line")
+      ->type_name("FILE")
+      ->group("Input");
+}
+
+void ChatArguments::add_to(CLI::App& command) {
+  CLI::Option* file = add_messages_to(command);
+  OptionGroup input(command, "Input");
+  input.flag("--chat", chat, "Each text is a user's message, put into the form of the model's chat template")
+      ->excludes(file);
+  input.value("--system", system, "TEXT", "System prompt before each message; implies --chat")
+      ->excludes(file);
+}
+
+std::vector<GivenChat> read_chats(const std::filesystem::path& file, const char* option) {
+  const std::filesystem::path path = file_arguments({file.string()}).front();
+  require_file(option, path);
+  const std::string text = read_file(path);
+  std::string_view rest = text;
+  std::size_t number = 0;
+  std::string_view line = next_line(rest, number);
+  const bool several = is_json(line) && rest.find_first_not_of(kSpaces) != rest.npos;
+  std::vector<GivenChat> chats;
+  if (!several && !line.empty()) return {{text, shown_name(path)}};
+  for (; !line.empty(); line = next_line(rest, number))
+    chats.push_back({std::string(line), fmt::format("{}:{}", shown_name(path), number)});
+  if (chats.empty()) throw Error(shown_name(path) + ": expected at least one conversation, got none");
+  return chats;
+}
+
+std::string chat_of(const std::string& text, const std::optional<std::string>& system) {
+  JsonWriter json;
+  json.begin_array();
+  const auto add = [&](const char* role, const std::string& content) {
+    json.begin_object().field("role", role).field("content", content).end_object();
+  };
+  if (system) add("system", *system);
+  add("user", text);
+  return json.end_array().text();
 }
 
 }  // namespace heed::cli

@@ -1,12 +1,17 @@
-// The texts that a command processes: its arguments, the lines of stdin, or those of a file.
+// The texts that a command processes: its arguments, the lines of stdin, or those of a file; and
+// conversations.
 #pragma once
 
+#include <filesystem>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "cli/cli.h"
 #include "heed/sound/sound.h"
+#include "heed/tensor.h"
 #include "heed/text/tokenizer.h"
 
 namespace heed::cli {
@@ -49,6 +54,9 @@ class TextWindows {
   std::size_t next_line_ = 0;  // of all processes
 };
 
+/// All tensors of a safetensors file.
+TensorMap read_tensors(const std::filesystem::path& file);
+
 /// Names of image or sound files as arguments give them, with the standard input's for `-`. Throws UsageError
 /// for several of those.
 std::vector<std::string> file_arguments(const std::vector<std::string>& arguments);
@@ -58,5 +66,35 @@ SoundReader open_sound(const std::string& file, std::int64_t rate, bool quiet);
 
 /// Returns all lines of a file, each passed through valid_text.
 std::vector<std::string> read_lines(const std::string& path, bool quiet);
+
+/// --messages, --chat and --system.
+struct ChatArguments {
+  std::filesystem::path messages;
+  bool chat = false;
+  std::optional<std::string> system;
+
+  /// Adds --messages alone.
+  CLI::Option* add_messages_to(CLI::App& command);
+  void add_to(CLI::App& command);
+  /// Whether texts are messages.
+  bool of_texts() const { return chat || system.has_value(); }
+  bool any() const { return of_texts() || !messages.empty(); }
+};
+
+/// A conversation as JSON, and where it is from, for messages.
+struct GivenChat {
+  std::string json, where;
+};
+
+/// How long an answer may be without an option: `longest` of GenerationArguments::add_to.
+inline constexpr const char* kLongestAnswer =
+    "up to the length of texts that the model was trained on, or 512";
+
+/// Reads a file of conversations, `-` for stdin: JSON, a list of messages or an object with messages; or one
+/// of these a line. Throws Error if it has none, or does not exist: OPTION names it.
+std::vector<GivenChat> read_chats(const std::filesystem::path& file, const char* option);
+
+/// The conversation of one user's message, after that of the system if there is one, as JSON.
+std::string chat_of(const std::string& text, const std::optional<std::string>& system);
 
 }  // namespace heed::cli

@@ -3,8 +3,8 @@
 
 #include <fmt/core.h>
 
+#include "cli/terminal/exit.h"
 #include "cli/terminal/processes.h"
-#include "cli/terminal/signals.h"
 #include "cli/terminal/terminal.h"
 #include "heed/io/json.h"
 

@@ -11,6 +11,7 @@
 #include "cli/terminal/terminal.h"
 #include "core/edit_distance.h"
 #include "core/strings.h"
+#include "heed/models/find_model.h"
 #include "models/non_finite.h"
 
 namespace heed::cli {
@@ -48,22 +49,22 @@ SteeringFile steering_named(const std::string& text, const std::string& layers) 
   return {name, strength, layers.empty() ? TapRange{} : parse_positions(layers, "--steer-layers")};
 }
 
+}  // namespace
+
+fs::path path_of_model(const std::string& name) {
+  require_name(name);
+  return model_path(name);
+}
+
 void require_name(const std::string& name) {
   if (name.empty())
     throw UsageError("--model: expected a directory, a GGUF file or the name of a model, got an empty text");
 }
 
-}  // namespace
-
-fs::path locate_model(const std::string& name) {
-  require_name(name);
-  return find_model(name);
-}
-
 LoadOptions load_options(const ModelChoice& choice, const WeightArguments& weights) {
   LoadOptions options;
-  options.dtype = weight_options(weights).dtype;
-  options.int8_activations = weight_options(weights).int8_activations;
+  options.dtype = weights.type();
+  options.int8_activations = weights.activations == "int8";
   for (const std::string& text : choice.adapters) options.adapters.push_back(adapter_named(text));
   for (const std::string& text : choice.steering)
     options.steering.push_back(steering_named(text, choice.steered_layers));
@@ -107,23 +108,6 @@ void warn_of_settings(const LoadedModel& model, const Globals& globals) {
   for (const std::string& line : model.warnings()) warn(line);
 }
 
-LocatedModel locate_model(const ModelChoice& choice) {
-  require_name(choice.name);
-  LocatedModel located = heed::locate_model(choice.name);
-  const LoadOptions options = load_options(choice, {});
-  for (const auto& [name, weight] : options.adapters) located.adapters.push_back(find_adapter(name, weight));
-  for (const auto& [file, strength, layers] : options.steering)
-    located.steering.push_back({file, strength, layers});
-  return located;
-}
-
-void warn_of_unknown_settings(const Model& model, const fs::path& directory, const Globals& globals) {
-  const std::vector<std::string> names = model.unknown_settings();
-  if (globals.quiet || names.empty()) return;
-  warn((directory / "config.json").string() + ": " + joined(names) + (names.size() == 1 ? " is" : " are") +
-       " not supported and ignored");
-}
-
 void warn_of_non_finite(const Model& model, bool finite, const Globals& globals) {
   static bool warned = false;
   if (finite || warned || globals.quiet) return;
@@ -163,8 +147,14 @@ std::string title_of(const ModelChoice& choice) {
   return error ? choice.name : directory.filename().string();
 }
 
-WeightOptions weight_options(const WeightArguments& arguments) {
-  return {arguments.dtype == "bf16" ? DType::bf16 : DType::f32, arguments.activations == "int8"};
+void set_in_recipe(Recipe& recipe, const std::string& assignment) {
+  try {
+    apply_override(recipe, assignment);
+  } catch (const Error& error) {
+    constexpr std::string_view kWhere = "override: ";
+    const std::string message = error.what();
+    throw UsageError("--set: " + (message.starts_with(kWhere) ? message.substr(kWhere.size()) : message));
+  }
 }
 
 }  // namespace heed::cli

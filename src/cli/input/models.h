@@ -1,5 +1,5 @@
 // The model of the command line: where it is found, how it is opened, and what is said where a command does
-// not run it. And where train finds a recipe.
+// not run it. And the recipes of training.
 #pragma once
 
 #include <filesystem>
@@ -8,10 +8,10 @@
 
 #include "cli/cli.h"
 #include "heed/dtype.h"
-#include "heed/models/find_model.h"
+#include "heed/files/model_files.h"
 #include "heed/models/model.h"
-#include "heed/models/registry.h"
 #include "heed/open/loaded_model.h"
+#include "heed/train/recipe.h"
 
 namespace heed::cli {
 
@@ -29,13 +29,14 @@ struct ModelChoice {
 /// How the weights are held and multiplied: --dtype and --activations.
 struct WeightArguments {
   std::string dtype = "f32", activations = "f32";
+  DType type() const { return dtype == "bf16" ? DType::bf16 : DType::f32; }
 };
 
 /// The model that the command line names, which is read when it is first asked for. Throws UsageError for an
 /// empty name, and Error if one is not found. `head`: LoadOptions::head.
 LoadedModel open_model(const ModelChoice& choice, const WeightArguments& weights = {},
                        std::optional<bool> head = {});
-/// What ModelChoice says besides the name.
+/// What the command line says besides the name.
 LoadOptions load_options(const ModelChoice& choice, const WeightArguments& weights = {});
 /// Warns of what the files say and heed does not follow.
 void warn_of_settings(const LoadedModel& model, const Globals& globals);
@@ -48,13 +49,13 @@ void require_task(const LoadedModel& model, Task task, const Globals& globals,
 LoadedModel open_model_to(Task task, const ModelChoice& choice, const WeightArguments& weights,
                           const Globals& globals, const std::vector<Task>& others = {});
 
-/// Returns the directories of a model and of its adapters, and the vectors that steer it. The model's may be
-/// that of an adapter whose base is a directory or in the Hugging Face cache: it is then the first of the
-/// adapters. Throws Error if one is not found.
-LocatedModel locate_model(const ModelChoice& choice);
-/// find_model() for --model and similar options: throws UsageError for an empty name.
-std::filesystem::path locate_model(const std::string& name);
+/// Throws UsageError for an empty name.
+void require_name(const std::string& name);
+/// Where the model or the adapter of that name is. Throws as open_model().
+std::filesystem::path path_of_model(const std::string& name);
 
+/// Sets a key of a recipe, "SECTION.KEY=VALUE". Throws UsageError.
+void set_in_recipe(Recipe& recipe, const std::string& assignment);
 /// Returns the file of a recipe: the path itself, or a name, with or without .toml, among the recipes that
 /// are installed with heed. Throws Error, with the names of those, if it is neither.
 std::filesystem::path locate_recipe(const std::filesystem::path& recipe);
@@ -62,14 +63,8 @@ std::filesystem::path locate_recipe(const std::filesystem::path& recipe);
 /// Returns a model's name for titles: that of its directory where a path was given.
 std::string title_of(const ModelChoice& choice);
 
-/// Warns of unknown settings in the config.json of `directory`, from which the model was loaded.
-void warn_of_unknown_settings(const Model& model, const std::filesystem::path& directory,
-                              const Globals& globals);
-
 /// Unless `finite`, warns once a run that what a model computed is not, and names the first weight that is
 /// not.
 void warn_of_non_finite(const Model& model, bool finite, const Globals& globals);
-
-WeightOptions weight_options(const WeightArguments& arguments);
 
 }  // namespace heed::cli

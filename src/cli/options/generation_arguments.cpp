@@ -179,7 +179,7 @@ GenerationOptions GenerationArguments::load(const std::filesystem::path& directo
   override(options);
   check_use([&] { check_generation_options(options); });
   if (!globals.quiet) warn_of_idle_options(given_, options, globals);
-  choose_seed(options, globals);
+  if (options.do_sample) options.seed = chosen_seed(globals);
   return options;
 }
 
@@ -191,10 +191,10 @@ void GenerationArguments::override(GenerationOptions& options) const {
     std::visit([&](auto member) { options.*member = values_.*member; }, field->member);
 }
 
-void choose_seed(GenerationOptions& options, const Globals& globals) {
-  if (!options.do_sample) return;
-  options.seed = globals.seed ? *globals.seed : std::random_device()();
-  if (globals.verbose) print_stderr(fmt::format("seed {}", options.seed));
+std::uint64_t chosen_seed(const Globals& globals) {
+  const std::uint64_t seed = globals.seed ? *globals.seed : std::random_device()();
+  if (globals.verbose) print_stderr(fmt::format("seed {}", seed));
+  return seed;
 }
 
 void check_tokens(const GenerationArguments& given, const GenerationOptions& options, std::int64_t vocab_size,

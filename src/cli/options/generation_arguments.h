@@ -47,8 +47,8 @@ inline constexpr const char* kLongestTarget = "as many as the model has position
 inline constexpr const char* kGenerationNote =
     "Generation options replace those of the model's generation_config.json.\n\n";
 
-/// For sampling, sets the seed to that of --seed, or to a new one, which --verbose reports.
-void choose_seed(GenerationOptions& options, const Globals& globals);
+/// For sampling: the seed of --seed, or a new one, which --verbose reports.
+std::uint64_t chosen_seed(const Globals& globals);
 
 /// Throws UsageError if token ids of the command line are outside the vocabulary, and Error for those of the
 /// model's generation_config.json. In the latter, end and suppressed token ids outside the vocabulary are

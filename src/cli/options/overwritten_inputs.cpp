@@ -1,6 +1,4 @@
 // Compares the files that a command writes with those that it reads.
-#include "cli/options/overwritten_inputs.h"
-
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -11,9 +9,9 @@
 #include <vector>
 
 #include "cli/cli.h"
-#include "cli/input/input.h"
-#include "cli/input/models.h"
 #include "cli/options/help.h"
+#include "cli/options/usage_errors.h"
+#include "heed/models/find_model.h"
 
 namespace heed::cli {
 namespace {
@@ -53,7 +51,7 @@ std::vector<fs::path> places_of(const std::string& value) {
   try {
     const std::string folder = fs::exists(value, error) ? value : value.substr(0, value.rfind('='));
     if (fs::is_regular_file(folder, error)) return {folder};  // FILE=STRENGTH
-    const LocatedModel model = locate_model(ModelChoice{folder});
+    const LocatedModel model = locate_model(folder);
     std::vector<fs::path> places{model.directory};
     for (const AdapterSource& adapter : model.adapters) places.push_back(adapter.directory);
     return places;

@@ -7,21 +7,16 @@
 
 #include "heed/autograd.h"
 #include "heed/tasks/classify.h"
-#include "heed/tasks/embed.h"
-#include "heed/text/tokenizer.h"
 
 namespace heed::cli {
 
-TextResults::TextResults(const Model& model, const std::filesystem::path& directory,
-                         const std::vector<std::string>& texts) {
+TextResults::TextResults(const LoadedModel& model, const std::vector<std::string>& texts) {
   const NoGradients guard;
-  const auto tokenizer = load_tokenizer(directory);
-  vectors_ = embed(model, *tokenizer, texts, load_embedding_recipe(directory, model));
-  const auto* encoder = dynamic_cast<const EncoderModel*>(&model);
-  if (encoder == nullptr || encoder->head() != EncoderHead::sequence) return;
+  vectors_ = model.embed(texts);
+  if (!model.can(Task::classify)) return;
   std::vector<TextPair> pairs;
   for (const std::string& text : texts) pairs.push_back({text, std::nullopt});
-  for (const std::vector<LabelScore>& scores : classify(*encoder, *tokenizer, pairs, 1))
+  for (const auto& scores : classify(model.encoder(), model.tokenizer(), pairs, 1))
     labels_.push_back(scores.front().index);
 }
 

@@ -1,12 +1,11 @@
 // How what a model computes of texts agrees with what it computed before it was changed.
 #pragma once
 
-#include <filesystem>
 #include <string>
 #include <vector>
 
 #include "heed/io/json.h"
-#include "heed/models/model.h"
+#include "heed/open/loaded_model.h"
 #include "heed/tensor.h"
 
 namespace heed::cli {
@@ -14,9 +13,7 @@ namespace heed::cli {
 /// What heed embed and, of a classifier, heed classify give for texts.
 class TextResults {
  public:
-  /// `directory`: of the model's files, for its tokenizer and the way vectors are made.
-  TextResults(const Model& model, const std::filesystem::path& directory,
-              const std::vector<std::string>& texts);
+  TextResults(const LoadedModel& model, const std::vector<std::string>& texts);
   /// Writes how `others` of the same texts agree, as a JSON object or a line of text.
   void write_agreement(const TextResults& others, JsonWriter& json) const;
   std::string agreement_text(const TextResults& others) const;

@@ -10,13 +10,14 @@
 #include <sstream>
 
 #include "cli/input/models.h"
-#include "cli/options/recipe_options.h"
 #include "cli/options/task_arguments.h"
 #include "cli/terminal/terminal.h"
 #include "data/labeled_data.h"
 #include "data/lines.h"
 #include "heed/image/processor.h"
 #include "heed/io/json.h"
+#include "heed/models/adapter.h"
+#include "heed/models/kind.h"
 #include "heed/score/labels.h"
 #include "heed/tasks/classify.h"
 #include "heed/text/tokenizer.h"
@@ -177,12 +178,12 @@ LabeledInputs read_inputs(const Recipe& recipe, const std::vector<std::string>& 
 
 // By the task's own evaluation.
 void print_scores(const Recipe& recipe, const ModelChoice& choice, const Globals& globals) {
-  const LocatedModel located = locate_model(choice);
-  if (!located.adapters.empty())
+  const std::filesystem::path directory = path_of_model(choice.name);
+  if (!choice.adapters.empty() || is_adapter(directory))
     throw Error("evaluate --data: expected a whole model, got an adapter (heed convert makes one of both)");
   const auto started = std::chrono::steady_clock::now();
   TrainOptions options;
-  options.init = located.directory;
+  options.init = directory;
   const Evaluation evaluation = evaluate(recipe, options);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
   if (globals.json) {
@@ -245,7 +246,7 @@ void evaluate_labels(const LabelEvaluation& arguments, const Globals& globals) {
     warn_of_settings(loaded, globals);
     return print_scores(speech_recipe(arguments), arguments.model, globals);
   }
-  if (as<DualEncoderModel>(loaded.model()) != nullptr ||
+  if (traits_of(loaded.model()).is(ModelKind::dual_encoder) ||
       !(has(Task::classify) || has(Task::classify_images) || has(Task::tag) || has(Task::answer)))
     refuse(loaded, Task::classify);
   warn_of_settings(loaded, globals);

@@ -1,9 +1,12 @@
-// Prints results of generation as JSON and as text.
-#include "cli/results/hypotheses.h"
+#include "cli/results/results.h"
 
 #include <fmt/core.h>
 
+#include <algorithm>
+
+#include "cli/cli.h"
 #include "cli/terminal/terminal.h"
+#include "heed/files/file.h"
 #include "heed/io/json.h"
 
 namespace heed::cli {
@@ -78,6 +81,36 @@ void print_hypotheses(bool json, std::size_t index, const std::vector<Hypothesis
                       const std::vector<std::string>& full_texts) {
   const Written all{index, hypotheses, texts, options, full_texts};
   json ? print_json(all) : print_text(all);
+}
+
+void check_picture_file(const std::filesystem::path& file) {
+  const std::string ending = file.extension().string();
+  const auto known = {".html", ".svg", ".pdf", ".png", ".json", ".npy"};
+  if (std::find(known.begin(), known.end(), ending) == known.end()) {
+    throw UsageError(file.string() +
+                     ": expected a file ending in .html, .svg, .pdf, .png, .json or .npy, got \"" + ending +
+                     "\"");
+  }
+  const std::filesystem::path folder = file.has_parent_path() ? file.parent_path() : ".";
+  if (!std::filesystem::is_directory(folder)) {
+    throw Error(file.string() + ": folder " + folder.string() + " not found (create it first)");
+  }
+}
+
+std::filesystem::path numbered(const std::filesystem::path& file, std::size_t index) {
+  return file.parent_path() /
+         (file.stem().string() + "-" + std::to_string(index + 1) + file.extension().string());
+}
+
+void write_picture(const AttentionPicture& picture, const std::filesystem::path& file,
+                   const FigureStyle& style) {
+  const std::string ending = file.extension().string();
+  if (ending == ".html") return write_file(file, attention_html(picture));
+  if (ending == ".svg") return write_file(file, attention_svg(picture, style));
+  if (ending == ".pdf") return write_file(file, attention_pdf(picture, style));
+  if (ending == ".png") return write_file(file, attention_png(picture, style));
+  if (ending == ".json") return write_file(file, attention_json(picture));
+  write_file(file, attention_npy(picture));
 }
 
 }  // namespace heed::cli

@@ -2,17 +2,17 @@
 
 #include <map>
 
-#include "cli/input/models.h"
-#include "cli/terminal/signals.h"
+#include "cli/terminal/exit.h"
 #include "cli/terminal/terminal.h"
 #include "core/json.h"
 #include "core/json_field.h"
 #include "files/folder_lock.h"
-#include "files/gguf_file.h"
 #include "files/input_file.h"
 #include "heed/error.h"
 #include "heed/files/file.h"
+#include "heed/files/model_files.h"
 #include "heed/io/safetensors.h"
+#include "heed/models/model.h"
 #include "heed/text/tokenizer.h"
 
 namespace heed::cli {
@@ -57,8 +57,9 @@ void copy_modules(const fs::path& from, const fs::path& to) {
 }
 
 // Files of a model's directory that save() does not write: those of its tokenizer, and others beside it.
-void copy_others(const fs::path& from, const fs::path& to) {
-  if (is_gguf(from)) return load_tokenizer(from)->save(to);
+void copy_others(const LoadedModel& model, const fs::path& to) {
+  const fs::path& from = model.location();
+  if (model.files().is_gguf()) return model.tokenizer().save(to);
   copy_modules(from, to);
   for (const auto& entry : fs::directory_iterator(from)) {
     const fs::path name = entry.path().filename();
@@ -90,18 +91,18 @@ void WrittenModel::check() const {
     throw Error(output.string() + ": expected a folder without a model, got one (choose another --output)");
 }
 
-DType WrittenModel::type(const fs::path& directory) const {
-  return dtype.empty() ? dtype_of(directory) : dtype_named(dtype);
+DType WrittenModel::type(const LoadedModel& model) const {
+  return dtype.empty() ? dtype_of(model.location()) : dtype_named(dtype);
 }
 
-void WrittenModel::write(const Model& model, const fs::path& directory, DType type,
-                         const Globals& globals) const {
+void WrittenModel::write(const LoadedModel& model, const Globals& globals) const {
+  const DType written = type(model);
   stop_if_asked();
   const MadeFolder made(output);
   const FolderLock lock(output);
   AtomicDirectory staging(output / "written");
-  model.save(staging.path(), type);
-  copy_others(directory, staging.path());
+  model.model().save(staging.path(), written);
+  copy_others(model, staging.path());
   stop_if_asked();
   lock.check();
   staging.move_files(output, "model.safetensors");

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "cli/cli.h"
-#include "heed/models/model.h"
+#include "heed/open/loaded_model.h"
 
 namespace heed::cli {
 
@@ -19,11 +19,10 @@ struct WrittenModel {
                    const char* kind = "DIR");
   /// Throws Error where the output is a model already.
   void check() const;
-  /// --dtype, or that of most bytes of the files in `directory`. Throws UsageError for other names.
-  DType type(const std::filesystem::path& directory) const;
-  /// Writes the model as `type`, and what `directory` has beside its weights. Ctrl-C leaves nothing behind.
-  void write(const Model& model, const std::filesystem::path& directory, DType type,
-             const Globals& globals) const;
+  /// --dtype, or that of most bytes of the model's files. Throws UsageError for other names.
+  DType type(const LoadedModel& model) const;
+  /// Writes the model as this type, and what it has beside its weights. Ctrl-C leaves nothing behind.
+  void write(const LoadedModel& model, const Globals& globals) const;
 };
 
 /// Throws Canceled after Ctrl-C.

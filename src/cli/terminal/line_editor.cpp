@@ -16,7 +16,7 @@
 #include <cwchar>
 #include <utility>
 
-#include "cli/terminal/signals.h"
+#include "cli/terminal/exit.h"
 #include "cli/terminal/terminal.h"
 #include "heed/error.h"
 #include "heed/text/unicode.h"

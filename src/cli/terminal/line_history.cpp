@@ -1,6 +1,6 @@
 // The file has an entry a line, in which \n is a line end and \\ a backslash. A run appends to it, so that
 // several at once lose nothing; one that finds twice as many entries as it needs shortens it.
-#include "cli/terminal/line_history.h"
+#include "cli/terminal/line_editor.h"
 
 #include <fcntl.h>
 #include <unistd.h>

@@ -1,9 +1,10 @@
-// Warnings on stderr, and progress that suits a terminal or a log file.
+// Warnings on stderr, text and progress that suit a terminal or a log file.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace heed::cli {
 
@@ -34,6 +35,25 @@ void flush_results();
 
 /// Returns a duration such as "1:05" or "2:03:20".
 std::string clock_time(double seconds);
+
+/// Text that is written to a terminal while it comes, with lines that end between words.
+/// Threads: one at a time.
+class WrappedText {
+ public:
+  explicit WrappedText(int width) : width_(width) {}
+  /// Takes more of the text, valid UTF-8 in whole characters, and returns what can be shown. The word that is
+  /// not complete is held back.
+  std::string add(std::string_view text);
+  /// Returns the rest, and begins anew.
+  std::string finish();
+
+ private:
+  void end_word(std::string& out);
+
+  int width_;
+  int column_ = 0;
+  std::string spaces_, word_;  // not shown yet
+};
 
 /// A progress bar that redraws itself on a terminal; elsewhere, a plain line every `kLineSeconds`.
 class Progress {

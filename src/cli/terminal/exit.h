@@ -1,8 +1,10 @@
-// Signals that ask a command to end: what it has written stays intact, and the exit status is 128 + the
-// signal.
+// How the command ends: the signals that ask it to, and the exit status and messages of errors, of those that
+// are not heed's own as well. What a command has written stays intact.
 #pragma once
 
 #include <atomic>
+#include <exception>
+#include <string>
 
 namespace heed::cli {
 
@@ -19,5 +21,10 @@ void forget_stop();
 
 /// Returns the signal that set the flag.
 int stop_signal();
+
+/// Returns the exit status of the command: 70 for a bug of heed, else 1.
+int exit_status(const std::exception& error);
+/// Returns the message of an error of the standard library, of the system or of heed.
+std::string failure(const std::exception& error);
 
 }  // namespace heed::cli
