@@ -150,7 +150,7 @@ LoadedModel open_tokenizer(const std::string& name) {
   return LoadedModel(std::make_shared<const LoadedModel::State>(LocatedModel{name}, LoadOptions()));
 }
 
-std::filesystem::path model_path(const std::string& name) { return find_model(name); }
+std::string model_path(const std::string& name) { return find_model(name).string(); }
 
 LoadedModel load(const std::string& name, const LoadOptions& options) {
   LoadedModel loaded = open_model(name, options);
@@ -161,7 +161,7 @@ LoadedModel load(const std::string& name, const LoadOptions& options) {
 LoadedModel::LoadedModel(std::shared_ptr<const State> state) : state_(std::move(state)) {}
 
 const std::string& LoadedModel::directory() const { return state_->directory; }
-const std::filesystem::path& LoadedModel::location() const { return state_->located.directory; }
+std::string LoadedModel::location() const { return state_->located.directory.string(); }
 const ModelFiles& LoadedModel::files() const { return state_->files; }
 std::vector<std::string> LoadedModel::adapters() const {
   std::vector<std::string> directories;

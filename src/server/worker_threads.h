@@ -1,5 +1,5 @@
-// Threads that work for others: one that does one thing after the other, and one that runs a long call piece by
-// piece.
+// Threads that work for others: one that does one thing after the other, and one that runs a long call piece
+// by piece.
 #pragma once
 
 #include <condition_variable>

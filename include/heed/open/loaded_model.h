@@ -8,7 +8,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <filesystem>
 #include <functional>
 #include <initializer_list>
 #include <memory>
@@ -129,7 +128,7 @@ class LoadedModel {
   /// of its files in messages begin with it.
   const std::string& directory() const;
   /// The whole of it as it was found: of sentence-transformers, the directory with modules.json.
-  const std::filesystem::path& location() const;
+  std::string location() const;
   /// Its files (heed/files/model_files.h).
   const ModelFiles& files() const;
   /// The directories of its adapters.
@@ -291,6 +290,6 @@ LoadedModel open_model(const std::string& name, const LoadOptions& options = {})
 LoadedModel open_tokenizer(const std::string& name);
 
 /// Where the model or the adapter of that name is, for what reads directories itself: training, averages.
-std::filesystem::path model_path(const std::string& name);
+std::string model_path(const std::string& name);
 
 }  // namespace heed

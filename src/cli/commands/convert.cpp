@@ -67,8 +67,8 @@ class Calibration {
       : model_(opened.model()), globals_(globals) {
     const ModelTraits traits = traits_of(model_);
     if (!traits.reads_text()) {
-      throw Error(opened.location().string() + ": expected a model of texts to calibrate, got " +
-                  model_.family() + " (use --method rtn)");
+      throw Error(opened.location() + ": expected a model of texts to calibrate, got " + model_.family() +
+                  " (use --method rtn)");
     }
     const std::string text = valid_text(read_file(a.calibrate), a.calibrate, globals.quiet);
     const Tokenizer& tokenizer = opened.tokenizer();
@@ -259,7 +259,7 @@ void warn_of_second_rounding(const LoadedModel& model, const Globals& globals) {
   const bool quantized = std::any_of(all.begin(), all.end(),
                                      [](const Parameter& p) { return quantized_of(p.tensor) != nullptr; });
   if (quantized && !globals.quiet)
-    warn(model.location().string() +
+    warn(model.location() +
          ": its weights are quantized already, and are rounded a second time (start from the original where "
          "there is one)");
 }

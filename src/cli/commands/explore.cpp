@@ -57,7 +57,7 @@ explore::ExploredModel open_explored(const ModelChoice& choice, const Globals& g
   const std::vector<SteeringFile> offered = std::exchange(options.steering, {});  // the page adds them
   const LoadedModel opened = heed::load(choice.name, options);
   warn_of_settings(opened, globals);
-  const std::filesystem::path& place = opened.location();
+  const std::filesystem::path place = opened.location();
   const std::string shown =
       (place.filename().empty() ? place.parent_path().filename() : place.filename()).string();
   std::string title = std::filesystem::exists(choice.name) ? shown : choice.name;

@@ -58,7 +58,7 @@ void copy_modules(const fs::path& from, const fs::path& to) {
 
 // Files of a model's directory that save() does not write: those of its tokenizer, and others beside it.
 void copy_others(const LoadedModel& model, const fs::path& to) {
-  const fs::path& from = model.location();
+  const fs::path from = model.location();
   if (model.files().is_gguf()) return model.tokenizer().save(to);
   copy_modules(from, to);
   for (const auto& entry : fs::directory_iterator(from)) {
