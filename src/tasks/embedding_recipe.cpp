@@ -173,7 +173,7 @@ ModelFiles transformer_files(const ModelFiles& model) {
   ModelFiles found = model;
   if (!model.has(kModules)) return found;
   for_each_module(model, [&](const Config& module) {
-    if (kind_of(module.required_string("type")) == "Transformer") found = folder_of(module, model);
+    if (kind_of(module.string("type", "")) == "Transformer") found = folder_of(module, model);
   });
   return found;
 }
