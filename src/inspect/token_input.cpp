@@ -8,7 +8,6 @@
 #include <span>
 
 #include "core/utf8.h"
-#include "heed/models/kind.h"
 #include "heed/text/unicode.h"
 #include "text/pipeline/byte_level.h"
 
@@ -84,14 +83,6 @@ std::vector<std::int64_t> tower_ids(const EncoderModel& tower, const Tokenizer& 
   if (const auto length = tower.padded_length(); length && std::ssize(ids) < *length)
     ids.resize(static_cast<std::size_t>(*length), tokenizer.pad_id().value_or(tower.pad_id()));
   return ids;
-}
-
-TokenInput encoder_input(const Model& model, const Encoding& encoding) {
-  TokenInput input{{{"input_ids", one_row(encoding.ids)}}, {{"encoder", {encoding.tokens, encoding.tokens}}}};
-  const auto* encoder = as<EncoderModel>(model);
-  if (encoder != nullptr && encoder->type_vocab_size() > 1)
-    input.tensors["token_type_ids"] = one_row(encoding.type_ids);
-  return input;
 }
 
 TokensByKind encoder_decoder_tokens(const std::vector<std::string>& source,

@@ -1,4 +1,4 @@
-// Token ids as inputs of a model, with labels of the positions of each kind of attention.
+// Token ids as a row of a model's inputs, and labels of the positions of each kind of attention.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +14,6 @@ namespace heed::inspect {
 
 using TokensByKind = std::map<std::string, AttentionTokens, std::less<>>;
 
-struct TokenInput {
-  TensorMap tensors;
-  TokensByKind tokens;
-};
-
 /// [1, T]
 Tensor one_row(const std::vector<std::int64_t>& ids);
 
@@ -33,8 +28,6 @@ std::vector<QueryGroup> words_of(const std::vector<std::int64_t>& ids, const Tok
 std::vector<std::int64_t> tower_ids(const EncoderModel& tower, const Tokenizer& tokenizer,
                                     const std::string& text);
 
-/// With token_type_ids, for a model that reads them.
-TokenInput encoder_input(const Model& model, const Encoding& encoding);
 /// Labels of an encoder-decoder that reads `fed`; an empty source has none. The rows of cross-attention are
 /// `target`, the tokens that are produced: the position that predicts a token attends for it.
 TokensByKind encoder_decoder_tokens(const std::vector<std::string>& source,
