@@ -73,7 +73,20 @@ double JsonField::number() const {
   return value_->get<double>();
 }
 
+namespace {
+
+// A whole number may be written with a point (2.0), up to 2^53, where each is one.
+std::optional<std::int64_t> whole_number(const Json& value) {
+  if (!value.is_number_float()) return std::nullopt;
+  const double number = value.get<double>();
+  if (number != std::trunc(number) || std::abs(number) > 0x1p53) return std::nullopt;
+  return static_cast<std::int64_t>(number);
+}
+
+}  // namespace
+
 std::int64_t JsonField::integer() const {
+  if (const auto whole = whole_number(*value_)) return *whole;
   const bool large = value_->is_number_unsigned()
                          ? value_->get<std::uint64_t>() > INT64_MAX
                          : value_->is_number_float() && std::abs(value_->get<double>()) >= 0x1p63;
@@ -83,10 +96,12 @@ std::int64_t JsonField::integer() const {
 }
 
 std::int64_t JsonField::integer(std::int64_t least, std::int64_t most) const {
+  const auto whole = whole_number(*value_);
   const bool fits =
-      value_->is_number_integer() &&
-      (!value_->is_number_unsigned() || value_->get<std::uint64_t>() <= static_cast<std::uint64_t>(most));
-  const std::int64_t number = fits ? value_->get<std::int64_t>() : 0;
+      whole ||
+      (value_->is_number_integer() &&
+       (!value_->is_number_unsigned() || value_->get<std::uint64_t>() <= static_cast<std::uint64_t>(most)));
+  const std::int64_t number = whole ? *whole : fits ? value_->get<std::int64_t>() : 0;
   if (!fits || number < least || number > most)
     fail("an integer from " + std::to_string(least) + " to " + std::to_string(most));
   return number;

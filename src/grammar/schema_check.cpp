@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <set>
 #include <vector>
 
@@ -12,6 +13,13 @@
 
 namespace heed::grammar {
 namespace {
+
+// JSON Schema: a number with a zero after the point is an integer.
+bool is_whole(const Json& value) {
+  if (!value.is_number_float()) return value.is_number_integer();
+  const double number = value.get<double>();
+  return number == std::trunc(number) && std::abs(number) <= 0x1p53;
+}
 
 enum class Takes {
   annotation,
@@ -158,7 +166,7 @@ class Check {
       case Takes::value: return;
       case Takes::names: return texts(value, pointer, "an array of names");
       case Takes::count:
-        if (!value.is_number_integer() || value < 0) fail(pointer, "a number of at least 0", value);
+        if (!is_whole(value) || value < 0) fail(pointer, "a number of at least 0", value);
         return;
       case Takes::number:
         if (!value.is_number()) fail(pointer, "a number", value);

@@ -28,6 +28,8 @@ TEST(SchemaCheck, NamesWhatIsWrong) {
       {R"({"items": [{}]})", "r: #/items: expected a schema (a list is prefixItems), got an array of 1"},
       {R"({"properties": {"a": 5}})", "r: #/properties/a: expected a schema: an object or a boolean, got 5"},
       {R"({"required": [1]})", "r: #/required: expected an array of names, got 1"},
+      {R"({"type": "string", "minLength": 1.0, "maxLength": 2.0})", "no error"},
+      {R"({"minLength": 1.5})", "r: #/minLength: expected a number of at least 0, got 1.5"},
       {R"({"minLength": -1})", "r: #/minLength: expected a number of at least 0, got -1"},
       {R"({"exclusiveMinimum": true})", "r: #/exclusiveMinimum: expected a number, got true"},
       {R"({"minimum": 1e300, "exclusiveMaximum": 1e301})", "no error"},

@@ -33,6 +33,8 @@ TEST(Config, ReadsEveryKindOfValue) {
   EXPECT_EQ(config.required_integer("i"), 512);
   EXPECT_EQ(config.integer("absent", 4), 4);
   EXPECT_EQ(config.positive_integer("i", 1), 512);
+  EXPECT_EQ(Config::parse(R"({"whole": 16.0})", "c").positive_integer("whole", 1), 16);
+  EXPECT_THAT(Config::parse(R"({"whole": [-2.0, 1e3]})", "c").integers("whole"), ElementsAre(-2, 1000));
   EXPECT_EQ(config.number("n", 0), -1e-5);
   EXPECT_EQ(config.required_number("whole"), 3.0);
   EXPECT_TRUE(config.boolean("t", false));
