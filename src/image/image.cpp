@@ -79,6 +79,10 @@ void check_size(const Source& source, std::int64_t width, std::int64_t height) {
     fail(source, "expected at most " + std::to_string(source.limits.pixels) + " pixels, got " + size +
                      " (make it smaller, or raise the limit)");
   }
+  if (width > source.limits.side || height > source.limits.side) {
+    fail(source, "expected sides of at most " + std::to_string(source.limits.side) + " pixels, got " + size +
+                     " (make it smaller, or raise the limit)");
+  }
 }
 
 Tensor new_pixels(const Source& source, std::int64_t width, std::int64_t height) {
@@ -101,7 +105,7 @@ Tensor decode_image(std::string_view bytes, const std::string& name, const Image
     image::fail(source,
                 std::string("expected a ").append(image::kFormats) + " image, got " +
                     (foreign.empty() ? "something else (it begins with \"" + image::beginning(bytes) + "\")"
-                                     : std::string(foreign) + " (convert it to PNG or JPEG)"));
+                                     : std::string(foreign) + " (convert it: magick FILE image.png)"));
   }
   const image::Decoded decoded = decode(source);
   return image::upright(decoded.pixels, decoded.orientation);

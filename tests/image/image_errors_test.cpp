@@ -42,9 +42,9 @@ TEST(ImageErrors, NoImage) {
   EXPECT_EQ(
       error_for("\x01\xff\n"),
       "x.jpg: expected a PNG, JPEG, WebP, GIF or PNM image, got something else (it begins with \"...\")");
-  EXPECT_EQ(
-      error_for("BM123456"),
-      "x.jpg: expected a PNG, JPEG, WebP, GIF or PNM image, got a BMP image (convert it to PNG or JPEG)");
+  EXPECT_EQ(error_for("BM123456"),
+            "x.jpg: expected a PNG, JPEG, WebP, GIF or PNM image, got a BMP image (convert it: magick FILE "
+            "image.png)");
   EXPECT_THAT(error_for("II*\0\x08\0\0\0"s), HasSubstr("got a TIFF image"));
   EXPECT_THAT(error_for("\0\0\0\x1c"s + "ftypheic"), HasSubstr("got a HEIC image"));
   EXPECT_THAT(error_for("\0\0\0\x1c"s + "ftypavif"), HasSubstr("got an AVIF image"));
@@ -81,6 +81,10 @@ TEST(ImageErrors, TruncatedAnywhere) {
 }
 
 TEST(ImageErrors, Bombs) {
+  EXPECT_EQ(
+      error_for(png_of_size(149'999'999, 1)),
+      "x.jpg: expected sides of at most 1000000 pixels, got 149999999 x 1 (make it smaller, or raise the "
+      "limit)");
   EXPECT_EQ(
       error_for(png_of_size(20'000, 10'000)),
       "x.jpg: expected at most 150000000 pixels, got 20000 x 10000 (make it smaller, or raise the limit)");

@@ -15,6 +15,7 @@ namespace HEED_API heed {
 /// Limits on an image file. Each is checked before memory is allocated.
 struct ImageLimits {
   std::int64_t pixels = 150'000'000;           ///< width × height
+  std::int64_t side = 1'000'000;               ///< of either: resizing has weights for each pixel of it
   std::size_t bytes = std::size_t{256} << 20;  ///< size of the file
   std::int64_t frames = 10'000;                ///< of an animated WebP; only the first frame of a GIF is read
 };
