@@ -115,21 +115,11 @@ TensorFiles TensorFiles::open(const ModelFiles& model) {
   if (!model.has(kIndexFile)) throw_no_tensors(model);
   const Index index = read_index(model.text(kIndexFile, file_limits::kTensorHeader), all.path_.string());
   for (const std::string& shard : index.shards) {
-    SafetensorsFile file = SafetensorsFile::open(path / shard, model.where(shard));
-    for (const TensorInfo& info : file.tensors()) {
+    const std::size_t number = all.files_.size();
+    all.add(SafetensorsFile::open(path / shard, model.where(shard)));
+    for (const TensorInfo& info : all.files_.back().tensors()) {
       const auto listed = index.owner.find(info.name);
-      if (listed == index.owner.end() || listed->second != shard) {
-        throw Error(all.path_.string() + ": expected the tensors of " + shard + " and no others, got \"" +
-                    info.name + "\" in it" +
-                    (listed == index.owner.end() ? "" : ", which should be in " + listed->second));
-      }
-    }
-    all.add(std::move(file));
-  }
-  for (const auto& entry : index.owner) {
-    if (!all.contains(entry.first)) {
-      throw Error(model.where(entry.second) + ": tensor \"" + entry.first +
-                  "\" not found, although the index lists it there");
+      if (listed != index.owner.end() && listed->second == shard) all.owner_[info.name] = number;
     }
   }
   all.join_quantized(model);
@@ -162,8 +152,7 @@ void TensorFiles::join_quantized(const ModelFiles& model) {
 
 void TensorFiles::add(SafetensorsFile file) {
   for (const TensorInfo& info : file.tensors()) {
-    names_.push_back(info.name);
-    owner_.emplace(info.name, files_.size());
+    if (owner_.emplace(info.name, files_.size()).second) names_.push_back(info.name);
   }
   files_.push_back(std::move(file));
 }

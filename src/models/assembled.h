@@ -20,6 +20,7 @@ class Assembled : public Interface {
   std::string family() const override { return files_.config.required_string("model_type"); }
   const std::vector<Parameter>& parameters() const override { return files_.weights.parameters(); }
   std::vector<std::string> unknown_settings() const override { return files_.config.unused(); }
+  std::vector<std::string> unused_tensors() const override { return files_.unused; }
   void add_adapter(const std::filesystem::path& directory, double weight) override {
     heed::add_adapter(files_.weights, {directory, weight});
   }

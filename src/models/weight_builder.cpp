@@ -4,10 +4,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <span>
 #include <utility>
 
-#include "core/strings.h"
 #include "files/input_file.h"
 #include "heed/files/file.h"
 #include "models/adapter_config.h"
@@ -17,13 +15,6 @@
 
 namespace heed {
 namespace {
-
-std::string list(const std::vector<std::string>& names) {
-  constexpr std::size_t kShown = 8;
-  std::string text = joined(std::span(names).first(std::min(names.size(), kShown)));
-  if (names.size() > kShown) text += " and " + std::to_string(names.size() - kShown) + " more";
-  return text;
-}
 
 bool same_bytes(const Tensor& a, const Tensor& b) {
   if (a.dtype() != b.dtype() || a.shape() != b.shape()) return false;
@@ -292,28 +283,45 @@ void WeightBuilder::check_complete() const {
                 " (train the head first, or name an architecture the file holds)");
   }
   if (!missing_.empty()) {
-    throw Error(where + ": tensors that config.json describes not found: " + list(missing_));
-  }
-  const auto is_known = [&](const std::string& name) {
-    return names_.contains(name) || weights_.ignored_names_.contains(name);
-  };
-  std::vector<std::string> unused;
-  for (const std::string& name : files_->names()) {
-    if (!is_known(name) && (weights_.prefix_.empty() || !is_known(weights_.prefix_ + name)))
-      unused.push_back(name);
-  }
-  if (!unused.empty()) {
-    throw Error(where + ": expected only the tensors config.json describes, got also " + list(unused) +
-                " (config and weights may belong to different models)");
+    throw Error(where + ": tensors that config.json describes not found: " + name_list(missing_));
   }
   if (error_) std::rethrow_exception(error_);
+}
+
+// Early GPTQ files have a bias of zeros beside every map, which changes nothing.
+std::vector<std::string> WeightBuilder::unused_tensors() const {
+  std::vector<std::string> unused;
+  if (!files_) return unused;
+  const auto among = [&](const std::set<std::string>& names, const std::string& name) {
+    return names.contains(name) || (!weights_.prefix_.empty() && names.contains(weights_.prefix_ + name));
+  };
+  constexpr std::string_view kBias = "bias";
+  for (const std::string& name : files_->names()) {
+    if (among(names_, name) || among(weights_.ignored_names_, name)) continue;
+    const std::string weight =
+        name.ends_with(".bias") ? name.substr(0, name.size() - kBias.size()) + "weight" : "";
+    if (weight.empty() || !among(names_, weight)) {
+      unused.push_back(name);
+      continue;
+    }
+    const std::vector<float> bias = files_->get(name).to(DType::f32).to_vector<float>();
+    if (std::any_of(bias.begin(), bias.end(), [](float value) { return value != 0; })) {
+      throw Error(
+          files_->path_of(name).string() + ": " + name +
+          ": expected no bias, or one of zeros (from config.json), got other numbers (config and weights "
+          "may belong to different models)");
+    }
+  }
+  return unused;
 }
 
 ModelContents WeightBuilder::finish() {
   HEED_ASSERT(source_.has_value(), "a builder that only lists has no model");
   check_complete();
+  std::vector<std::string> unused = unused_tensors();
   for (const std::string& name : names_) weights_.ignored_names_.erase(name);
   ModelContents files{source_->config, std::move(generation_), std::move(weights_)};
+  files.unused = std::move(unused);
   files.untied = untied_;
   for (const AdapterSource& adapter : source_->adapters) add_adapter(files.weights, adapter);
   for (const std::string& row : files.weights.new_rows()) {

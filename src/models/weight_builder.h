@@ -53,6 +53,7 @@ struct ModelContents {
   Weights weights;
   std::optional<TrainedAdapter> trained = {};                // saved instead of the model
   std::string quantization = "null";                         // quantization_config of what is saved, as JSON
+  std::vector<std::string> unused = {};                      // tensors of the files
   bool untied = false;                                       // the output map was tied, and is no longer
   std::vector<std::vector<ScaledGroup>> scaled_layers = {};  // of awq; empty: the family has none
   std::function<GgufModel()> gguf = {};  // throws for what a GGUF file does not keep; null: all of it
@@ -107,8 +108,9 @@ class WeightBuilder {
   void begin_head(const std::string& architecture) { architecture_ = architecture; }
 
   const std::vector<TensorRow>& rows() const { return weights_.rows(); }
-  /// Ends the walk. Throws Error that names tensors that the files lack, that the walk did not take, or that
-  /// have another shape. So what is computed from sizes of a config alone, such as a table of positions,
+  /// Ends the walk. Throws Error that names tensors that the files lack or that have another shape, and a
+  /// bias that is not zero where the walk took its weight alone. Other tensors that the walk did not take are
+  /// listed in the result. So what is computed from sizes of a config alone, such as a table of positions,
   /// comes after it.
   ModelContents finish();
 
@@ -122,6 +124,7 @@ class WeightBuilder {
   std::vector<TensorRow> separate_untied(TensorRow& row, const std::string& held) const;
   void separate(const std::string& output);
   void check_complete() const;
+  std::vector<std::string> unused_tensors() const;
 
   Weights weights_;
   std::string body_prefix_;

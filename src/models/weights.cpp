@@ -2,10 +2,19 @@
 #include "models/weights.h"
 
 #include <algorithm>
+#include <span>
 
+#include "core/strings.h"
 #include "tensor/quantized_matrix.h"
 
 namespace heed {
+
+std::string name_list(const std::vector<std::string>& names) {
+  constexpr std::size_t kShown = 8;
+  std::string text = joined(std::span(names).first(std::min(names.size(), kShown)));
+  if (names.size() > kShown) text += " and " + std::to_string(names.size() - kShown) + " more";
+  return text;
+}
 
 const Weight& Weights::operator[](const std::string& name) const {
   const auto found = weights_.find(name);

@@ -29,6 +29,9 @@ enum class Init {
   uniform,    ///< uniform in +-TensorRow::range
 };
 
+/// Names for a message: the first eight, and how many more.
+std::string name_list(const std::vector<std::string>& names);
+
 /// What an adapter of a tensor is added to.
 enum class AdapterTarget {
   none,           ///< it takes no adapter: it is no linear map, or not only one

@@ -20,6 +20,7 @@
 #include "heed/sound/sound.h"
 #include "heed/tasks/embed.h"
 #include "heed/text/tokenizer.h"
+#include "models/weights.h"
 #include "tasks/file_input.h"
 
 namespace heed {
@@ -234,10 +235,18 @@ const SoundProcessor& LoadedModel::sound_processor() const {
 }
 
 std::vector<std::string> LoadedModel::warnings() const {
-  const std::vector<std::string> names = model().unknown_settings();
-  if (names.empty()) return {};
-  return {files().where("config.json") + ": " + joined(names) + (names.size() == 1 ? " is" : " are") +
-          " not supported and ignored"};
+  std::vector<std::string> lines;
+  const auto are = [](const std::vector<std::string>& names) { return names.size() == 1 ? " is" : " are"; };
+  const std::vector<std::string> settings = model().unknown_settings(), tensors = model().unused_tensors();
+  if (!settings.empty()) {
+    lines.push_back(files().where("config.json") + ": " + joined(settings) + are(settings) +
+                    " not supported and ignored");
+  }
+  if (!tensors.empty()) {
+    lines.push_back(files().where() + ": " + name_list(tensors) + are(tensors) +
+                    " not used by the model and ignored");
+  }
+  return lines;
 }
 
 void LoadedModel::set_languages(std::optional<std::string> source, std::optional<std::string> target) {

@@ -132,6 +132,9 @@ class Model {
   /// Settings of config.json that are unknown and ignored, as "key" or "outer.key". transformers ignores
   /// unknown settings too.
   virtual std::vector<std::string> unknown_settings() const { return {}; }
+  /// Tensors of the files that the model does not use; transformers ignores them too. What it lacks is an
+  /// Error when it is loaded.
+  virtual std::vector<std::string> unused_tensors() const { return {}; }
 };
 
 class Tokenizer;
