@@ -16,11 +16,31 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// The name of a tensor below the model's: those of a state dict also have the name of the adapter, "default".
+std::string own_name(const std::string& name) {
+  std::string own = name.substr(std::min(name.size(), kAdapterPrefix.size()));
+  for (const std::string_view part : {".modules_to_save.default", ".modules_to_save", ".default"}) {
+    const std::size_t at = own.find(part);
+    const std::size_t end = at == own.npos ? at : at + part.size();
+    if (end != own.npos && (end == own.size() || own[end] == '.')) return own.erase(at, part.size());
+  }
+  return own;
+}
+
+SafetensorsFile open_tensors(const fs::path& directory) {
+  const fs::path file = directory / kAdapterTensors;
+  if (!has_entry(file) && has_entry(directory / "adapter_model.bin"))
+    throw Error((directory / "adapter_model.bin").string() +
+                ": expected safetensors, got a pickle, which can run code when it is read (load and save "
+                "the adapter with a PEFT of 2023 or later)");
+  return SafetensorsFile::open(file);
+}
+
 // The contents of an adapter's directory, checked against a model before anything changes.
 class LoadedAdapter {
  public:
   LoadedAdapter(const Weights& weights, const fs::path& directory)
-      : weights_(weights), config_(AdapterConfig::load(directory)), file_(open(directory)) {
+      : weights_(weights), config_(AdapterConfig::load(directory)), file_(open_tensors(directory)) {
     for (const TensorInfo& info : file_.tensors()) read(info.name);
     for (const auto& [row, halves] : adapters_) check_halves(*row, halves);
     check_complete();
@@ -46,14 +66,6 @@ class LoadedAdapter {
     Tensor a, b;
   };
 
-  static SafetensorsFile open(const fs::path& directory) {
-    const fs::path file = directory / kAdapterTensors;
-    if (!has_entry(file) && has_entry(directory / "adapter_model.bin"))
-      throw Error((directory / "adapter_model.bin").string() +
-                  ": expected safetensors, got a pickle, which can run code when it is read (load and save "
-                  "the adapter with a PEFT of 2023 or later)");
-    return SafetensorsFile::open(file);
-  }
   [[noreturn]] void fail(const std::string& name, const std::string& message) const {
     throw Error(file_.path().string() + ": " + name + ": " + message);
   }
@@ -70,7 +82,8 @@ class LoadedAdapter {
 
   void read(const std::string& name) {
     if (!name.starts_with(kAdapterPrefix)) fail(name, "expected a name that begins with " + kAdapterPrefix);
-    const std::string own = name.substr(kAdapterPrefix.size());
+    const std::string own = own_name(name);
+    if (own.find(".original_module.") != own.npos) return;  // what modules_to_save replaces
     for (const AdapterNames* names : {&kMapAdapter, &kTableAdapter}) {
       for (const std::string* end : {&names->a, &names->b}) {
         if (own.ends_with(*end))
@@ -128,15 +141,16 @@ class LoadedAdapter {
       // The heads of a model that is loaded without its head.
       if (weights_.ignored_names().contains(own)) return;
       for (const TensorRow& other : weights_.rows()) {
-        if (std::find(other.tied.begin(), other.tied.end(), own) != other.tied.end())
-          refuse_tied(file_.path().string() + ": " + name, own, other);
+        if (std::find(other.tied.begin(), other.tied.end(), own) != other.tied.end()) row = &other;
       }
-      fail_unknown(name, owner_of(own));
+      if (row == nullptr) fail_unknown(name, owner_of(own));
     }
-    if (!row->tied.empty()) refuse_tied(file_.path().string() + ": " + name, own, *row);
-    if (weights_.is_replaced(row->name) || whole_.contains(row))
-      fail(name, "expected one adapter that replaces " + row->name + ", got a second");
+    if (!row->tied.empty() && !config_.ties) refuse_tied(file_.path().string() + ": " + name, own, *row);
     const Tensor tensor = numbers(name);
+    const auto earlier = whole_.find(row);
+    if (!row->tied.empty() && earlier != whole_.end() && is_equal(tensor, earlier->second)) return;
+    if (weights_.is_replaced(row->name) || earlier != whole_.end())
+      fail(name, "expected one adapter that replaces " + row->name + ", got a second");
     if (tensor.shape() != row->shape)
       fail(name, "expected " + row->shape.str() + ", got " + tensor.str() + hint());
     whole_[row] = tensor;
@@ -191,6 +205,20 @@ class LoadedAdapter {
 };
 
 }  // namespace
+
+bool unties(const AdapterSource& source, const TensorRow& table, const std::string& output) {
+  if (AdapterConfig::load(source.directory).ties) return false;
+  const auto is = [](const std::string& own, const std::string& name) {
+    return own == name || own.ends_with("." + name) || name.ends_with("." + own);
+  };
+  const SafetensorsFile file = open_tensors(source.directory);
+  for (const TensorInfo& info : file.tensors()) {
+    const std::string own = own_name(info.name), module = module_of(output);
+    if (is(own, table.name) || own.starts_with(module + ".") || own.find("." + module + ".") != own.npos)
+      return true;
+  }
+  return false;
+}
 
 void add_adapter(Weights& weights, const AdapterSource& source) {
   if (!std::isfinite(source.weight))

@@ -24,6 +24,9 @@ struct TrainedAdapter {
 
 /// Model::add_adapter.
 void add_adapter(Weights& weights, const AdapterSource& source);
+/// Whether an adapter replaces a token table, or replaces or adapts the output map that is tied to it: then
+/// they are two matrices, as in PEFT.
+bool unties(const AdapterSource& source, const TensorRow& table, const std::string& output);
 /// Adds an adapter to the map or the table of a row.
 void add_adapter_to(const TensorRow& row, const Weight& weight, LoraAdapter adapter);
 /// Model::train_adapter, for a model of this task (adapted_task) and name (base_name).

@@ -243,14 +243,20 @@ const Weight& WeightBuilder::embedding(const std::string& name, std::int64_t cou
   return take(std::move(row));
 }
 
-// Gives a tied output map numbers of its own, those of the table; and the tables of stacks that share it too,
-// since nothing is tied where config.json says that the output map is not.
+// Where it is asked for, or adapters need it, gives a tied output map numbers of its own, those of the table;
+// and the tables of stacks that share it too, since nothing is tied where config.json says that the output
+// map is not.
 void WeightBuilder::separate(const std::string& output) {
   const auto is_its = [&](const TensorRow& row) {
     return row.name == output || std::find(row.tied.begin(), row.tied.end(), output) != row.tied.end();
   };
   const auto found = std::find_if(weights_.rows_.begin(), weights_.rows_.end(), is_its);
   if (found == weights_.rows_.end()) return;
+  const bool wanted =
+      source_->separate_output ||
+      std::any_of(source_->adapters.begin(), source_->adapters.end(),
+                  [&](const AdapterSource& adapter) { return unties(adapter, *found, output); });
+  if (!wanted) return;
   if (found->name == output) found->target = AdapterTarget::output;  // the files have its numbers
   if (found->name == output) return;
   const TensorRow table = *found;
@@ -261,12 +267,16 @@ void WeightBuilder::separate(const std::string& output) {
               .shape = table.shape,
               .target = name == output ? AdapterTarget::output : AdapterTarget::none},
              stored_name(table));
+    if (source_->separate_output || quantized_of(weights_[name].tensor()) != nullptr) continue;
+    // The file's numbers are one in memory, and an adapter writes its own over them.
+    Tensor own = weights_[name].tensor().detach().clone();
+    weights_.replace(name, own.set_requires_grad());
   }
   untied_ = true;
 }
 
 Weight WeightBuilder::output(const OutputMap& output, std::int64_t vocabulary, std::int64_t dim) {
-  if (output.tied && files_ && source_->separate_output && !failed()) separate(output.name);
+  if (output.tied && files_ && !failed()) separate(output.name);
   if (output.tied) return weights_[output.name];
   if (!output.headless)
     return take({.name = output.name, .shape = {vocabulary, dim}, .target = AdapterTarget::output});

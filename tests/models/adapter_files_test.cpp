@@ -5,9 +5,11 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "heed/autograd.h"
 #include "heed/files/file.h"
 #include "heed/io/safetensors.h"
 #include "heed/models/registry.h"
+#include "heed/ops/elementwise.h"
 #include "reference/error.h"
 #include "reference/json.h"
 #include "reference/temporary_folder.h"
@@ -51,15 +53,28 @@ class Changed {
       : config(read_json(kAdapterFixtures / fixture / "adapter_config.json")),
         tensors(read_tensors(kAdapterFixtures / fixture / kTensors)) {}
   std::string message(const char* base) const {
+    write();
+    const auto model = load_model(kModels / base);
+    return error_of([&] { model->add_adapter(folder_.path()); });
+  }
+  // Of a model that is loaded with the adapter.
+  std::vector<float> logits(const char* base) const {
+    write();
+    const TensorMap inputs = {{"input_ids", Tensor::from(std::vector<std::int64_t>{5, 6, 7, 8}, {1, 4})}};
+    const NoGradients guard;
+    return load_model(kModels / base, {}, {{folder_.path()}})
+        ->forward(inputs)
+        .at("logits")
+        .to_vector<float>();
+  }
+
+ private:
+  void write() const {
     write_file(folder_ / "adapter_config.json", config.dump());
     std::vector<NamedTensor> named;
     for (const auto& [name, tensor] : tensors) named.push_back({name, tensor});
     save_safetensors(folder_ / kTensors, named);
-    const auto model = load_model(kModels / base);
-    return error_of([&] { model->add_adapter(folder_.path()); });
   }
-
- private:
   static constexpr const char* kTensors = "adapter_model.safetensors";
   TemporaryFolder folder_;
 };
@@ -97,6 +112,62 @@ TEST(AdapterFiles, FilesThatDoNotFit) {
   Changed saved("gpt2-second");
   saved.config["modules_to_save"] = {"ln_f"};
   EXPECT_THAT(saved.message("decoders/gpt2"), HasSubstr("not found, though modules_to_save names it"));
+}
+
+// As in PEFT, the table and the output map that is tied to it are two matrices where an adapter changes one
+// of them.
+TEST(AdapterFiles, TiedWeightsComeApart) {
+  const char* base = "decoders/gpt2";
+  const std::string table = "base_model.model.transformer.wte.", output = "base_model.model.lm_head.";
+  const NoGradients guard;
+  Tensor weight;
+  const auto model = load_model(kModels / base);
+  for (const Parameter& p : model->parameters()) {
+    if (p.name == "transformer.wte.weight") weight = p.tensor.detach();
+  }
+  ASSERT_TRUE(weight.defined());
+  const Changed plain("gpt2-second");
+  const std::vector<float> logits = plain.logits(base);
+  std::vector<float> doubled = logits;
+  for (float& value : doubled) value *= 2;
+  const auto saved = [&](const std::vector<std::string>& modules, const TensorMap& tensors,
+                         bool ties = false) {
+    Changed changed("gpt2-second");
+    changed.config["modules_to_save"] = modules;
+    changed.config["ensure_weight_tying"] = ties;
+    for (const auto& [name, tensor] : tensors) changed.tensors[name] = tensor;
+    return changed.logits(base);
+  };
+  EXPECT_EQ(saved({"lm_head"}, {{output + "weight", weight * 2}}), doubled);
+  EXPECT_EQ(saved({"wte", "lm_head"}, {{table + "weight", weight}, {output + "weight", weight * 2}}),
+            doubled);
+  EXPECT_EQ(saved({"lm_head"}, {{output + "modules_to_save.default.weight", weight * 2},
+                                {output + "original_module.weight", weight}}),
+            doubled);
+  const std::vector<float> both =
+      saved({"wte", "lm_head"}, {{table + "weight", weight * 2}, {output + "weight", weight * 2}});
+  EXPECT_NE(saved({"wte"}, {{table + "weight", weight * 2}}), both) << "the output map stays";
+  EXPECT_EQ(saved({"wte"}, {{table + "weight", weight * 2}}, true), both);
+  // LoRA of the output map leaves the table alone: 2 W as W + W I.
+  Changed lora("gpt2-second");
+  Tensor identity = Tensor::zeros({48, 48});
+  for (std::int64_t i = 0; i < 48; ++i) identity.data<float>()[i * 49] = 1;
+  lora.config["target_modules"] = {"attn.c_attn", "lm_head"};
+  lora.config["rank_pattern"] = {{"lm_head", 48}};
+  lora.config["alpha_pattern"] = {{"lm_head", 48}};
+  lora.tensors[output + "lora_A.weight"] = identity;
+  lora.tensors[output + "lora_B.weight"] = weight;
+  const std::vector<float> added = lora.logits(base);
+  for (std::size_t i = 0; i < added.size(); ++i) ASSERT_NEAR(added[i], doubled[i], 1e-4) << i;
+}
+
+TEST(AdapterFiles, TensorsOfAStateDictHaveTheAdaptersName) {
+  const Changed plain("gpt2-second");
+  Changed named("gpt2-second");
+  named.tensors.clear();
+  for (const auto& [name, tensor] : plain.tensors)
+    named.tensors[name.substr(0, name.rfind('.')) + ".default.weight"] = tensor;
+  EXPECT_EQ(named.logits("decoders/gpt2"), plain.logits("decoders/gpt2"));
 }
 
 TEST(AdapterFiles, FilesOfTokenTablesThatDoNotFit) {
