@@ -454,6 +454,8 @@ TEST(Tokenize, GoesThereAndBack) {
   EXPECT_EQ(run({"tokenize", "--model", tiny_model(), "--decode", ids, "--skip-special-tokens"}).out,
             "a b c\n");
   EXPECT_EQ(run({"tokenize", "--model", tiny_model(), "--decode", ids, "--json"}).out, "\"a b c</s>\"\n");
+  EXPECT_EQ(run({"tokenize", "--model", tiny_model(), "--decode", ids + ",99", "--json"}).out,
+            "\"a b c</s>\"\n");
   EXPECT_EQ(json_lines(run({"tokenize", "--model", tiny_model(), "--no-special-tokens", "a b"}).out)[0]
                 .at("ids")
                 .size(),

@@ -92,8 +92,11 @@ std::vector<Encoding> encode_chats(const LoadedModel& model, const std::filesyst
 
 void decode(const Tokenizer& tokenizer, const TokenizeArguments& arguments, bool json) {
   std::vector<std::vector<std::int64_t>> lists;
-  for (const std::string& list : arguments.decode)
-    lists.push_back(token_ids(list, "--decode", tokenizer.vocab_size()));
+  for (const std::string& list : arguments.decode) {
+    lists.push_back(token_ids(list, "--decode", std::int64_t{1} << 31));
+    // A model may have more rows than its tokenizer has tokens: no text, as in transformers.
+    std::erase_if(lists.back(), [&](std::int64_t id) { return id >= tokenizer.vocab_size(); });
+  }
   for (const std::vector<std::int64_t>& ids : lists) {
     const std::string text = tokenizer.decode(ids, arguments.skip_special_tokens);
     fmt::print("{}\n", json ? JsonWriter().value(text).text() : safe_for_stdout(text));
