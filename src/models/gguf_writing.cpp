@@ -21,6 +21,9 @@ namespace {
 
 BlockType block_type(GgufType type) {
   switch (type) {
+    case GgufType::f32: return BlockType::f32;
+    case GgufType::f16: return BlockType::f16;
+    case GgufType::bf16: return BlockType::bf16;
     case GgufType::q4_0: return BlockType::q4_0;
     case GgufType::q4_1: return BlockType::q4_1;
     default: return BlockType::q8_0;
@@ -29,7 +32,14 @@ BlockType block_type(GgufType type) {
 
 // llama.cpp's number for a file most of whose tensors have that type.
 std::int64_t gguf_file_type(GgufType type) {
-  return type == GgufType::q4_0 ? 2 : type == GgufType::q4_1 ? 3 : 7;
+  switch (type) {
+    case GgufType::f32: return 0;
+    case GgufType::f16: return 1;
+    case GgufType::q4_0: return 2;
+    case GgufType::q4_1: return 3;
+    case GgufType::bf16: return 32;
+    default: return 7;
+  }
 }
 
 // A tensor of the file, and the tensors of the model that make it: one, or those of all experts.
@@ -64,7 +74,7 @@ Shape shape_of(const GgufPart& part, const TensorRow& row) {
 }
 
 // As llama.cpp's own programs choose: vectors, norms, positions and what routes to experts stay f32, rows
-// that are no whole blocks f16, and what makes the logits has 8 bits.
+// that are no whole blocks f16, and what makes the logits has 8 bits or more.
 BlockType type_of(const GgufPart& part, BlockType type) {
   const TensorRow& row = *part.rows.front();
   const bool wide = row.shape.rank() < 2 || part.name.ends_with("_norm.weight") ||
@@ -72,7 +82,7 @@ BlockType type_of(const GgufPart& part, BlockType type) {
   if (wide) return BlockType::f32;
   if (shape_of(part, row)[-1] % layout_of(type).numbers != 0) return BlockType::f16;
   const bool output = part.name == "output.weight" || (part.name == "token_embd.weight" && !row.tied.empty());
-  return output ? BlockType::q8_0 : type;
+  return output && layout_of(type).numbers > 1 ? BlockType::q8_0 : type;
 }
 
 // The numbers of one tensor of the model as they lie in the file.
@@ -102,18 +112,25 @@ QuantizedMap loss_of(const std::string& name, const std::vector<float>& numbers,
   return {name, relative_loss(Tensor::from(numbers, {rows, columns}), back)};
 }
 
+std::vector<std::byte> bf16_bytes(const std::vector<float>& numbers) {
+  const Tensor narrow = Tensor::from(numbers, {std::ssize(numbers)}).to(DType::bf16);
+  return {narrow.raw_data(), narrow.raw_data() + narrow.numel() * 2};
+}
+
 std::vector<std::byte> blocks_of(const Weights& weights, const GgufPart& part, BlockType type,
-                                 const GgufModel& model, const std::string& where, QuantizeReport& report) {
+                                 BlockType asked, const GgufModel& model, const std::string& where,
+                                 QuantizeReport& report) {
   const NoGradients guard;
   std::vector<std::byte> all;
   for (const TensorRow* row : part.rows) {
     const std::vector<float> numbers = changed(weights[row->name].dequantized(), part.change, model);
     if (!std::all_of(numbers.begin(), numbers.end(), [](float x) { return std::isfinite(x); }))
       throw Error(where + ": " + row->name + ": expected finite numbers, got others");
-    std::vector<std::byte> blocks = block_codes(numbers, type);
+    std::vector<std::byte> blocks =
+        type == BlockType::bf16 ? bf16_bytes(numbers) : block_codes(numbers, type);
     if (layout_of(type).numbers > 1) {
       report.maps.push_back(loss_of(row->name, numbers, blocks, type, shape_of(part, *row)[-1]));
-    } else if (type == BlockType::f16) {
+    } else if (type == BlockType::f16 && asked != BlockType::f16) {
       report.kept.push_back(row->name);
     }
     all.insert(all.end(), blocks.begin(), blocks.end());
@@ -155,13 +172,14 @@ QuantizeReport save_gguf(const ModelContents& model, const std::filesystem::path
     tensors.push_back({name, BlockType::f32, {std::ssize(factors)}, [&numbers = factors] {
                          return block_codes(numbers, BlockType::f32);
                        }});
+  const BlockType asked = block_type(type);
   for (const GgufPart& part : parts) {
-    const BlockType stored = type_of(part, block_type(type));
+    const BlockType stored = type_of(part, asked);
     const Shape shape = shape_of(part, *part.rows.front());
     std::vector<std::int64_t> sizes(shape.begin(), shape.end());
     if (part.change == io::GgufChange::experts) sizes.insert(sizes.begin(), std::ssize(part.rows));
     tensors.push_back({part.name, stored, std::move(sizes), [&, stored] {
-                         return blocks_of(model.weights, part, stored, described, where, report);
+                         return blocks_of(model.weights, part, stored, asked, described, where, report);
                        }});
   }
   write_gguf(file, values, tensors);

@@ -154,7 +154,8 @@ TEST(Convert, WritesAGgufFile) {
   EXPECT_THAT(output_of(with_words(gguf, {"--type", "q8_0"})), HasSubstr("mean of "));
   EXPECT_THAT(run({"convert", folder / "x.gguf", "--output", folder / "y.gguf"}).err,
               HasSubstr("its weights are quantized already, and are rounded a second time"));
-  expect_error(2, with_words(gguf, {"--type", "q4_k"}), "--type: expected q8_0, q4_0 or q4_1, got q4_k");
+  expect_error(2, with_words(gguf, {"--type", "q4_k"}),
+               "--type: expected f32, f16, bf16, q8_0, q4_0 or q4_1, got q4_k");
   expect_error(2, with_words(gguf, {"--bits", "8"}),
                "--bits: expected with a directory as --output only (a GGUF file has --type)");
   expect_error(2, with_words(kConvert, {"--output", folder / "out", "--type", "q8_0"}),

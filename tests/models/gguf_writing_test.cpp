@@ -135,6 +135,26 @@ TEST(GgufWriting, GivesTheOutputMapEightBits) {
   }
 }
 
+TEST(GgufWriting, KeepsPlainNumbers) {
+  const auto model = wide_llama(true);
+  for (const auto& [type, block, most] :
+       {std::tuple(GgufType::f32, BlockType::f32, 0.0), std::tuple(GgufType::f16, BlockType::f16, 1e-3),
+        std::tuple(GgufType::bf16, BlockType::bf16, 1e-2)}) {
+    const TemporaryFolder folder;
+    const QuantizeReport report = model->save_gguf(folder / "x.gguf", type, kConverted / "llama.gguf");
+    EXPECT_TRUE(report.kept.empty() && report.maps.empty());
+    const GgufFile file = GgufFile::open(folder / "x.gguf");
+    EXPECT_EQ(file.find("blk.0.attn_q.weight")->layout.type, block);
+    EXPECT_EQ(file.find("token_embd.weight")->layout.type, block);
+    EXPECT_EQ(file.find("blk.0.attn_norm.weight")->layout.type, BlockType::f32);
+    const TensorMap inputs = {{"input_ids", Tensor::from(std::vector<std::int64_t>{5, 6, 7, 8}, {1, 4})}};
+    const NoGradients guard;
+    EXPECT_LE(relative_error(load_model(folder / "x.gguf")->forward(inputs).at("logits"),
+                             model->forward(inputs).at("logits")),
+              most);
+  }
+}
+
 TEST(GgufWriting, RefusesWhatTheFileWouldLose) {
   const TemporaryFolder folder;
   const fs::path tokenizer = kConverted / "llama.gguf", to = folder / "x.gguf";

@@ -72,6 +72,16 @@ TEST_F(WrittenGgufTokenizers, OfBytePairsHaveTheNameOfTheirPatterns) {
   for (const char* text : {"ab ab12", "ab<|x|>own b", "", "12ab a"}) expect_same(text);
 }
 
+// transformers 5 writes byte_fallback for byte pairs that it has read from a GGUF file.
+TEST_F(WrittenGgufTokenizers, OfBytesHaveNoFallbackWhateverTheFlagSays) {
+  std::string json = byte_level_json(kDigits);
+  const std::string type = R"("type": "BPE",)";
+  json.insert(json.find(type) + type.size(), R"( "byte_fallback": true,)");
+  spill(folder_ / "tokenizer.json", json);
+  EXPECT_EQ(write(12).string("tokenizer.ggml.model"), "gpt2");
+  for (const char* text : {"ab ab12", "own<|x|>b"}) expect_same(text);
+}
+
 TEST_F(WrittenGgufTokenizers, HaveAllChatTemplates) {
   spill(folder_ / "tokenizer.json", byte_level_json(kDigits));
   spill(

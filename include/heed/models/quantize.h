@@ -31,9 +31,9 @@ struct QuantizeOptions {
   int output_bits = 0;
 };
 
-/// How the matrices of a GGUF file are stored: in blocks of 32 numbers of a row, with a scale in f16; q4_1
-/// also has an offset.
-enum class GgufType { q8_0, q4_0, q4_1 };
+/// How the matrices of a GGUF file are stored: as numbers, or in blocks of 32 numbers of a row, with a scale
+/// in f16; q4_1 also has an offset.
+enum class GgufType { f32, f16, bf16, q8_0, q4_0, q4_1 };
 
 /// The error of a quantized map.
 struct QuantizedMap {

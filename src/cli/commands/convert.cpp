@@ -56,6 +56,9 @@ QuantizeMethod method_named(const ConvertArguments& a) {
 }
 
 GgufType gguf_type_named(const std::string& name) {
+  if (name == "f32") return GgufType::f32;
+  if (name == "f16") return GgufType::f16;
+  if (name == "bf16") return GgufType::bf16;
   if (name == "q8_0") return GgufType::q8_0;
   return name == "q4_0" ? GgufType::q4_0 : GgufType::q4_1;
 }
@@ -229,7 +232,7 @@ void print_report(const QuantizeReport& report, const Comparison& comparison, co
     fmt::print("{}\n", json.end_object().text());
     return;
   }
-  if (rounded) print_errors(report);
+  if (rounded && !(report.maps.empty() && report.kept.empty())) print_errors(report);
   comparison.print();
 }
 // Options that say nothing about what is written.
@@ -365,8 +368,8 @@ void add_convert(CLI::App& app, const Globals& globals) {
               "A text like those that the model will read (gptq, awq); for an encoder-decoder, a source, "
               "a tab and a target a line");
   codes.count("--calibrate-tokens", a->tokens, 1, "How many tokens of it to use");
-  codes.word("--type", a->type, {"q8_0", "q4_0", "q4_1"},
-             "Blocks of a GGUF file: 8 bits, 4 bits, or 4 bits with an offset");
+  codes.word("--type", a->type, {"f32", "f16", "bf16", "q8_0", "q4_0", "q4_1"},
+             "Of a GGUF file: plain numbers, or blocks of 8 bits, 4 bits, or 4 bits with an offset");
   command->footer(
       "Of several models, such as checkpoints of a run, the mean is written. A directory with --bits is\n"
       "compressed-tensors (pack-quantized), which transformers and vLLM read; the tables of tokens and the\n"

@@ -230,7 +230,11 @@ void put_tokenizer_json(const ModelFiles& model, const Tokenizer& tokenizer, std
   const Json& bpe = document.at("model");
   if (bpe.value("type", "BPE") != "BPE" || !bpe.contains("merges"))
     refuse_for_gguf(file, "model", "byte pair encoding, or a tokenizer.model beside it");
-  const auto put = bpe.value("byte_fallback", false) ? put_byte_fallback : put_byte_level;
+  // Where texts become bytes first, nothing falls back to them, whatever byte_fallback says.
+  const std::vector<Json> steps = steps_of(document, "pre_tokenizer", "pretokenizers");
+  const bool byte_level = std::any_of(steps.begin(), steps.end(),
+                                      [](const Json& step) { return step.value("type", "") == "ByteLevel"; });
+  const auto put = !byte_level && bpe.value("byte_fallback", false) ? put_byte_fallback : put_byte_level;
   put(file, document, tokenizer, rows, to);
 }
 
