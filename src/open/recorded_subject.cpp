@@ -33,7 +33,8 @@ std::string shown_part(const std::string& file, double start, double seconds) {
 }
 
 SoundReader reader_of(const LoadedModel& model, const SubjectRequest& request) {
-  return SoundReader(request.given, {.rate = model.sound_processor().rate()});
+  return SoundReader(request.given,
+                     {.rate = model.sound_processor().rate(), .on_warning = request.on_warning});
 }
 
 std::string title_of(const std::string& file) { return std::filesystem::path(file).filename().string(); }

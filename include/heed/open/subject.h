@@ -111,6 +111,8 @@ struct SubjectRequest {
   std::optional<std::int64_t> max_new_tokens = {};
   std::function<std::uint64_t()> seed = {};  ///< called where the model's settings sample
   const std::atomic<bool>* stop = nullptr;   ///< cancels transcribing once true: it throws Canceled
+  /// SoundOptions::on_warning, of a recording.
+  std::function<void(const std::string& message)> on_warning = {};
 };
 
 /// The subject of a model of any kind. An encoder-decoder produces the target, or its own translation,

@@ -157,6 +157,9 @@ void run(AttendArguments a, const Globals& globals) {
     one.given = text;
     one.seed = [&] { return chosen_seed(globals); };
     one.stop = &stop_flag();
+    one.on_warning = [&](const std::string& message) {
+      if (!globals.quiet) warn(message);
+    };
     return subject_of(model, one);
   };
   if (a.output.empty() && globals.json && a.heads.empty()) a.options.heads = AttendHeads::mean;
