@@ -14,7 +14,6 @@
 #include "heed/files/model_files.h"
 #include "heed/text/tokenizer.h"
 #include "heed/text/unicode.h"
-#include "text/loading/chat_templates.h"
 #include "text/loading/loaders.h"
 #include "text/loading/tokenizer_config.h"
 

@@ -1,5 +1,5 @@
 // Processors and quotas as Linux tells them: affinity, control groups, and the topology in /sys.
-#include "core/processors.h"
+#include "core/thread_pool.h"
 
 #include <sched.h>
 

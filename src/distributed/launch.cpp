@@ -15,7 +15,7 @@
 #include <map>
 #include <sstream>
 
-#include "core/processors.h"
+#include "core/thread_pool.h"
 #include "heed/error.h"
 #include "heed/threads.h"
 

@@ -13,7 +13,7 @@
 #include "heed/error.h"
 #include "heed/generate/options.h"
 #include "heed/io/safetensors.h"
-#include "text/loading/chat_templates.h"
+#include "text/loading/loaders.h"
 
 namespace heed::doctor {
 namespace {

@@ -10,7 +10,6 @@
 #include <set>
 
 #include "core/strings.h"
-#include "files/gguf_format.h"
 #include "heed/core/utf8.h"
 #include "heed/error.h"
 

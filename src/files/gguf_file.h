@@ -88,4 +88,28 @@ class GgufFile {
 /// Whether the path is a regular file that begins as a GGUF file, or is named as one.
 bool is_gguf(const std::filesystem::path& path);
 
+namespace gguf_format {
+
+inline constexpr std::string_view kMagic = "GGUF";
+
+/// The types of values, as the file numbers them.
+enum Type : std::uint32_t {
+  kU8,
+  kI8,
+  kU16,
+  kI16,
+  kU32,
+  kI32,
+  kF32,
+  kBool,
+  kText,
+  kArray,
+  kU64,
+  kI64,
+  kF64,
+  kTypes
+};
+
+}  // namespace gguf_format
+
 }  // namespace heed

@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "files/gguf_format.h"
+#include "files/gguf_file.h"
 #include "heed/error.h"
 #include "heed/files/file.h"
 

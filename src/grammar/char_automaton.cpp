@@ -1,3 +1,4 @@
+// Operations on automata over characters.
 #include "grammar/char_automaton.h"
 
 #include <algorithm>

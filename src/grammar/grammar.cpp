@@ -1,11 +1,11 @@
+// Makes grammars of schemas, expressions, lists and tools, and matches texts with them.
 #include "heed/grammar/grammar.h"
 
 #include <deque>
 
 #include "core/json_field.h"
-#include "grammar/json_rules.h"
+#include "grammar/char_automaton.h"
 #include "grammar/lazy_dfa.h"
-#include "grammar/regex.h"
 #include "grammar/schema_rules.h"
 #include "heed/core/utf8.h"
 #include "heed/error.h"

@@ -1,4 +1,5 @@
-#include "grammar/json_rules.h"
+// Writes the rules of JSON into a network.
+#include "grammar/schema_rules.h"
 
 #include <algorithm>
 

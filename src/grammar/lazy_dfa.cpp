@@ -1,3 +1,4 @@
+// Makes the states of the automaton: the subset construction over configurations of state and stack.
 #include "grammar/lazy_dfa.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Builds the rules of a network, removes what cannot end, and groups bytes that every edge treats alike.
 #include "grammar/network.h"
 
 #include <algorithm>

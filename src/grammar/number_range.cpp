@@ -1,4 +1,5 @@
-#include "grammar/number_range.h"
+// The automaton reads digits and keeps whether the number so far is below, equal to or above the bound.
+#include "grammar/char_automaton.h"
 
 #include <algorithm>
 #include <charconv>

@@ -1,4 +1,5 @@
-#include "grammar/regex.h"
+// Parses a regular expression to a tree and builds its automaton by Thompson's construction.
+#include "grammar/char_automaton.h"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,6 @@
-#include "grammar/schema_check.h"
+// Checks each keyword of a schema against a table, and finds out whether branches of oneOf exclude each
+// other.
+#include "grammar/schema_parts.h"
 
 #include <algorithm>
 #include <array>
@@ -6,9 +8,7 @@
 #include <set>
 #include <vector>
 
-#include "grammar/number_range.h"
-#include "grammar/regex.h"
-#include "grammar/schema_parts.h"
+#include "grammar/char_automaton.h"
 #include "heed/error.h"
 
 namespace heed::grammar {

@@ -1,10 +1,9 @@
+// Resolves references, distributes alternatives, and merges what applies at the same time.
 #include "grammar/schema_parts.h"
 
 #include <algorithm>
 #include <cmath>
 #include <map>
-
-#include "grammar/schema_check.h"
 
 namespace heed::grammar {
 namespace {

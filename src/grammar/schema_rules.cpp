@@ -1,10 +1,11 @@
+// Writes the rules of a schema into a network, one rule for each distinct schema.
 #include "grammar/schema_rules.h"
 
 #include <algorithm>
 #include <set>
 
-#include "grammar/regex.h"
-#include "grammar/schema_check.h"
+#include "grammar/char_automaton.h"
+#include "grammar/schema_parts.h"
 #include "heed/error.h"
 
 namespace heed::grammar {

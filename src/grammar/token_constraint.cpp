@@ -1,16 +1,79 @@
+// Constrained decoding: which tokens may follow a text, from a walk of the prefix tree of all tokens along
+// the states of a grammar's automaton.
 #include "heed/grammar/grammar.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <limits>
 #include <mutex>
+#include <numeric>
 #include <unordered_map>
 
 #include "core/json.h"
 #include "grammar/lazy_dfa.h"
-#include "grammar/token_tree.h"
 #include "heed/error.h"
+#include "heed/text/tokenizer.h"
 
 namespace heed {
+
+/// The bytes of all tokens as a tree, in the order in which a walk visits it.
+struct TokenVocabulary::Tree {
+  struct Node {
+    std::uint32_t after;        ///< the first node that is not below this one
+    std::uint32_t first_token;  ///< in `tokens`; they end where the next node's begin
+    std::uint16_t depth;        ///< bytes before this one
+    unsigned char byte;
+  };
+
+  explicit Tree(std::vector<std::string> bytes_of_ids);
+
+  std::vector<Node> nodes;  ///< in preorder, and one for the end
+  std::vector<std::uint32_t> tokens;
+  std::vector<std::string> bytes;  ///< of each id
+  std::size_t deepest = 0;
+};
+
+TokenVocabulary::Tree::Tree(std::vector<std::string> bytes_of_ids) : bytes(std::move(bytes_of_ids)) {
+  for (std::string& token : bytes) {
+    if (token.size() > UINT16_MAX) token.clear();
+    deepest = std::max(deepest, token.size());
+  }
+  std::vector<std::uint32_t> order(bytes.size());
+  std::iota(order.begin(), order.end(), 0u);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::uint32_t a, std::uint32_t b) { return bytes[a] < bytes[b]; });
+  std::vector<std::uint32_t> path;  // the nodes of the last token's bytes
+  const auto close = [&](std::size_t depth) {
+    for (; path.size() > depth; path.pop_back())
+      nodes[path.back()].after = static_cast<std::uint32_t>(nodes.size());
+  };
+  const std::string* last = nullptr;
+  for (const std::uint32_t id : order) {
+    const std::string& token = bytes[id];
+    if (token.empty()) continue;
+    std::size_t shared = 0;
+    while (last != nullptr && shared < std::min(last->size(), token.size()) &&
+           (*last)[shared] == token[shared])
+      ++shared;
+    close(shared);
+    for (std::size_t depth = shared; depth < token.size(); ++depth) {
+      path.push_back(static_cast<std::uint32_t>(nodes.size()));
+      nodes.push_back({0, static_cast<std::uint32_t>(tokens.size()), static_cast<std::uint16_t>(depth),
+                       static_cast<unsigned char>(token[depth])});
+    }
+    tokens.push_back(id);
+    last = &token;
+  }
+  close(0);
+  nodes.push_back(
+      {static_cast<std::uint32_t>(nodes.size()) + 1, static_cast<std::uint32_t>(tokens.size()), 0, 0});
+}
+
+TokenVocabulary::TokenVocabulary(const Tokenizer& tokenizer) : TokenVocabulary(token_bytes(tokenizer)) {}
+
+TokenVocabulary::TokenVocabulary(const std::vector<std::string>& bytes)
+    : tree_(std::make_shared<const Tree>(bytes)) {}
+
 namespace {
 
 using grammar::LazyDfa;

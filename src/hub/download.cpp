@@ -1,5 +1,5 @@
 // Resumes a file's download, checks size and digest, and puts it into the cache.
-#include "hub/download.h"
+#include "hub/cache.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>

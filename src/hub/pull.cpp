@@ -9,7 +9,7 @@
 
 #include "heed/error.h"
 #include "heed/io/hub_cache.h"
-#include "hub/download.h"
+#include "hub/cache.h"
 
 namespace heed::hub {
 namespace {

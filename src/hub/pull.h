@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "hub/http.h"
 #include "hub/repository.h"
-#include "hub/settings.h"
 
 namespace heed::hub {
 

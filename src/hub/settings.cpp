@@ -1,5 +1,5 @@
 // Settings from the environment, under the names of huggingface_hub.
-#include "hub/settings.h"
+#include "hub/http.h"
 
 #include <algorithm>
 #include <cctype>

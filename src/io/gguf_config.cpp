@@ -1,4 +1,4 @@
-#include "io/gguf_config.h"
+#include "io/gguf_tensors.h"
 
 #include <fmt/format.h>
 

@@ -1,6 +1,7 @@
 // The tensors of a GGUF file under the names and in the form that they have in Hugging Face's files.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
@@ -9,6 +10,7 @@
 
 #include "core/fork_safe_mutex.h"
 #include "files/gguf_file.h"
+#include "heed/files/model_files.h"
 #include "heed/io/safetensors.h"
 #include "io/gguf_architecture.h"
 #include "tensor/quantized_matrix.h"
@@ -49,5 +51,19 @@ class GgufTensors {
   std::map<std::string, Entry, std::less<>> entries_;
   mutable ForkSafeMutex mutex_;
 };
+
+// The small files of a model in a GGUF file: config.json and the like, made of its metadata.
+
+/// Makes config.json, generation_config.json and, for a file that says how vectors are pooled, modules.json
+/// and 1_Pooling/config.json of a GGUF file. Metadata of the architecture that nothing here understands
+/// become keys of config.json, which reports what it does not use. The maker throws Error naming the file and
+/// the key for metadata that are missing, of another type, or that change the computation in a way that heed
+/// does not follow.
+ModelFiles::Maker gguf_config_maker();
+
+/// What a file has for rotary dimension i of `dim` in place of LLaMA 3's scaling, by its formula: by how much
+/// the frequency is divided.
+double gguf_llama3_factor(double theta, std::int64_t i, std::int64_t dim, double factor, double low,
+                          double high, double original);
 
 }  // namespace heed::io

@@ -15,7 +15,6 @@
 #include "heed/error.h"
 #include "heed/files/file.h"
 #include "heed/io/json.h"
-#include "io/safetensors_bytes.h"
 #include "io/safetensors_header.h"
 #include "tensor/impl.h"
 

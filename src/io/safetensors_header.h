@@ -1,9 +1,12 @@
 // The header of a safetensors file: its dtypes, and a reader that makes every check of the format.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,5 +31,12 @@ SafetensorsHeader read_safetensors_header(const std::string& where, std::string_
 /// Returns heed's dtype for a dtype of the format, or nullopt if heed does not support it.
 std::optional<DType> dtype_of_format(std::string_view name);
 std::string_view format_name(DType dtype);
+
+// The whole file.
+
+/// Calls `write` with the parts of the file that save_safetensors() writes. Messages begin with `where`.
+void write_safetensors(const std::string& where, const std::vector<NamedTensor>& tensors,
+                       const std::map<std::string, std::string>& metadata,
+                       const std::function<void(std::span<const std::byte>)>& write);
 
 }  // namespace heed::io

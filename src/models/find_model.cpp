@@ -15,7 +15,7 @@
 #include "heed/error.h"
 #include "heed/files/file.h"
 #include "heed/io/hub_cache.h"
-#include "io/gguf_config.h"
+#include "io/gguf_tensors.h"
 #include "text/loading/loaders.h"
 
 namespace heed {

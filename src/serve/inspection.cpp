@@ -11,7 +11,7 @@
 #include "heed/models/steering.h"
 #include "heed/nn/stack.h"
 #include "heed/ops/elementwise.h"
-#include "io/safetensors_bytes.h"
+#include "io/safetensors_header.h"
 #include "models/steering.h"
 
 namespace heed::serve {

@@ -5,7 +5,7 @@
 
 #include "core/utf8.h"
 #include "heed/text/tokenizer.h"
-#include "text/pipeline/decoders.h"
+#include "text/pipeline/stages.h"
 
 namespace heed {
 namespace {

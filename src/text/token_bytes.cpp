@@ -1,3 +1,5 @@
+// The bytes of a token come from what it adds to a text after a letter, or, for a part of a character, from
+// its name.
 #include "heed/text/tokenizer.h"
 
 #include <optional>

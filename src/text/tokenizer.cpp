@@ -1,3 +1,4 @@
+// Finds the loader for the files of a model, by the name of the first file that is there.
 #include "heed/text/tokenizer.h"
 
 #include <fmt/format.h>

@@ -8,6 +8,8 @@
 #include <filesystem>
 #include <set>
 
+#include "heed/inspect/logit_lens.h"
+#include "heed/inspect/stream_attribution.h"
 #include "reference/error.h"
 #include "reference/temporary_folder.h"
 

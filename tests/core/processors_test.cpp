@@ -1,5 +1,5 @@
 // The default number of threads, tested with artificial control groups.
-#include "core/processors.h"
+#include "core/thread_pool.h"
 #include "reference/temporary_folder.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // Regular expressions and formats as grammars, against std::regex where it knows the syntax.
-#include "grammar/regex.h"
+#include "grammar/char_automaton.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // What is not supported is an error that names its place.
-#include "grammar/schema_check.h"
+#include "grammar/schema_parts.h"
 
 #include <gtest/gtest.h>
 

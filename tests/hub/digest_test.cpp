@@ -1,5 +1,5 @@
 // Compares digests with those of git hash-object and sha256sum.
-#include "hub/download.h"
+#include "hub/cache.h"
 
 #include <gtest/gtest.h>
 

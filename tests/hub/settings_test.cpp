@@ -1,5 +1,5 @@
 // The environment, under the names and rules of Python's huggingface_hub.
-#include "hub/settings.h"
+#include "hub/http.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

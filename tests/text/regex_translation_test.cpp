@@ -1,13 +1,12 @@
 // Checks the translation from Oniguruma's syntax to ICU's, construct by construct, as the manuals define them
 // (Oniguruma's doc/RE; ICU's "Regular Expressions").
-#include "text/patterns/regex_translation.h"
+#include "text/patterns/pattern.h"
 
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
 #include "core/json_field.h"
-#include "text/patterns/pattern.h"
 
 namespace heed {
 namespace {

@@ -36,8 +36,8 @@ class ModelFiles {
 
   /// The absolute path of the directory or file.
   std::filesystem::path path() const;
-  /// What messages call it, or one of its files: the path as it was given. A text that is made of a GGUF
-  /// file's metadata is called by their keys: `x.gguf: tokenizer.ggml`.
+  /// The name of the model, or of one of its files, in messages: the path as it was given. A text made from a
+  /// GGUF file's metadata has the name of their keys: `x.gguf: tokenizer.ggml`.
   std::string where() const;
   std::string where(std::string_view name) const;
 

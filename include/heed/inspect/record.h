@@ -1,5 +1,5 @@
-// Records the attention of one forward pass: weights, norms of the values, gradients, queries and keys; what
-// is shown instead of the weights, or beside them; and what the logits lose without a head.
+// Records the attention of one forward pass: weights, norms of the values, gradients, queries and keys. Also
+// measures that are alternatives to the weights, and the change of the logits without a head.
 #pragma once
 
 #include <atomic>
@@ -80,21 +80,21 @@ struct AttentionRecord {
 /// Threads: with a gradient, no other may use the model.
 AttentionRecord record_attention(const Model& model, const TensorMap& inputs, const RecordOptions& options);
 
-/// ||alpha_ij f(x_j)||, f(x) = v W_O of one head: the length of what query i gets from key j through this
-/// head. [H, T, S]. Kobayashi et al. 2020, "Attention is not only a weight", equation 5. Throws Error for a
-/// layer without value norms.
+/// ||alpha_ij f(x_j)||, f(x) = v W_O of one head: the length of the vector that query i receives from key j
+/// through this head. [H, T, S]. Kobayashi et al. 2020, "Attention is not only a weight", equation 5. Throws
+/// Error for a layer without value norms.
 Tensor value_weighted_norms(const RecordedLayer& layer);
 
 /// Weight times the gradient of the recorded logit, with its sign; [H, T, S]. Throws Error for a layer
 /// without gradients.
 Tensor gradient_times_attention(const RecordedLayer& layer);
 
-/// Attention rollout: of self-attention weights [H, T, T] of each layer from the first on, the product of
-/// A = (mean over heads + I) / 2, rows divided by their sums, up to this layer; [T, T] each. Abnar and
-/// Zuidema 2020, "Quantifying attention flow in transformers".
+/// Attention rollout, [T, T] for each layer: the product of A = (mean over heads + I) / 2, with rows divided
+/// by their sums, over the layers from the first to this one. `weights` are the self-attention weights [H, T,
+/// T] of each layer from the first on. Abnar and Zuidema 2020, "Quantifying attention flow in transformers".
 std::vector<Tensor> attention_rollout(std::span<const Tensor> weights);
 
-/// What the logits lose without one head.
+/// The change of the logits without one head.
 struct HeadAblation {
   std::string kind;
   std::int64_t layer = 0, head = 0;

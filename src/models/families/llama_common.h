@@ -78,7 +78,7 @@ struct LlamaConfig {
 
 std::unique_ptr<Model> build_llama(const LlamaConfig& config, WeightBuilder& w);
 
-// The models of llama_common.h as GGUF files describe them: the reverse of io/gguf_config.h.
+// The models of llama_common.h as GGUF files describe them: the reverse of io/gguf_config.cpp.
 
 /// The metadata of a model whose config.json, read from `where`, has the model_type `family`. Throws Error
 /// for a family that GGUF files do not have, and for a setting that they do not keep.

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "heed/error.h"
-#include "io/gguf_config.h"
+#include "io/gguf_tensors.h"
 
 namespace heed {
 namespace {

@@ -1,3 +1,5 @@
+// Byte pair encoding (Sennrich, Haddow and Birch 2016): merges the pair of lowest rank until none is left,
+// by scanning short pieces and with a queue for long ones.
 #include <fmt/format.h>
 
 #include <algorithm>

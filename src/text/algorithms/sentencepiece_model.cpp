@@ -1,3 +1,4 @@
+// A SentencePiece model as the normalizer, model and decoder of a pipeline.
 #include "text/algorithms/sentencepiece_model.h"
 
 #include <fmt/format.h>

@@ -13,7 +13,7 @@
 #include "heed/text/training.h"
 #include "heed/threads.h"
 #include "text/algorithms/token_model.h"
-#include "text/pipeline/decoders.h"
+#include "text/pipeline/stages.h"
 
 namespace sentencepiece {
 class SentencePieceProcessor;

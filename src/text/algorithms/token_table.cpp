@@ -1,3 +1,4 @@
+// Reads vocabularies; hash tables with open addressing map tokens and pairs to numbers.
 #include "text/algorithms/token_table.h"
 
 #include <fmt/format.h>
@@ -8,7 +9,7 @@
 
 #include "core/json_field.h"
 #include "heed/error.h"
-#include "text/loading/files.h"
+#include "text/loading/tokenizer_config.h"
 
 namespace heed {
 namespace {

@@ -1,3 +1,4 @@
+// Unigram (Kudo 2018): the segmentation with the highest sum of log-probabilities, by the Viterbi algorithm.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-#include "text/loading/chat_templates.h"
+// Reads the chat templates of a model from whichever of its files have them.
+#include "text/loading/loaders.h"
 
 #include <algorithm>
 #include <system_error>
@@ -6,7 +7,7 @@
 #include "core/json_field.h"
 #include "files/input_file.h"
 #include "heed/error.h"
-#include "text/loading/files.h"
+#include "text/loading/tokenizer_config.h"
 
 namespace heed {
 namespace {

@@ -8,8 +8,8 @@
 #include "core/utf8.h"
 #include "heed/error.h"
 #include "heed/text/unicode.h"
-#include "text/loading/files.h"
 #include "text/loading/loaders.h"
+#include "text/loading/tokenizer_config.h"
 #include "text/pipeline/pipeline_tokenizer.h"
 
 namespace heed {

@@ -1,4 +1,5 @@
-#include "text/loading/gguf_pre_tokenizers.h"
+// The table of llama.cpp's pre-tokenizers.
+#include "text/loading/gguf_tokenizer.h"
 
 #include <algorithm>
 

@@ -12,8 +12,6 @@
 #include "files/gguf_file.h"
 #include "heed/core/utf8.h"
 #include "heed/error.h"
-#include "text/loading/chat_templates.h"
-#include "text/loading/gguf_pre_tokenizers.h"
 #include "text/loading/gguf_tokenizer.h"
 #include "text/loading/loaders.h"
 

@@ -8,11 +8,10 @@
 #include "files/input_file.h"
 #include "heed/error.h"
 #include "heed/text/tokenizer.h"
-#include "text/loading/chat_templates.h"
-#include "text/loading/files.h"
-#include "text/loading/gguf_pre_tokenizers.h"
 #include "text/loading/gguf_tokenizer.h"
+#include "text/loading/loaders.h"
 #include "text/loading/sentencepiece_file.h"
+#include "text/loading/tokenizer_config.h"
 
 namespace heed {
 namespace {

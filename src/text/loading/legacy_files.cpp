@@ -5,8 +5,8 @@
 
 #include "heed/error.h"
 #include "heed/text/unicode.h"
-#include "text/loading/files.h"
 #include "text/loading/loaders.h"
+#include "text/loading/tokenizer_config.h"
 #include "text/pipeline/pipeline_tokenizer.h"
 
 namespace heed {

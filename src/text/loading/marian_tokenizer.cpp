@@ -10,7 +10,7 @@
 
 #include "heed/error.h"
 #include "text/algorithms/sentencepiece_model.h"
-#include "text/loading/files.h"
+#include "text/loading/tokenizer_config.h"
 #include "text/pipeline/pipeline_tokenizer.h"
 
 namespace heed {

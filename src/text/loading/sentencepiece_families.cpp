@@ -8,9 +8,9 @@
 #include <set>
 
 #include "heed/error.h"
-#include "text/loading/files.h"
 #include "text/loading/loaders.h"
 #include "text/loading/sentencepiece_file.h"
+#include "text/loading/tokenizer_config.h"
 #include "text/pipeline/languages.h"
 #include "text/pipeline/pipeline_tokenizer.h"
 

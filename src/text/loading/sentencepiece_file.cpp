@@ -1,3 +1,4 @@
+// Reads and writes the protocol buffer of a SentencePiece model.
 #include "text/loading/sentencepiece_file.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// Reads the configuration files of a tokenizer, and keeps them to be saved again.
 #include "text/loading/tokenizer_config.h"
 
 #include <fmt/format.h>
@@ -9,8 +10,7 @@
 #include "files/input_file.h"
 #include "heed/error.h"
 #include "heed/files/file.h"
-#include "text/loading/chat_templates.h"
-#include "text/loading/files.h"
+#include "text/loading/loaders.h"
 
 namespace heed {
 namespace {
@@ -145,6 +145,13 @@ void TokenizerFiles::save(const std::filesystem::path& directory) const {
     std::filesystem::create_directories((directory / name).parent_path(), error);
     write_file(directory / name, bytes);
   }
+}
+
+Json read_json_object(const ModelFiles& from, std::string_view name) {
+  const std::string where = from.where(name);
+  Json json = parse_json(from.text(name, file_limits::kTokenizerConfig), where, kTokenizerJson);
+  if (!json.is_object()) JsonField(json, where).fail("an object");
+  return json;
 }
 
 OptionalFile::OptionalFile(TokenizerFiles& files, const ModelFiles& from, const char* name)

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "core/json.h"
 #include "heed/files/model_files.h"
 #include "text/pipeline/added_tokens.h"
 
@@ -77,5 +78,12 @@ class OptionalFile {
   std::string where_;
   nlohmann::ordered_json json_ = nlohmann::ordered_json::object();
 };
+
+/// The rules of tokenizer files.
+inline constexpr JsonRules kTokenizerJson{JsonNumbers::two_roundings, true};
+
+/// Reads the JSON object of a configuration file of a model. Throws Error if the file is malformed or not an
+/// object.
+Json read_json_object(const ModelFiles& from, std::string_view name);
 
 }  // namespace heed

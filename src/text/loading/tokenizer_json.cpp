@@ -2,10 +2,10 @@
 #include <fmt/format.h>
 
 #include "heed/error.h"
-#include "text/loading/files.h"
 #include "text/loading/loaders.h"
-#include "text/pipeline/normalizers.h"
+#include "text/loading/tokenizer_config.h"
 #include "text/pipeline/pipeline_tokenizer.h"
+#include "text/pipeline/stages.h"
 
 namespace heed {
 namespace {

@@ -12,7 +12,6 @@
 #include "core/json_field.h"
 #include "core/utf8.h"
 #include "heed/error.h"
-#include "text/patterns/regex_translation.h"
 
 namespace heed {
 namespace {

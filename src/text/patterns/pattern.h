@@ -55,4 +55,8 @@ using Scanner = std::size_t (*)(std::string_view text, std::size_t at);
 /// Returns the hand-written scanner for an expression, or null if there is none.
 Scanner known_scanner(std::string_view expression);
 
+/// Translates what differs: classes with other members, \\h and \\v, [:names:], (?m) for a dot that matches
+/// line ends, {,n}. Everything else is unchanged; ICU accepts or rejects it.
+std::u16string regex_for_icu(std::string_view expression);
+
 }  // namespace heed

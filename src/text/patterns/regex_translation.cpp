@@ -1,4 +1,5 @@
-#include "text/patterns/regex_translation.h"
+// One pass over the expression, which counts the depth of nested sets.
+#include "text/patterns/pattern.h"
 
 #include <unicode/utf16.h>
 
@@ -6,7 +7,7 @@
 
 #include "core/strings.h"
 #include "core/utf8.h"
-#include "text/unicode/unicode_versions.h"
+#include "text/unicode/character_class.h"
 
 namespace heed {
 namespace {

@@ -1,3 +1,4 @@
+// Finds added tokens in a text, those that are normalized in the normalized text, and splits it around them.
 #include "text/pipeline/added_tokens.h"
 
 #include <algorithm>

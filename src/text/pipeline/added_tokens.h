@@ -12,7 +12,7 @@
 #include "heed/threads.h"
 #include "text/algorithms/token_table.h"
 #include "text/pipeline/normalized_text.h"
-#include "text/pipeline/normalizers.h"
+#include "text/pipeline/stages.h"
 
 namespace heed {
 

@@ -1,3 +1,4 @@
+// The alphabet of byte-level BPE: a printable character for each byte, as in GPT-2.
 #include "text/pipeline/byte_level.h"
 
 namespace heed {

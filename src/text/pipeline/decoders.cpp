@@ -1,4 +1,5 @@
-#include "text/pipeline/decoders.h"
+// The decoders of tokenizer files, one class each.
+#include "text/pipeline/stages.h"
 
 #include <fmt/format.h>
 
@@ -10,8 +11,6 @@
 #include "heed/text/unicode.h"
 #include "text/patterns/pattern.h"
 #include "text/pipeline/byte_level.h"
-#include "text/pipeline/normalizers.h"
-#include "text/pipeline/pre_tokenizers.h"
 
 namespace heed {
 namespace {

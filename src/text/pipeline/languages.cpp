@@ -1,3 +1,4 @@
+// The languages of multilingual translation models, and the post-processors that add their tokens.
 #include "text/pipeline/languages.h"
 
 #include <fmt/format.h>

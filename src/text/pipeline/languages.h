@@ -10,7 +10,7 @@
 #include "heed/text/tokenizer.h"
 #include "text/loading/tokenizer_config.h"
 #include "text/pipeline/added_tokens.h"
-#include "text/pipeline/post_processors.h"
+#include "text/pipeline/stages.h"
 
 namespace heed {
 

@@ -1,3 +1,4 @@
+// A text with the offsets of its original characters, and its changes from left to right.
 #include "text/pipeline/normalized_text.h"
 
 #include <fmt/format.h>

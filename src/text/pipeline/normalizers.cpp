@@ -1,4 +1,5 @@
-#include "text/pipeline/normalizers.h"
+// The normalizers of tokenizer files, one class each.
+#include "text/pipeline/stages.h"
 
 #include <fmt/format.h>
 

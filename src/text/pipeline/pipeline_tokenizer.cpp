@@ -1,3 +1,5 @@
+// Runs the stages of a tokenizer file: added tokens, normalizer, pre-tokenizer, model, post-processor,
+// decoder.
 #include "text/pipeline/pipeline_tokenizer.h"
 
 #include <fmt/format.h>

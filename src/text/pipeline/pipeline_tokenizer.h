@@ -15,11 +15,8 @@
 #include "text/algorithms/token_model.h"
 #include "text/loading/tokenizer_config.h"
 #include "text/pipeline/added_tokens.h"
-#include "text/pipeline/decoders.h"
 #include "text/pipeline/languages.h"
-#include "text/pipeline/normalizers.h"
-#include "text/pipeline/post_processors.h"
-#include "text/pipeline/pre_tokenizers.h"
+#include "text/pipeline/stages.h"
 
 namespace heed {
 

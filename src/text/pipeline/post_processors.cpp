@@ -1,4 +1,5 @@
-#include "text/pipeline/post_processors.h"
+// The post-processors of tokenizer files, one class each.
+#include "text/pipeline/stages.h"
 
 #include <fmt/format.h>
 
@@ -9,7 +10,6 @@
 
 #include "core/utf8.h"
 #include "text/pipeline/byte_level.h"
-#include "text/pipeline/normalizers.h"
 #include "text/unicode/character_class.h"
 
 namespace heed {

@@ -1,4 +1,5 @@
-#include "text/pipeline/pre_tokenizers.h"
+// The pre-tokenizers of tokenizer files, one class each.
+#include "text/pipeline/stages.h"
 
 #include <fmt/format.h>
 #include <unicode/uscript.h>
@@ -10,7 +11,6 @@
 #include "core/utf8.h"
 #include "heed/error.h"
 #include "text/patterns/pattern.h"
-#include "text/pipeline/normalizers.h"
 #include "text/unicode/character_class.h"
 
 namespace heed {

@@ -1,3 +1,5 @@
+// Word ends: places between two plain letters and a space at which a text can be cut without a change of its
+// tokens.
 #include "text/pipeline/word_ends.h"
 
 #include <algorithm>

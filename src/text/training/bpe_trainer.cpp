@@ -1,3 +1,5 @@
+// Merges the most frequent pair until the vocabulary is full. Counts are updated only in words with the
+// pair; a queue holds the candidates.
 #include "text/training/bpe_trainer.h"
 
 #include <fmt/format.h>

@@ -1,8 +1,8 @@
+// The classes of characters beyond ASCII, from ICU's categories with the exceptions of the Unicode versions
+// in use.
 #include "text/unicode/character_class.h"
 
 #include <unicode/uchar.h>
-
-#include "text/unicode/unicode_versions.h"
 
 namespace heed {
 namespace {

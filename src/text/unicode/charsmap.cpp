@@ -1,3 +1,5 @@
+// The normalization of a SentencePiece model: a double-array trie of byte strings, applied to each grapheme
+// cluster as the tokenizers library does.
 #include "text/unicode/charsmap.h"
 
 #include <unicode/uchar.h>

@@ -1,3 +1,4 @@
+// Counts, offsets and terminal widths of characters, and case and white space by Unicode's properties.
 #include "heed/text/unicode.h"
 
 #include <unicode/locid.h>

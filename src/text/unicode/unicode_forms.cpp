@@ -9,8 +9,8 @@
 
 #include "core/utf8.h"
 #include "heed/error.h"
-#include "text/pipeline/normalizers.h"
-#include "text/unicode/unicode_versions.h"
+#include "text/pipeline/stages.h"
+#include "text/unicode/character_class.h"
 
 namespace heed {
 namespace {

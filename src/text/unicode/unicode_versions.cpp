@@ -2,7 +2,7 @@
 // its own tables, from version 8 to version 17 of the standard, while the installed ICU has a single version.
 // Characters that ICU does not know yet are in tables here; characters that a part does not know yet are
 // excluded by their age.
-#include "text/unicode/unicode_versions.h"
+#include "text/unicode/character_class.h"
 
 #include <unicode/uchar.h>
 
