@@ -9,6 +9,12 @@
 
 namespace heed::grammar {
 
+namespace {
+
+constexpr std::size_t kMostComparedEdges = 20'000'000;  // of two automata
+
+}  // namespace
+
 std::uint32_t CharAutomaton::add_state(bool accepts) {
   if (states.size() >= kMostCharStates)
     throw GrammarError("expected texts that " + std::to_string(kMostCharStates) +
@@ -30,6 +36,7 @@ CharAutomaton intersection(const CharAutomaton& a, const CharAutomaton& b) {
     return found->second;
   };
   id_of(0, 0);
+  std::size_t compared = 0;  // edges
   for (std::uint32_t at = 0; at < pairs.size(); ++at) {
     const auto [in_a, in_b] = pairs[at];
     for (const std::uint32_t to : a.states[in_a].free) {
@@ -41,6 +48,10 @@ CharAutomaton intersection(const CharAutomaton& a, const CharAutomaton& b) {
       both.states[at].free.push_back(next);
     }
     for (const CharAutomaton::Edge& one : a.states[in_a].edges) {
+      compared += b.states[in_b].edges.size();
+      if (compared > kMostComparedEdges)
+        throw GrammarError("expected texts that fewer edges describe, got more than " +
+                           std::to_string(kMostComparedEdges));
       for (const CharAutomaton::Edge& other : b.states[in_b].edges) {
         const char32_t first = std::max(one.first, other.first), last = std::min(one.last, other.last);
         if (first > last) continue;

@@ -137,7 +137,10 @@ GrammarMatcher::GrammarMatcher(const Grammar& grammar)
 
 bool GrammarMatcher::accept(std::string_view bytes) {
   try {
-    for (const char byte : bytes) state_ = dfa_->step(state_, static_cast<unsigned char>(byte));
+    for (const char byte : bytes) {
+      dfa_->begin_steps();
+      state_ = dfa_->step(state_, static_cast<unsigned char>(byte));
+    }
   } catch (const grammar::GrammarError& error) {
     throw Error(where_ + ": " + error.what());
   }

@@ -7,7 +7,8 @@
 namespace heed::grammar {
 namespace {
 
-constexpr std::size_t kMostConfigurations = 20'000, kMostDfaBytes = std::size_t{128} << 20;
+constexpr std::size_t kMostConfigurations = 20'000, kMostReached = 5'000'000,
+                      kMostDfaBytes = std::size_t{128} << 20;
 
 }  // namespace
 
@@ -32,6 +33,7 @@ std::uint32_t LazyDfa::pushed(const Frame& frame) {
 
 LazyDfa::DfaState LazyDfa::find_next(DfaState state, unsigned char byte) {
   std::vector<Configuration> configurations;
+  work_ += dfa_states_[state].configurations.size();
   for (const Configuration& configuration : dfa_states_[state].configurations) {
     for (const NetworkEdge& edge : network_->edges(configuration.state)) {
       if (edge.kind == NetworkEdge::Kind::bytes && edge.first <= byte && byte <= edge.last)
@@ -79,6 +81,11 @@ LazyDfa::DfaState LazyDfa::state_of(std::vector<Configuration> todo) {
     }
     if (reads) found.configurations.push_back(configuration);
   }
+  work_ += seen.size();
+  if (work_ > kMostReached)
+    throw GrammarError(
+        "expected a grammar of less work, got one that reaches more than " + std::to_string(kMostReached) +
+        " configurations for a token (shorten its repetitions, or the alternatives before them)");
   std::sort(found.configurations.begin(), found.configurations.end());
   std::size_t hash = found.may_end ? 1 : 0;
   for (const Configuration& configuration : found.configurations)

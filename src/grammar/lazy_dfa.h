@@ -20,7 +20,10 @@ class LazyDfa {
 
   explicit LazyDfa(std::shared_ptr<const Network> network);
   DfaState start() const { return start_; }
-  /// Returns the state after a byte. Throws GrammarError if a text has more than 20,000 configurations.
+  /// To be called before the steps of each token or text: their work is limited.
+  void begin_steps() { work_ = 0; }
+  /// Returns the state after a byte. Throws GrammarError if a text has more than 20,000 configurations, or
+  /// the steps since begin_steps() reached more than 5,000,000.
   DfaState step(DfaState state, unsigned char byte) {
     const std::uint32_t known = next_[state * classes_ + class_of_byte_[byte]];
     return known != kUnknown ? known : find_next(state, byte);
@@ -74,6 +77,7 @@ class LazyDfa {
   std::unordered_map<Frame, std::uint32_t, FrameHash> frame_ids_;
   DfaState start_ = kDead;
   std::size_t bytes_ = 0;
+  std::size_t work_ = 0;  // configurations that were reached since begin_steps()
 };
 
 }  // namespace heed::grammar

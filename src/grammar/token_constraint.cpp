@@ -103,6 +103,7 @@ class TokenConstraint {
     const std::size_t prompt = prompt_lengths_[prompt_lengths_.size() == 1 ? 0 : row];
     if (prompt > ids.size()) throw Error(where_ + ": expected tokens that begin with the prompt, got fewer");
     if (dfa_->bytes() + bytes_ > kMostCacheBytes) clear();
+    dfa_->begin_steps();
     try {
       mask(state_after(ids.subspan(prompt)), ids.subspan(prompt), scores);
     } catch (const grammar::GrammarError& error) {

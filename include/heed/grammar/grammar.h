@@ -78,7 +78,7 @@ class GrammarMatcher {
   explicit GrammarMatcher(const Grammar& grammar);
   /// Reads more bytes, which may end within a character. Returns false, from then on, if no text of the
   /// grammar begins with the bytes so far. Throws Error if the automaton has more than 20,000 configurations
-  /// at once.
+  /// at once, or reaches more than 5,000,000 for a byte.
   bool accept(std::string_view bytes);
   /// Whether the text so far is a text of the grammar.
   bool may_end() const;
