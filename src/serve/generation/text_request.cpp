@@ -19,6 +19,7 @@ using server::FieldRule;
 using server::RequestObject;
 
 constexpr std::int64_t kMostChoices = 64, kMostTokens = 1 << 24, kMostLogprobs = 20;
+constexpr std::int64_t kMostCandidates = 4096;  // of all prompts
 constexpr double kLargest = 1e6;
 // Below it, sampling takes the most probable token; scores divided by less may not be finite.
 constexpr double kLeastTemperature = 1e-5;
@@ -150,6 +151,13 @@ void read_prompts(const RequestContext& context, const CompletionFields& given, 
     }
   };
   const bool is_list = prompt.is_array() && !prompt.front().is_number();
+  const std::int64_t candidates = (is_list ? std::ssize(prompt) : 1) * request.candidates;
+  if (candidates > kMostCandidates)
+    throw ApiError(
+        ErrorCode::too_large,
+        fmt::format("request: prompt: expected at most {} answers, prompts times n or best_of, got {}",
+                    kMostCandidates, candidates),
+        "prompt");
   if (!is_list) return add(prompt);
   for (const Json& one : prompt) add(one);
 }
@@ -329,16 +337,16 @@ void ChatFields::walk(Fields& fields) {
 TextRequest completion_request(const RequestContext& context, CompletionFields&& given) {
   const Fields& fields = context.fields;
   TextRequest request = common_request(context, given);
+  if (given.best_of && *given.best_of < request.choices)
+    fields.fail("best_of", fmt::format("an integer from {} to {}", request.choices, kMostChoices));
+  request.candidates = given.best_of.value_or(request.choices);
+  if (request.stream && request.candidates > request.choices) fields.fail("best_of", "n, in a stream");
   read_prompts(context, given, request);
   truncate_prompts(context, given, request);
   request.top_logprobs = given.logprobs;
   request.prompt_logprobs = request.top_logprobs && !request.echoes.empty();
   if (given.suffix && !given.suffix->empty())
     throw ApiError(ErrorCode::not_supported, "request: suffix: expected none", "suffix");
-  if (given.best_of && *given.best_of < request.choices)
-    fields.fail("best_of", fmt::format("an integer from {} to {}", request.choices, kMostChoices));
-  request.candidates = given.best_of.value_or(request.choices);
-  if (request.stream && request.candidates > request.choices) fields.fail("best_of", "n, in a stream");
   limit_lengths(context.model, request,
                 most_new_tokens(fields, "max_tokens", given.max_tokens, 0).value_or(16));
   return request;

@@ -147,27 +147,26 @@ void GenerationQueue::add(std::shared_ptr<GenerationJob> job) {
     told(*job, [&] { job->on_all(); });
     return;
   }
-  open_[job.get()] = added.size();
+  open_[job.get()] = {job, added.front(), added.back(), added.size()};
   for (std::size_t i = 0; i < added.size(); ++i) parts_[added[i]] = {job, i, Clock::now(), false};
 }
 
 void GenerationQueue::cancel_stopped() {
   std::vector<std::shared_ptr<GenerationJob>> ended;
-  for (const auto& [request, part] : parts_) {
-    const bool seen = !ended.empty() && ended.back() == part.job;  // the parts of a job are neighbours
-    if (!seen && has_ended(*part.job)) ended.push_back(part.job);
+  for (const auto& [key, open] : open_) {
+    if (has_ended(*open.job)) ended.push_back(open.job);
   }
   for (const auto& job : ended) drop(*job);
 }
 
 // Forgets a job, which has been told why.
 void GenerationQueue::drop(const GenerationJob& job) {
-  open_.erase(&job);
-  std::erase_if(parts_, [&](const auto& each) {
-    if (each.second.job.get() != &job) return false;
-    generation_.cancel(each.first);
-    return true;
-  });
+  const auto open = open_.find(&job);
+  if (open == open_.end()) return;
+  const auto first = parts_.lower_bound(open->second.first), after = parts_.upper_bound(open->second.last);
+  for (auto part = first; part != after; ++part) generation_.cancel(part->first);
+  parts_.erase(first, after);
+  open_.erase(open);
 }
 
 bool GenerationQueue::turn() {
@@ -218,7 +217,7 @@ void GenerationQueue::finish(std::uint64_t request) {
   }
   if (part.job == nullptr) return;  // it was dropped
   part.job->call->metrics().add(Counter::cached_tokens, cached);
-  const bool last = --open_[part.job.get()] == 0;
+  const bool last = --open_.at(part.job.get()).unfinished == 0;
   const bool good = told(*part.job, [&] {
     part.job->on_finished(part.index, results.front(), cached);
     if (last) part.job->on_all();

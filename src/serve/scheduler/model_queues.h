@@ -63,6 +63,12 @@ class GenerationQueue : public ModelQueue {
     if (const DecoderModel* decoder = model.decoder()) return Generation(*decoder, limits);
     return Generation(*model.encoder_decoder(), limits);
   }
+  /// What is left of a job.
+  struct OpenJob {
+    std::shared_ptr<GenerationJob> job;
+    std::uint64_t first = 0, last = 0;  // of its requests, which are neighbors
+    std::size_t unfinished = 0;
+  };
   void cancel_stopped();
   void drop(const GenerationJob& job);
   void on_token(const GeneratedToken& token);
@@ -70,7 +76,7 @@ class GenerationQueue : public ModelQueue {
 
   Generation generation_;
   std::map<std::uint64_t, Part> parts_;
-  std::map<const GenerationJob*, std::size_t> open_;  // how many of its parts are not finished
+  std::map<const GenerationJob*, OpenJob> open_;
 };
 
 /// Tells a job that will not go on: it is late, or nobody waits for it.
