@@ -68,6 +68,13 @@ void check_size(const JsonField& tensor, const TensorInfo& info) {
   }
 }
 
+// The format has no number with a point.
+std::int64_t size_at(const JsonField& list, std::size_t i) {
+  const JsonField size = list.at(i);
+  if (!size.value().is_number_integer()) size.fail("an integer");
+  return size.integer(0, INT64_MAX);
+}
+
 TensorInfo read_tensor(const std::string& name, const JsonField& tensor) {
   TensorInfo info;
   info.name = name;
@@ -78,11 +85,10 @@ TensorInfo read_tensor(const std::string& name, const JsonField& tensor) {
   const JsonField dtype = tensor.at("dtype"), shape = tensor.at("shape"), offsets = tensor.at("data_offsets");
   info.dtype = dtype.string();
   if (find_dtype(info.dtype) == nullptr) dtype.fail("a dtype of the format, like F32 or BF16");
-  for (std::size_t i = 0; i < shape.array_size(); ++i)
-    info.shape.push_back(shape.at(i).integer(0, INT64_MAX));
+  for (std::size_t i = 0; i < shape.array_size(); ++i) info.shape.push_back(size_at(shape, i));
   if (offsets.array_size() != 2) offsets.fail("an array [begin, end]");
-  info.begin = static_cast<std::uint64_t>(offsets.at(std::size_t{0}).integer(0, INT64_MAX));
-  info.end = static_cast<std::uint64_t>(offsets.at(std::size_t{1}).integer(0, INT64_MAX));
+  info.begin = static_cast<std::uint64_t>(size_at(offsets, 0));
+  info.end = static_cast<std::uint64_t>(size_at(offsets, 1));
   check_size(tensor, info);
   return info;
 }

@@ -141,7 +141,9 @@ std::size_t Decoder::read(std::span<float> samples) {
                          got.damage));
       }
       declared_.reset();  // one word is enough
-      report_cut(fmt::format("truncated after {:.6g} s", seconds()));
+      const std::string what = fmt::format("truncated after {:.6g} s", seconds());
+      if (got.count == 0 && seconds() == 0) fail(what);
+      report_cut(what);
     }
     mix(std::span(frames_).first(got.count * channels), samples.subspan(done, got.count));
     done += got.count;

@@ -296,10 +296,10 @@ TEST(Files, RefusesWhatIsNoWholeImage) {
             "text: expected an image, which vit reads, got a text");
   EXPECT_EQ(run_error({{"model", 0}, {"file", sent(explorer, kPhoto)}, {"target", "5"}}),
             "target: expected an encoder-decoder, got the encoder vit");
-  EXPECT_THAT(error_of([&] {
-                explorer_of(sample_of_files("audio-spectrogram")).add_file(0, contents(kPhoto), kGoOn);
-              }),
-              testing::StartsWith("sound: expected a sound file (WAV, FLAC, Ogg or MP3)"));
+  EXPECT_THAT(
+      error_of(
+          [&] { explorer_of(sample_of_files("audio-spectrogram")).add_file(0, contents(kPhoto), kGoOn); }),
+      testing::StartsWith("sound: expected a sound file (WAV, FLAC, Ogg, MP3, AIFF, AU, CAF or W64)"));
 }
 
 TEST(Files, RefusesModelsWithoutPreprocessor) {

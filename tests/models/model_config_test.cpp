@@ -49,7 +49,7 @@ TEST(ModelConfig, WhatMakesNoModelIsRefusedByName) {
       {"bart", "pad_token_id", "-1", "an id in [0, 421)"},
       {"bart", "activation_function", R"("step")", "step"},
       {"bart", "scale_embedding", R"("yes")", "expected true or false"},
-      {"bart", "encoder_layers", "1e3", "expected an integer"},
+      {"bart", "encoder_layers", "1.5", "expected an integer"},
       {"marian", "max_position_embeddings", "1000000000", "at most 65536"},
       {"marian", "decoder_vocab_size", "540", "as embeddings are shared"},
       {"marian", "vocab_size", "null", "expected an integer"},
