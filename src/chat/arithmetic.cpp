@@ -10,12 +10,12 @@ namespace {
 [[noreturn]] void fail_operands(std::string_view symbol, const Value& a, const Value& b) {
   require_defined(a);
   require_defined(b);
-  throw Fault("expected two values that " + std::string(symbol) + " can join, got " + type_name(a) + " and " +
-              type_name(b));
+  throw TemplateError("expected two values that " + std::string(symbol) + " can join, got " + type_name(a) +
+                      " and " + type_name(b));
 }
 
 void require_no_overflow(bool overflows) {
-  if (overflows) throw Fault("expected a result of 64 bits, got a larger integer");
+  if (overflows) throw TemplateError("expected a result of 64 bits, got a larger integer");
 }
 
 std::int64_t floor_quotient(std::int64_t a, std::int64_t b) {
@@ -54,10 +54,10 @@ Value join_whole(std::string_view symbol, std::int64_t a, std::int64_t b) {
   }
   if (symbol == "**" && b >= 0) return Value::integer(whole_power(a, b));
   if (symbol == "**") {
-    if (a == 0) throw Fault("expected a power of 0 that is not negative, got " + std::to_string(b));
+    if (a == 0) throw TemplateError("expected a power of 0 that is not negative, got " + std::to_string(b));
     return Value::real(std::pow(static_cast<double>(a), static_cast<double>(b)));
   }
-  if (b == 0) throw Fault("expected a divisor other than 0, got 0");
+  if (b == 0) throw TemplateError("expected a divisor other than 0, got 0");
   if (symbol == "/") return Value::real(static_cast<double>(a) / static_cast<double>(b));
   const std::int64_t quotient = floor_quotient(a, b);
   return Value::integer(symbol == "//" ? quotient : a - quotient * b);
@@ -70,10 +70,10 @@ Value join_reals(std::string_view symbol, double a, double b) {
   if (symbol == "**") {
     const double result = std::pow(a, b);
     if (std::isfinite(a) && std::isfinite(b) && !std::isfinite(result))
-      throw Fault("expected a power that is a number, got one that is not");
+      throw TemplateError("expected a power that is a number, got one that is not");
     return Value::real(result);
   }
-  if (b == 0) throw Fault("expected a divisor other than 0, got 0");
+  if (b == 0) throw TemplateError("expected a divisor other than 0, got 0");
   if (symbol == "/") return Value::real(a / b);
   const auto [quotient, rest] = real_quotient(a, b);
   return Value::real(symbol == "//" ? quotient : rest);

@@ -1,5 +1,5 @@
-// Budget: what is left of the limits of a rendering; and Fault, an error of a template whose place is not
-// known yet.
+// Budget: what is left of the limits of a rendering; and TemplateError, an error of a template whose place is
+// not known yet.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 namespace heed::chat {
 
 /// What went wrong. Whoever knows the template and the line makes an Error of it.
-struct Fault : std::runtime_error {
+struct TemplateError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
@@ -25,7 +25,7 @@ class Budget {
 
   void step(std::size_t count = 1) {
     steps_ -= static_cast<std::int64_t>(count);
-    if (steps_ < 0) throw Fault("expected a template that ends within the limit of steps, got more");
+    if (steps_ < 0) throw TemplateError("expected a template that ends within the limit of steps, got more");
   }
   /// Steps for work on `bytes` bytes of text.
   void scan(std::size_t bytes) { step(1 + bytes / 64); }
@@ -37,7 +37,7 @@ class Budget {
   /// Throws if `bytes` bytes could not be taken.
   void check(std::size_t bytes) const {
     if (static_cast<std::int64_t>(bytes) > bytes_)
-      throw Fault("expected a template within the limit of memory, got one that needs more");
+      throw TemplateError("expected a template within the limit of memory, got one that needs more");
   }
 
  private:

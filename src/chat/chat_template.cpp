@@ -111,8 +111,8 @@ RenderedChat chat::render(const ParsedTemplate& parsed, const Json& variables, c
       renderer.set(member.key(),
                    messages ? from_user.messages(member.value()) : from_user.value(member.value()));
     }
-  } catch (const Fault& fault) {
-    throw Error(where + ": " + fault.what());
+  } catch (const TemplateError& error) {
+    throw Error(where + ": " + error.what());
   }
   const MarkedText text = renderer.run(parsed.body);
   return {text.bytes(), text.spans(Mark::data), text.spans(Mark::generated)};

@@ -20,11 +20,11 @@ std::vector<std::size_t> slice_places(const Value parts[3], std::int64_t size) {
   const auto whole = [](const Value& value, std::int64_t otherwise) {
     if (value.is_none()) return otherwise;
     require_defined(value);
-    if (!value.is_whole()) throw Fault("expected integers in a slice, got " + type_name(value));
+    if (!value.is_whole()) throw TemplateError("expected integers in a slice, got " + type_name(value));
     return value.whole();
   };
   const std::int64_t step = whole(parts[2], 1);
-  if (step == 0) throw Fault("expected a step other than 0 in a slice, got 0");
+  if (step == 0) throw TemplateError("expected a step other than 0 in a slice, got 0");
   const std::int64_t least = step < 0 ? -1 : 0, most = step < 0 ? size - 1 : size;
   const auto bound = [&](const Value& value, std::int64_t otherwise) {
     std::int64_t place = whole(value, otherwise);
@@ -115,7 +115,7 @@ Value Renderer::evaluate_parts(const Expression& expression) {
     case Expression::Kind::plus: {
       const Value input = evaluate(parts[0]);
       require_defined(input);
-      if (!input.is_number()) throw Fault("expected a number after a sign, got " + type_name(input));
+      if (!input.is_number()) throw TemplateError("expected a number after a sign, got " + type_name(input));
       const bool minus = expression.kind == Expression::Kind::minus;
       if (input.is_real()) return minus ? Value::real(-input.number()) : input;
       return arithmetic(*this, minus ? "-" : "+", Value::integer(0), input);
@@ -126,7 +126,7 @@ Value Renderer::evaluate_parts(const Expression& expression) {
       line_ = expression.line;
       return arithmetic(*this, expression.name, left, right);
     }
-    default: throw Fault("expected a value, got a slice");
+    default: throw TemplateError("expected a value, got a slice");
   }
 }
 
@@ -189,9 +189,10 @@ CallArguments Renderer::arguments(const Expression::Arguments& given) {
   }
   for (const Expression& part : given.spread_named) {
     const Value values = evaluate(part);
-    if (!values.is_dict()) throw Fault("expected a dict after **, got " + type_name(values));
+    if (!values.is_dict()) throw TemplateError("expected a dict after **, got " + type_name(values));
     for (const auto& [key, value] : values.dict().entries) {
-      if (!key.is_text()) throw Fault("expected strings as keys of the dict after **, got " + type_name(key));
+      if (!key.is_text())
+        throw TemplateError("expected strings as keys of the dict after **, got " + type_name(key));
       result.named.emplace_back(key.bytes(), value);
     }
   }
@@ -204,12 +205,13 @@ Value Renderer::filter(std::string_view name, const Value& input, const CallArgu
     if (const auto found = filters->find(name); found != filters->end())
       return found->second(*this, input, given);
   }
-  throw Fault("expected a filter that exists, got " + std::string(name));
+  throw TemplateError("expected a filter that exists, got " + std::string(name));
 }
 
 bool Renderer::test(std::string_view name, const Value& input, const CallArguments& given) {
   const auto found = value_tests().find(name);
-  if (found == value_tests().end()) throw Fault("expected a test that exists, got " + std::string(name));
+  if (found == value_tests().end())
+    throw TemplateError("expected a test that exists, got " + std::string(name));
   return found->second(*this, input, given);
 }
 
@@ -218,7 +220,7 @@ Value Renderer::call(const Value& callee, const CallArguments& given) {
   budget_.step();
   Object* object = callee.as<Object>();
   if (object == nullptr)
-    throw Fault("expected a macro, function or method to call, got " + type_name(callee));
+    throw TemplateError("expected a macro, function or method to call, got " + type_name(callee));
   return object->call(*this, given);
 }
 
@@ -290,7 +292,7 @@ Value Renderer::sliced(const Value& object, const Expression& slice) {
   }
   const bool is_range = view != nullptr && view->name == "range";
   if (!object.is_sequence() && !is_range)
-    throw Fault("expected a list or string to slice, got " + type_name(object));
+    throw TemplateError("expected a list or string to slice, got " + type_name(object));
   const Values& items = is_range ? view->values : object.items();
   Values chosen;
   for (const std::size_t place : slice_places(parts, static_cast<std::int64_t>(items.size())))
@@ -302,20 +304,22 @@ BoundArguments::BoundArguments(const CallArguments& arguments, std::string_view 
                                std::initializer_list<const char*> names, std::size_t required)
     : callee_(callee), names_(names), given_(names.size(), nullptr) {
   if (arguments.positional.size() > names_.size()) {
-    throw Fault("expected at most " + std::to_string(names_.size()) + " arguments of " + callee_ + ", got " +
-                std::to_string(arguments.positional.size()));
+    throw TemplateError("expected at most " + std::to_string(names_.size()) + " arguments of " + callee_ +
+                        ", got " + std::to_string(arguments.positional.size()));
   }
   for (std::size_t i = 0; i < arguments.positional.size(); ++i) given_[i] = &arguments.positional[i];
   for (const auto& [name, value] : arguments.named) {
     std::size_t place = 0;
     while (place < names_.size() && name != names_[place]) ++place;
-    if (place == names_.size()) throw Fault("expected an argument that " + callee_ + " has, got " + name);
-    if (given_[place] != nullptr) throw Fault("expected " + name + " of " + callee_ + " once, got it twice");
+    if (place == names_.size())
+      throw TemplateError("expected an argument that " + callee_ + " has, got " + name);
+    if (given_[place] != nullptr)
+      throw TemplateError("expected " + name + " of " + callee_ + " once, got it twice");
     given_[place] = &value;
   }
   for (std::size_t i = 0; i < required; ++i) {
     if (given_[i] == nullptr)
-      throw Fault("expected an argument " + std::string(names_[i]) + " of " + callee_ + ", got none");
+      throw TemplateError("expected an argument " + std::string(names_[i]) + " of " + callee_ + ", got none");
   }
 }
 
@@ -328,8 +332,8 @@ std::int64_t BoundArguments::whole(std::size_t parameter, std::int64_t otherwise
   if (value == nullptr) return otherwise;
   require_defined(*value);
   if (!value->is_whole()) {
-    throw Fault("expected an integer for " + std::string(names_[parameter]) + " of " + callee_ + ", got " +
-                type_name(*value));
+    throw TemplateError("expected an integer for " + std::string(names_[parameter]) + " of " + callee_ +
+                        ", got " + type_name(*value));
   }
   return value->whole();
 }

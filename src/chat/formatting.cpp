@@ -135,8 +135,8 @@ class FormatReader {
     for (; peek() >= '0' && peek() <= '9'; ++at_) {
       value = value * 10 + (peek() - '0');
       if (value > most)
-        throw Fault("expected a number of at most " + std::to_string(most) +
-                    " in a format, got a larger one");
+        throw TemplateError("expected a number of at most " + std::to_string(most) +
+                            " in a format, got a larger one");
     }
     return value;
   }
@@ -155,7 +155,7 @@ class PercentArguments {
   explicit PercentArguments(const CallArguments& given) : given_(given) {}
   const Value& next() {
     if (place_ >= given_.positional.size())
-      throw Fault("expected as many values as the format has places, got fewer");
+      throw TemplateError("expected as many values as the format has places, got fewer");
     return given_.positional[place_++];
   }
   const Value& named(std::string_view name) {
@@ -165,13 +165,14 @@ class PercentArguments {
     }
     const bool is_dict = given_.positional.size() == 1 && given_.positional[0].is_dict();
     const Value* found = is_dict ? given_.positional[0].dict().find(name) : nullptr;
-    if (found == nullptr) throw Fault("expected a value " + std::string(name) + " for a format, got none");
+    if (found == nullptr)
+      throw TemplateError("expected a value " + std::string(name) + " for a format, got none");
     return *found;
   }
   void finish() const {
     const bool mapping = by_name_ || (given_.positional.size() == 1 && given_.positional[0].is_dict());
     if (!mapping && place_ < given_.positional.size())
-      throw Fault("expected as many values as the format has places, got more");
+      throw TemplateError("expected as many values as the format has places, got more");
   }
 
  private:
@@ -196,23 +197,24 @@ void append_percent(Renderer& renderer, MarkedText& out, const Value& value, Lay
     return append_text(renderer, out, value.text(), layout, '>');
   require_defined(value);
   if (!value.is_number())
-    throw Fault("expected a number for %" + std::string(1, layout.type) + ", got " + type_name(value));
+    throw TemplateError("expected a number for %" + std::string(1, layout.type) + ", got " +
+                        type_name(value));
   if (layout.type == 'c') {
     std::string character;
     if (!value.is_whole() || value.whole() < 0 || value.whole() > 0x10FFFF ||
         (value.whole() >= 0xD800 && value.whole() < 0xE000))
-      throw Fault("expected the code of a character for %c, got another number");
+      throw TemplateError("expected the code of a character for %c, got another number");
     append_utf8(character, static_cast<char32_t>(value.whole()));
     return append_text(renderer, out, MarkedText(character), layout, '>');
   }
   if (std::string_view("diuoxX").find(layout.type) == std::string_view::npos) {
     if (std::string_view("eEfFgG").find(layout.type) == std::string_view::npos)
-      throw Fault("expected a letter that formats have after %, got " + std::string(1, layout.type));
+      throw TemplateError("expected a letter that formats have after %, got " + std::string(1, layout.type));
     return append_number(renderer, out, value, layout);
   }
   if (layout.type == 'i' || layout.type == 'u') layout.type = 'd';
   if (value.is_real() && !(std::abs(value.number()) < 9.2e18))
-    throw Fault("expected a number of 64 bits for %d, got a larger one");
+    throw TemplateError("expected a number of 64 bits for %d, got a larger one");
   append_number(renderer, out,
                 value.is_real() ? Value::integer(static_cast<std::int64_t>(value.number())) : value, layout);
 }
@@ -238,7 +240,7 @@ Layout parse_layout(std::string_view spec) {
   if (!reader.at_end()) layout.type = reader.next();
   if (!reader.at_end() ||
       (layout.type != '\0' && std::string_view("sdboxXeEfFgG%").find(layout.type) == std::string_view::npos))
-    throw Fault("expected a format such as >10.2f, got " + std::string(spec.substr(0, 100)));
+    throw TemplateError("expected a format such as >10.2f, got " + std::string(spec.substr(0, 100)));
   return layout;
 }
 
@@ -292,32 +294,33 @@ MarkedText brace_format(Renderer& renderer, const MarkedText& format, const Call
       out.append(std::string(1, brace));
       continue;
     }
-    if (brace == '}') throw Fault("expected }} or a field before } in a format, got }");
+    if (brace == '}') throw TemplateError("expected }} or a field before } in a format, got }");
     const std::string name(reader.up_to("!:}"));
     const char conversion = reader.skip('!') ? reader.next() : '\0';
     const std::string_view spec = reader.skip(':') ? reader.up_to("{}") : std::string_view();
-    if (!reader.skip('}')) throw Fault("expected } after a field of a format, got another character");
+    if (!reader.skip('}')) throw TemplateError("expected } after a field of a format, got another character");
     const bool digits =
         name.empty() || (name.size() < 5 && name.find_first_not_of("0123456789") == name.npos);
     by_number = by_number || (digits && !name.empty());
     if (by_number && (name.empty() || place > 0))
-      throw Fault("expected fields of a format that all have numbers or none, got both");
+      throw TemplateError("expected fields of a format that all have numbers or none, got both");
     const std::size_t index = name.empty() ? place++ : digits ? std::stoul(name) : 0;
     const Value* value = digits && index < values.positional.size() ? &values.positional[index] : nullptr;
     for (const auto& [known, held] : values.named) value = !digits && known == name ? &held : value;
     if (value == nullptr)
-      throw Fault("expected a value for the field \"" + name.substr(0, 100) + "\" of a format, got none");
+      throw TemplateError("expected a value for the field \"" + name.substr(0, 100) +
+                          "\" of a format, got none");
     const Layout layout = parse_layout(spec);
     const bool plain =
         conversion == '\0' && value->is_number() && !(value->is_boolean() && layout.type == '\0');
     if (plain && layout.type != 's') {
       if (value->is_real() && std::string_view("dboxX").find(layout.type) != std::string_view::npos)
-        throw Fault("expected an integer for " + std::string(spec) + ", got float");
+        throw TemplateError("expected an integer for " + std::string(spec) + ", got float");
       append_number(renderer, out, *value, layout);
       continue;
     }
     if (layout.type != '\0' && layout.type != 's')
-      throw Fault("expected a number for " + std::string(spec) + ", got " + type_name(*value));
+      throw TemplateError("expected a number for " + std::string(spec) + ", got " + type_name(*value));
     MarkedText text;
     if (conversion == 'r' || conversion == 'a') {
       append_repr(text, *value, renderer.budget());

@@ -26,7 +26,7 @@ const Tests& value_tests();
 /// Returns a method of a value, one that the sandbox refuses as undefined; or nullopt if it has none of this
 /// name.
 std::optional<Value> method_of(const Value& value, std::string_view name);
-/// Methods of strings. Throws Fault if a name is not one of them.
+/// Methods of strings. Throws TemplateError if a name is not one of them.
 Value call_text_method(Renderer& renderer, const Value& self, std::string_view name,
                        const CallArguments& arguments);
 bool is_text_method(std::string_view name);
@@ -44,14 +44,14 @@ MarkedText brace_format(Renderer& renderer, const MarkedText& format, const Call
 /// The text with the characters that HTML takes for its own as references, unless it is HTML already.
 MarkedText escaped(const MarkedText& text, Budget& budget);
 
-/// a + b and so on. Throws Fault for values that `symbol` does not join.
+/// a + b and so on. Throws TemplateError for values that `symbol` does not join.
 Value arithmetic(Renderer& renderer, std::string_view symbol, const Value& a, const Value& b);
 
 /// The arguments of a call under the names of its parameters.
 class BoundArguments {
  public:
-  /// Throws Fault, which names `callee`, if there are more arguments than parameters, one is given twice, or
-  /// one of the first `required` is missing.
+  /// Throws TemplateError, which names `callee`, if there are more arguments than parameters, one is given
+  /// twice, or one of the first `required` is missing.
   BoundArguments(const CallArguments& arguments, std::string_view callee,
                  std::initializer_list<const char*> names, std::size_t required = 0);
   /// Returns null if it was not given.

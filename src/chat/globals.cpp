@@ -67,16 +67,16 @@ struct Joiner : Object {
 };
 
 Value range(Renderer& renderer, const CallArguments& arguments) {
-  if (arguments.positional.empty()) throw Fault("expected one to three integers for range, got none");
+  if (arguments.positional.empty()) throw TemplateError("expected one to three integers for range, got none");
   const BoundArguments given(arguments, "range", {"start", "stop", "step"}, 1);
   const bool one = given[1] == nullptr;
   const std::int64_t start = one ? 0 : given.whole(0, 0), stop = given.whole(one ? 0 : 1, 0),
                      step = given.whole(2, 1);
-  if (step == 0) throw Fault("expected a step of range other than 0, got 0");
+  if (step == 0) throw TemplateError("expected a step of range other than 0, got 0");
   const double size =
       std::ceil((static_cast<double>(stop) - static_cast<double>(start)) / static_cast<double>(step));
   if (size > static_cast<double>(kMaxRange))
-    throw Fault("expected a range of at most 100000 numbers, got more");
+    throw TemplateError("expected a range of at most 100000 numbers, got more");
   Values numbers;
   for (std::int64_t i = 0; i < static_cast<std::int64_t>(size); ++i)
     numbers.push_back(Value::integer(start + i * step));
@@ -94,7 +94,7 @@ Dict entries_of(Renderer& renderer, const CallArguments& arguments, std::string_
     entries.set(key, value);
   };
   if (arguments.positional.size() > 1)
-    throw Fault("expected one argument of " + std::string(callee) + " without a name, got more");
+    throw TemplateError("expected one argument of " + std::string(callee) + " without a name, got more");
   if (!arguments.positional.empty()) {
     const Value& given = arguments.positional.front();
     if (given.is_dict()) {
@@ -104,7 +104,8 @@ Dict entries_of(Renderer& renderer, const CallArguments& arguments, std::string_
       for (const Value& pair : elements_of(given, renderer.budget())) {
         const Values parts = elements_of(pair, renderer.budget());
         if (parts.size() != 2)
-          throw Fault("expected pairs of keys and values, got " + std::to_string(parts.size()) + " values");
+          throw TemplateError("expected pairs of keys and values, got " + std::to_string(parts.size()) +
+                              " values");
         add(parts[0], parts[1]);
       }
     }
@@ -120,9 +121,9 @@ Value make_dict(Renderer& renderer, const CallArguments& arguments) {
 Value make_namespace(Renderer& renderer, const CallArguments& arguments) {
   auto made = std::make_shared<Namespace>();
   for (const auto& [key, value] : entries_of(renderer, arguments, "namespace").entries) {
-    if (!key.is_text()) throw Fault("expected names of attributes, got " + type_name(key));
+    if (!key.is_text()) throw TemplateError("expected names of attributes, got " + type_name(key));
     if (key.bytes().starts_with("_"))
-      throw Fault("expected an attribute without \"_\" at its begin, got " + key.bytes());
+      throw TemplateError("expected an attribute without \"_\" at its begin, got " + key.bytes());
     made->attributes.insert_or_assign(key.bytes(), value);
   }
   renderer.keep(made, 256 + 256 * made->attributes.size());
@@ -130,7 +131,7 @@ Value make_namespace(Renderer& renderer, const CallArguments& arguments) {
 }
 
 Value make_cycler(Renderer&, const CallArguments& arguments) {
-  if (arguments.positional.empty()) throw Fault("expected values for cycler, got none");
+  if (arguments.positional.empty()) throw TemplateError("expected values for cycler, got none");
   return Value::object(std::make_shared<Cycler>(arguments.positional));
 }
 
@@ -141,7 +142,7 @@ Value make_joiner(Renderer& renderer, const CallArguments& arguments) {
 
 Value raise_exception(Renderer& renderer, const CallArguments& arguments) {
   const BoundArguments given(arguments, "raise_exception", {"message"}, 1);
-  throw Fault(given.text(0, "", renderer.budget()).bytes());
+  throw TemplateError(given.text(0, "", renderer.budget()).bytes());
 }
 
 Value strftime_now(Renderer& renderer, const CallArguments& arguments) {
@@ -149,14 +150,15 @@ Value strftime_now(Renderer& renderer, const CallArguments& arguments) {
   const MarkedText format = given.text(0, "", renderer.budget());
   const auto seconds = static_cast<std::time_t>(renderer.now());
   std::tm local{};
-  if (localtime_r(&seconds, &local) == nullptr) throw Fault("expected a time that has a year, got another");
+  if (localtime_r(&seconds, &local) == nullptr)
+    throw TemplateError("expected a time that has a year, got another");
   if (format.empty()) return renderer.text(std::string());
   char buffer[1024];
   if (format.size() > 256 || format.bytes().find('\0') != std::string::npos)
-    throw Fault("expected a format of a time of at most 256 bytes, got another");
+    throw TemplateError("expected a format of a time of at most 256 bytes, got another");
   // With one more letter, so that a format of nothing is told from one that does not fit.
   const std::size_t size = std::strftime(buffer, sizeof buffer, (format.bytes() + ".").c_str(), &local);
-  if (size == 0) throw Fault("expected a format of a time of at most 1 KiB, got a longer one");
+  if (size == 0) throw TemplateError("expected a format of a time of at most 1 KiB, got a longer one");
   return renderer.text(format.derived(std::string(buffer, size - 1)));
 }
 

@@ -51,7 +51,7 @@ Value list_method(Renderer& renderer, const Value& self, std::string_view name,
     ++count;
   }
   if (name == "index")
-    throw Fault("expected a value that the list has as the argument of index, got another");
+    throw TemplateError("expected a value that the list has as the argument of index, got another");
   return Value::integer(count);
 }
 

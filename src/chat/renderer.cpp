@@ -47,7 +47,8 @@ struct Loop : Object {
   bool is_callable() const override { return true; }
   Value call(Renderer& renderer, const CallArguments& arguments) override {
     const BoundArguments bound(arguments, "loop", {"iterable"}, 1);
-    if (!statement.recursive) throw Fault("expected a loop that is recursive, got one without that word");
+    if (!statement.recursive)
+      throw TemplateError("expected a loop that is recursive, got one without that word");
     return renderer.call_loop(statement, scope, *bound[0], depth0 + 1);
   }
   std::optional<Value> attribute(std::string_view name, const Value& self, Budget& budget) const override;
@@ -78,7 +79,7 @@ struct LoopMethod : Object {
     Loop& self = *loop.as<Loop>();
     const Values& values = arguments.positional;
     if (!changed) {
-      if (values.empty()) throw Fault("expected values of loop.cycle, got none");
+      if (values.empty()) throw TemplateError("expected values of loop.cycle, got none");
       return values[static_cast<std::size_t>(self.index0) % values.size()];
     }
     const Value now = renderer.list(values);
@@ -157,8 +158,8 @@ MarkedText Renderer::run(const std::vector<Statement>& body) {
   MarkedText out;
   try {
     captured(body, variables_, out);
-  } catch (const Fault& fault) {
-    fail(name_, line_, fault.what());
+  } catch (const TemplateError& error) {
+    fail(name_, line_, error.what());
   }
   return out;
 }
@@ -176,7 +177,7 @@ void Renderer::emit(const MarkedText& text) {
 
 RecursionGuard::RecursionGuard(Renderer& renderer) : renderer_(renderer) {
   if (renderer_.depth_ >= kMaxRunDepth)
-    throw Fault("expected less recursion of macros and loops, got too much");
+    throw TemplateError("expected less recursion of macros and loops, got too much");
   ++renderer_.depth_;
 }
 
@@ -329,8 +330,8 @@ Value Renderer::call_macro(const Statement& macro, const std::shared_ptr<Scope>&
   const std::size_t direct = std::min(arguments.positional.size(), parameters.size());
   for (std::size_t i = 0; i < direct; ++i) inner->set(parameters[i].name, arguments.positional[i]);
   if (arguments.positional.size() > direct && !macro.uses_varargs) {
-    throw Fault("expected at most " + std::to_string(parameters.size()) + " arguments of " + shown_name +
-                ", got " + std::to_string(arguments.positional.size()));
+    throw TemplateError("expected at most " + std::to_string(parameters.size()) + " arguments of " +
+                        shown_name + ", got " + std::to_string(arguments.positional.size()));
   }
   Dict others;
   Value caller = Value::undefined("no caller is defined");
@@ -340,14 +341,14 @@ Value Renderer::call_macro(const Statement& macro, const std::shared_ptr<Scope>&
                      [&name = name](const MacroParameter& parameter) { return parameter.name == name; });
     if (known != parameters.end()) {
       if (known - parameters.begin() < static_cast<std::ptrdiff_t>(direct))
-        throw Fault("expected " + name + " of " + shown_name + " once, got it twice");
+        throw TemplateError("expected " + name + " of " + shown_name + " once, got it twice");
       inner->set(known->name, value);
     } else if (name == "caller" && macro.uses_caller) {
       caller = value;
     } else if (macro.uses_kwargs && name != "caller") {
       others.set(text(name), value);
     } else {
-      throw Fault("expected an argument that " + shown_name + " has, got " + name);
+      throw TemplateError("expected an argument that " + shown_name + " has, got " + name);
     }
   }
   if (macro.uses_caller) inner->set("caller", caller);
@@ -380,17 +381,17 @@ void Renderer::assign(const Expression& target, const Value& value) {
     const Value object = evaluate(target.parts.front());
     Namespace* held = object.as<Namespace>();
     if (held == nullptr)
-      throw Fault("expected a namespace to assign to an attribute of, got " + type_name(object));
+      throw TemplateError("expected a namespace to assign to an attribute of, got " + type_name(object));
     if (target.name.starts_with("_"))
-      throw Fault("expected an attribute without \"_\" at its begin, got " + target.name);
+      throw TemplateError("expected an attribute without \"_\" at its begin, got " + target.name);
     held->attributes.insert_or_assign(target.name, value);
     return;
   }
   require_defined(value);
   const Values elements = elements_of(value, budget_);
   if (elements.size() != target.parts.size()) {
-    throw Fault("expected " + std::to_string(target.parts.size()) +
-                " values to assign to as many names, got " + std::to_string(elements.size()));
+    throw TemplateError("expected " + std::to_string(target.parts.size()) +
+                        " values to assign to as many names, got " + std::to_string(elements.size()));
   }
   for (std::size_t i = 0; i < elements.size(); ++i) assign(target.parts[i], elements[i]);
 }

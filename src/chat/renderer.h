@@ -48,7 +48,7 @@ class Renderer {
   /// `bytes` for it.
   void keep(std::shared_ptr<Object> object, std::size_t bytes);
 
-  /// What functions, methods and filters do to one another. All throw Fault.
+  /// What functions, methods and filters do to one another. All throw TemplateError.
   Value filter(std::string_view name, const Value& input, const CallArguments& arguments);
   bool test(std::string_view name, const Value& input, const CallArguments& arguments);
   Value attribute(const Value& object, std::string_view name);
@@ -110,7 +110,7 @@ class Renderer {
   std::vector<std::unique_ptr<BudgetCharge>> charges_;
 };
 
-/// A level of running. Throws Fault if there are too many.
+/// A level of running. Throws TemplateError if there are too many.
 class RecursionGuard {
  public:
   explicit RecursionGuard(Renderer& renderer);

@@ -165,7 +165,7 @@ Value sum(Renderer& renderer, const Value& input, const CallArguments& arguments
   const BoundArguments given(arguments, "sum", {"attribute", "start"});
   const Getter attribute(renderer, given[0]);
   Value total = given[1] == nullptr ? Value::integer(0) : *given[1];
-  if (total.is_text()) throw Fault("expected numbers to add, got a string (use join)");
+  if (total.is_text()) throw TemplateError("expected numbers to add, got a string (use join)");
   for (const Value& element : elements_of(input, renderer.budget()))
     total = arithmetic(renderer, "+", total, attribute(element));
   return total;
@@ -180,7 +180,7 @@ Value map(Renderer& renderer, const Value& input, const CallArguments& arguments
     return generator(renderer, std::move(mapped));
   }
   const Value& name = arguments.positional.front();
-  if (!name.is_text()) throw Fault("expected the name of a filter for map, got " + type_name(name));
+  if (!name.is_text()) throw TemplateError("expected the name of a filter for map, got " + type_name(name));
   const CallArguments rest{Values(arguments.positional.begin() + 1, arguments.positional.end()),
                            arguments.named};
   for (const Value& element : elements_if_any(renderer, input))
@@ -193,10 +193,10 @@ Value select(Renderer& renderer, const Value& input, const CallArguments& argume
              bool by_attribute) {
   const Values& given = arguments.positional;
   const std::size_t first = by_attribute ? 1 : 0;
-  if (given.size() < first) throw Fault("expected the name of an attribute, got none");
+  if (given.size() < first) throw TemplateError("expected the name of an attribute, got none");
   const Getter attribute(renderer, by_attribute ? &given[0] : nullptr);
   if (given.size() > first && !given[first].is_text())
-    throw Fault("expected the name of a test, got " + type_name(given[first]));
+    throw TemplateError("expected the name of a test, got " + type_name(given[first]));
   CallArguments rest{{}, arguments.named};
   if (given.size() > first)
     rest.positional.assign(given.begin() + static_cast<std::ptrdiff_t>(first) + 1, given.end());
@@ -245,7 +245,7 @@ Value first(Renderer& renderer, const Value& input, const CallArguments&) {
 
 Value last(Renderer& renderer, const Value& input, const CallArguments&) {
   if (input.as<Iterator>() != nullptr)
-    throw Fault("expected a list, got a generator, which has no known end (use list)");
+    throw TemplateError("expected a list, got a generator, which has no known end (use list)");
   const Values elements = elements_of(input, renderer.budget());
   return elements.empty() ? Value::undefined("expected a last element, got an empty sequence")
                           : elements.back();
@@ -264,8 +264,8 @@ Value dictsort(Renderer& renderer, const Value& input, const CallArguments& argu
   const BoundArguments given(arguments, "dictsort", {"case_sensitive", "by", "reverse"});
   const std::string by = given.text(1, "key", renderer.budget()).bytes();
   require_defined(input);
-  if (!input.is_dict()) throw Fault("expected a dict to sort, got " + type_name(input));
-  if (by != "key" && by != "value") throw Fault("expected key or value to sort a dict by, got " + by);
+  if (!input.is_dict()) throw TemplateError("expected a dict to sort, got " + type_name(input));
+  if (by != "key" && by != "value") throw TemplateError("expected key or value to sort a dict by, got " + by);
   Values pairs;
   for (const auto& [key, value] : input.dict().entries)
     pairs.push_back(Value::tuple({key, value}, &renderer.budget()));
@@ -277,7 +277,7 @@ Value dictsort(Renderer& renderer, const Value& input, const CallArguments& argu
 Value items(Renderer& renderer, const Value& input, const CallArguments&) {
   Values pairs;
   if (input.is_undefined()) return generator(renderer, {});
-  if (!input.is_dict()) throw Fault("expected a dict, which has items, got " + type_name(input));
+  if (!input.is_dict()) throw TemplateError("expected a dict, which has items, got " + type_name(input));
   for (const auto& [key, value] : input.dict().entries)
     pairs.push_back(Value::tuple({key, value}, &renderer.budget()));
   return generator(renderer, std::move(pairs));
@@ -286,8 +286,8 @@ Value items(Renderer& renderer, const Value& input, const CallArguments&) {
 std::size_t positive(const BoundArguments& given, std::string_view what) {
   const std::int64_t count = given.whole(0, 0);
   if (count < 1 || count > 1'000'000)
-    throw Fault("expected a number of " + std::string(what) + " from 1 to 1000000, got " +
-                std::to_string(count));
+    throw TemplateError("expected a number of " + std::string(what) + " from 1 to 1000000, got " +
+                        std::to_string(count));
   return static_cast<std::size_t>(count);
 }
 

@@ -8,14 +8,15 @@ namespace {
 
 const Value& only_argument(const CallArguments& arguments) {
   if (arguments.positional.size() != 1 || !arguments.named.empty())
-    throw Fault("expected one argument of a test, got another number");
+    throw TemplateError("expected one argument of a test, got another number");
   return arguments.positional.front();
 }
 
 std::int64_t remainder_by(const Value& input, std::int64_t divisor) {
   require_defined(input);
-  if (!input.is_whole()) throw Fault("expected an integer to test its remainder, got " + type_name(input));
-  if (divisor == 0) throw Fault("expected a divisor other than 0, got 0");
+  if (!input.is_whole())
+    throw TemplateError("expected an integer to test its remainder, got " + type_name(input));
+  if (divisor == 0) throw TemplateError("expected a divisor other than 0, got 0");
   return divisor == -1 ? 0 : input.whole() % divisor;
 }
 

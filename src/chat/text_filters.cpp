@@ -190,7 +190,7 @@ Value to_integer(Renderer&, const Value& input, const CallArguments& arguments) 
     const auto read = std::from_chars(text.data(), text.data() + text.size(), whole, base);
     if (!text.empty() && read.ptr == text.data() + text.size() && text[0] != '-') {
       if (read.ec == std::errc()) return Value::integer(minus ? -whole : whole);
-      throw Fault("expected an integer of 64 bits, got a larger one");
+      throw TemplateError("expected an integer of 64 bits, got a larger one");
     }
     const auto real = std::from_chars(text.data(), text.data() + text.size(), number);
     if (text.empty() || real.ec != std::errc() || real.ptr != text.data() + text.size()) return otherwise;
@@ -220,11 +220,11 @@ Value to_real(Renderer&, const Value& input, const CallArguments& arguments) {
 Value rounded(Renderer& renderer, const Value& input, const CallArguments& arguments) {
   const BoundArguments given(arguments, "round", {"precision", "method"});
   require_defined(input);
-  if (!input.is_number()) throw Fault("expected a number to round, got " + type_name(input));
+  if (!input.is_number()) throw TemplateError("expected a number to round, got " + type_name(input));
   const std::int64_t precision = given.whole(0, 0);
   const std::string method = given.text(1, "common", renderer.budget()).bytes();
   if (precision < -300 || precision > 300)
-    throw Fault("expected a precision of at most 300, got " + std::to_string(precision));
+    throw TemplateError("expected a precision of at most 300, got " + std::to_string(precision));
   const double number = input.number();
   if (method == "common") {
     if (input.is_whole() && precision >= 0) return Value::integer(input.whole());
@@ -242,14 +242,14 @@ Value rounded(Renderer& renderer, const Value& input, const CallArguments& argum
     return input.is_whole() ? Value::integer(static_cast<std::int64_t>(result)) : Value::real(result);
   }
   if (method != "ceil" && method != "floor")
-    throw Fault("expected common, ceil or floor as the method of round, got " + method);
+    throw TemplateError("expected common, ceil or floor as the method of round, got " + method);
   const double unit = std::pow(10.0, static_cast<double>(precision));
   return Value::real((method == "ceil" ? std::ceil(number * unit) : std::floor(number * unit)) / unit);
 }
 
 Value absolute(Renderer& renderer, const Value& input, const CallArguments&) {
   require_defined(input);
-  if (!input.is_number()) throw Fault("expected a number, got " + type_name(input));
+  if (!input.is_number()) throw TemplateError("expected a number, got " + type_name(input));
   if (input.is_real()) return Value::real(std::abs(input.number()));
   return input.whole() < 0 ? arithmetic(renderer, "-", Value::integer(0), input)
                            : Value::integer(input.whole());
@@ -257,7 +257,7 @@ Value absolute(Renderer& renderer, const Value& input, const CallArguments&) {
 
 Value formatted(Renderer& renderer, const Value& input, const CallArguments& arguments) {
   if (!arguments.positional.empty() && !arguments.named.empty())
-    throw Fault("expected arguments of format that all have names or none, got both");
+    throw TemplateError("expected arguments of format that all have names or none, got both");
   return renderer.text(percent_format(renderer, input_text(renderer, input), arguments));
 }
 

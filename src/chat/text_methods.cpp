@@ -15,7 +15,8 @@ using Names = std::initializer_list<const char*>;
 const std::string& needed_text(const Value& value, std::string_view method) {
   require_defined(value);
   if (!value.is_text())
-    throw Fault("expected a string as an argument of " + std::string(method) + ", got " + type_name(value));
+    throw TemplateError("expected a string as an argument of " + std::string(method) + ", got " +
+                        type_name(value));
   return value.bytes();
 }
 
@@ -147,7 +148,7 @@ class TextMethod {
     const BoundArguments given = bound({"sep", "maxsplit"});
     std::optional<std::string> separator;
     if (given[0] != nullptr && !given[0]->is_none()) separator = needed_text(*given[0], name_);
-    if (separator && separator->empty()) throw Fault("expected a separator, got an empty string");
+    if (separator && separator->empty()) throw TemplateError("expected a separator, got an empty string");
     Values parts;
     for (const TextSpan& span : pieces(separator, given.whole(1, -1), name_ == "rsplit"))
       parts.push_back(part(span.begin, span.end));
@@ -174,7 +175,7 @@ class TextMethod {
 
   Value partition() {
     const std::string& separator = needed_text(*bound({"sep"}, 1)[0], name_);
-    if (separator.empty()) throw Fault("expected a separator, got an empty string");
+    if (separator.empty()) throw TemplateError("expected a separator, got an empty string");
     const bool last = name_ == "rpartition";
     if (last) charge_search(separator);
     const std::size_t at = last ? bytes().rfind(separator) : find_text(bytes(), separator);
@@ -265,7 +266,8 @@ class TextMethod {
     if (at != std::string::npos)
       return Value::integer(count_characters(std::string_view(bytes()).substr(0, at)));
     if (name_ == "index" || name_ == "rindex")
-      throw Fault("expected a part of the string as the argument of " + std::string(name_) + ", got another");
+      throw TemplateError("expected a part of the string as the argument of " + std::string(name_) +
+                          ", got another");
     return Value::integer(-1);
   }
 
@@ -287,7 +289,7 @@ class TextMethod {
     MarkedText fill(name_ == "zfill" ? "0" : " ");
     if (name_ != "zfill" && given[1] != nullptr) {
       if (count_characters(needed_text(*given[1], name_)) != 1)
-        throw Fault("expected one character to fill with, got another number");
+        throw TemplateError("expected one character to fill with, got another number");
       fill = given[1]->text();
     }
     const std::int64_t missing = given.whole(0, 0) - count_characters(bytes());
@@ -363,7 +365,7 @@ bool is_text_method(std::string_view name) {
 Value call_text_method(Renderer& renderer, const Value& self, std::string_view name,
                        const CallArguments& arguments) {
   if (auto result = TextMethod(renderer, self, name, arguments).run()) return std::move(*result);
-  throw Fault("expected a method of strings, got " + std::string(name));
+  throw TemplateError("expected a method of strings, got " + std::string(name));
 }
 
 }  // namespace heed::chat

@@ -27,7 +27,8 @@ class JsonDump {
     if (given[2] != nullptr && !given[2]->is_none()) {
       const bool pair = given[2]->is_sequence() && given[2]->items().size() == 2 &&
                         given[2]->items()[0].is_text() && given[2]->items()[1].is_text();
-      if (!pair) throw Fault("expected two strings as separators of tojson, got " + type_name(*given[2]));
+      if (!pair)
+        throw TemplateError("expected two strings as separators of tojson, got " + type_name(*given[2]));
       item_separator_ = given[2]->items()[0].text();
       key_separator_ = given[2]->items()[1].text();
     }
@@ -55,7 +56,7 @@ class JsonDump {
     if (value.is_integer()) return std::to_string(value.whole());
     if (!value.is_real()) {
       require_defined(value);
-      throw Fault("expected a value that JSON has, got " + type_name(value));
+      throw TemplateError("expected a value that JSON has, got " + type_name(value));
     }
     const double number = value.number();
     return std::isnan(number)   ? "NaN"
@@ -100,7 +101,7 @@ class JsonDump {
       } else if (key.is_none() || key.is_number()) {
         out_.append("\"" + scalar(key) + "\"");
       } else {
-        throw Fault("expected keys that JSON has, got " + type_name(key));
+        throw TemplateError("expected keys that JSON has, got " + type_name(key));
       }
       out_.append(key_separator_);
       write(entries[i]->second, level + 1);

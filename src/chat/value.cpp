@@ -18,8 +18,8 @@ constexpr int kMaxObjectDepth = 200;  // of objects that hold these and one anot
 
 int checked_depth(int depth) {
   if (depth > kMaxValueDepth) {
-    throw Fault("expected lists and dicts nested at most " + std::to_string(kMaxValueDepth) +
-                " deep, got deeper ones");
+    throw TemplateError("expected lists and dicts nested at most " + std::to_string(kMaxValueDepth) +
+                        " deep, got deeper ones");
   }
   return depth;
 }
@@ -163,8 +163,8 @@ Value Value::dict(Dict value, Budget* budget) {
 
 Value Value::object(std::shared_ptr<Object> value) {
   if (value->depth > kMaxObjectDepth)
-    throw Fault("expected objects that hold one another at most " + std::to_string(kMaxObjectDepth) +
-                " deep, got deeper ones");
+    throw TemplateError("expected objects that hold one another at most " + std::to_string(kMaxObjectDepth) +
+                        " deep, got deeper ones");
   Value result;
   result.held_ = std::move(value);
   return result;
@@ -212,7 +212,7 @@ const Value* Dict::find(std::string_view key) const {
 }
 
 Value Object::call(Renderer&, const CallArguments&) {
-  throw Fault("expected a macro, function or method to call, got " + type());
+  throw TemplateError("expected a macro, function or method to call, got " + type());
 }
 
 std::optional<Value> Object::attribute(std::string_view, const Value&, Budget&) const { return std::nullopt; }
@@ -258,13 +258,13 @@ std::string hash_key(const Value& value) {
     for (const Value& item : value.items()) {
       const std::string part = hash_key(item);
       key += std::to_string(part.size()) + ":" + part;
-      if (key.size() > (1u << 20)) throw Fault("expected a key of less than 1 MiB, got a longer one");
+      if (key.size() > (1u << 20)) throw TemplateError("expected a key of less than 1 MiB, got a longer one");
     }
     return key;
   }
   if (const Object* object = value.as<Object>())
     return "o" + std::to_string(reinterpret_cast<std::uintptr_t>(object));
-  throw Fault("expected a key that is a string, number or tuple, got " + type_name(value));
+  throw TemplateError("expected a key that is a string, number or tuple, got " + type_name(value));
 }
 
 std::string type_name(const Value& value) {
@@ -388,7 +388,7 @@ bool less(const Value& a, const Value& b, Budget& budget) {
   }
   require_defined(a);
   require_defined(b);
-  throw Fault("expected two values that have an order, got " + type_name(a) + " and " + type_name(b));
+  throw TemplateError("expected two values that have an order, got " + type_name(a) + " and " + type_name(b));
 }
 
 Values elements_of(const Value& value, Budget& budget) {
@@ -408,7 +408,7 @@ Values elements_of(const Value& value, Budget& budget) {
   } else if (Iterator* iterator = value.as<Iterator>()) {
     elements = iterator->rest();
   } else if (!value.is_undefined()) {
-    throw Fault("expected a list, dict or string to go through, got " + type_name(value));
+    throw TemplateError("expected a list, dict or string to go through, got " + type_name(value));
   }
   budget.step(elements.size());
   return elements;
@@ -427,14 +427,15 @@ std::int64_t length_of(const Value& value, Budget& budget) {
   } else if (const View* view = value.as<View>()) {
     size = view->values.size();
   } else if (!value.is_undefined()) {
-    throw Fault("expected a list, dict or string, which have a length, got " + type_name(value));
+    throw TemplateError("expected a list, dict or string, which have a length, got " + type_name(value));
   }
   return static_cast<std::int64_t>(size);
 }
 
 bool contains(const Value& whole, const Value& part, Budget& budget) {
   if (whole.is_text()) {
-    if (!part.is_text()) throw Fault("expected a string to look for in a string, got " + type_name(part));
+    if (!part.is_text())
+      throw TemplateError("expected a string to look for in a string, got " + type_name(part));
     budget.scan(whole.text().size() + part.text().size());
     return find_text(whole.bytes(), part.bytes()) != std::string::npos;
   }
@@ -449,7 +450,7 @@ bool contains(const Value& whole, const Value& part, Budget& budget) {
 }
 
 void require_defined(const Value& value) {
-  if (value.is_undefined()) throw Fault(value.undefined());
+  if (value.is_undefined()) throw TemplateError(value.undefined());
 }
 
 }  // namespace heed::chat

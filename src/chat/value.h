@@ -32,7 +32,7 @@ struct Object {
   /// The name of its type, as Python's messages have it.
   virtual std::string type() const = 0;
   virtual bool is_callable() const { return false; }
-  /// Throws Fault if this cannot be called.
+  /// Throws TemplateError if this cannot be called.
   virtual Value call(Renderer& renderer, const CallArguments& arguments);
   /// Returns nullopt if it has none of this name. `self` is the value that holds this.
   virtual std::optional<Value> attribute(std::string_view name, const Value& self, Budget& budget) const;
@@ -52,13 +52,13 @@ class Value {
   static Value real(double value);
   static Value text(MarkedText value, Budget* budget);
   static Value text(std::string value, Budget* budget) { return text(MarkedText(std::move(value)), budget); }
-  /// Throws Fault if containers are nested too deep.
+  /// Throws TemplateError if containers are nested too deep.
   static Value list(Values values, Budget* budget);
   static Value tuple(Values values, Budget* budget);
   /// A pair that groupby made: a tuple whose parts have the names `grouper` and `list`.
   static Value group(Values values, Budget* budget);
   static Value dict(Dict value, Budget* budget);
-  /// Throws Fault if what it holds is nested too deep.
+  /// Throws TemplateError if what it holds is nested too deep.
   static Value object(std::shared_ptr<Object> value);
   /// `message` says what is undefined.
   static Value undefined(std::string message);
@@ -127,9 +127,9 @@ struct SequenceValue {
 struct Dict {
   std::vector<std::pair<Value, Value>> entries;
 
-  /// Adds an entry or replaces its value. Throws Fault if the key is not hashable.
+  /// Adds an entry or replaces its value. Throws TemplateError if the key is not hashable.
   void set(Value key, Value value);
-  /// Returns a value, or null. Throws Fault if the key is not hashable.
+  /// Returns a value, or null. Throws TemplateError if the key is not hashable.
   const Value* find(const Value& key) const;
   const Value* find(std::string_view key) const;
 
@@ -174,8 +174,8 @@ struct CallArguments {
   std::vector<std::pair<std::string, Value>> named = {};
 };
 
-/// A string that two values have in common if they are equal as keys of a dict. Throws Fault for lists and
-/// dicts.
+/// A string that two values have in common if they are equal as keys of a dict. Throws TemplateError for
+/// lists and dicts.
 std::string hash_key(const Value& value);
 std::string type_name(const Value& value);
 
@@ -186,17 +186,18 @@ void append_repr(MarkedText& out, const Value& value, Budget& budget);
 std::string real_repr(double value);
 
 bool equal(const Value& a, const Value& b, Budget& budget);
-/// a < b. Throws Fault for values without an order.
+/// a < b. Throws TemplateError for values without an order.
 bool less(const Value& a, const Value& b, Budget& budget);
 
-/// Returns the elements of what can be iterated: characters of text, keys of a dict. Throws Fault otherwise.
+/// Returns the elements of what can be iterated: characters of text, keys of a dict. Throws TemplateError
+/// otherwise.
 Values elements_of(const Value& value, Budget& budget);
-/// Returns Python's len(), or throws Fault.
+/// Returns Python's len(), or throws TemplateError.
 std::int64_t length_of(const Value& value, Budget& budget);
 /// Whether `part` is in `whole`, as Python's `in` tells.
 bool contains(const Value& whole, const Value& part, Budget& budget);
 
-/// Throws Fault if a value is undefined, as jinja2 does where one is used.
+/// Throws TemplateError if a value is undefined, as jinja2 does where one is used.
 void require_defined(const Value& value);
 
 }  // namespace heed::chat
