@@ -40,6 +40,8 @@ class Budget {
       throw TemplateError("expected a template within the limit of memory, got one that needs more");
   }
 
+  std::int64_t iterators = 0;  ///< that exist
+
  private:
   std::int64_t steps_;
   std::int64_t bytes_;

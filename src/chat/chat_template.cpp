@@ -5,6 +5,7 @@
 #include <ctime>
 #include <utility>
 
+#include "chat/rendered_prefixes.h"
 #include "chat/renderer.h"
 #include "chat/syntax.h"
 #include "core/json.h"
@@ -79,6 +80,30 @@ class Variables {
   const std::string& where_;
 };
 
+void set_variables(chat::Renderer& renderer, const std::string& name, const Json& variables,
+                   const Json& constants) {
+  const std::string where = name + ": variables", constants_where = name + ": constants";
+  if (!variables.is_object()) throw Error(where + ": expected an object, got " + json_shown(variables));
+  if (!constants.is_object())
+    throw Error(constants_where + ": expected an object, got " + json_shown(constants));
+  try {
+    const Variables from_user(renderer.budget(), true, where);
+    const Variables trusted(renderer.budget(), false, constants_where);
+    for (const auto& member : constants.items()) renderer.set(member.key(), trusted.value(member.value()));
+    for (const auto& member : variables.items()) {
+      const bool messages = member.key() == "messages";
+      renderer.set(member.key(),
+                   messages ? from_user.messages(member.value()) : from_user.value(member.value()));
+    }
+  } catch (const chat::TemplateError& error) {
+    throw Error(where + ": " + error.what());
+  }
+}
+
+RenderedChat rendered(const MarkedText& text) {
+  return {text.bytes(), text.spans(chat::Mark::data), text.spans(chat::Mark::generated)};
+}
+
 }  // namespace
 
 ChatTemplate::ChatTemplate(std::shared_ptr<const chat::ParsedTemplate> parsed) : parsed_(std::move(parsed)) {}
@@ -97,25 +122,17 @@ RenderedChat ChatTemplate::render(std::string_view variables, const RenderOption
 
 RenderedChat chat::render(const ParsedTemplate& parsed, const Json& variables, const Json& constants,
                           const RenderOptions& options) {
-  const std::string where = parsed.name + ": variables", constants_where = parsed.name + ": constants";
-  if (!variables.is_object()) throw Error(where + ": expected an object, got " + json_shown(variables));
-  if (!constants.is_object())
-    throw Error(constants_where + ": expected an object, got " + json_shown(constants));
   Renderer renderer(parsed.name, options.limits, options.now.value_or(std::time(nullptr)));
-  try {
-    const Variables from_user(renderer.budget(), true, where);
-    const Variables trusted(renderer.budget(), false, constants_where);
-    for (const auto& member : constants.items()) renderer.set(member.key(), trusted.value(member.value()));
-    for (const auto& member : variables.items()) {
-      const bool messages = member.key() == "messages";
-      renderer.set(member.key(),
-                   messages ? from_user.messages(member.value()) : from_user.value(member.value()));
-    }
-  } catch (const TemplateError& error) {
-    throw Error(where + ": " + error.what());
-  }
-  const MarkedText text = renderer.run(parsed.body);
-  return {text.bytes(), text.spans(Mark::data), text.spans(Mark::generated)};
+  set_variables(renderer, parsed.name, variables, constants);
+  return rendered(renderer.run(parsed.body));
+}
+
+chat::RenderedPrefixes chat::render_prefixes(const ParsedTemplate& parsed, const Json& variables,
+                                             const Json& constants, const RenderOptions& options,
+                                             const std::vector<std::size_t>& counts) {
+  Renderer renderer(parsed.name, options.limits, options.now.value_or(std::time(nullptr)));
+  set_variables(renderer, parsed.name, variables, constants);
+  return renderer.run_prefixes(parsed.body, counts);
 }
 
 }  // namespace heed

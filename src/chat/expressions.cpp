@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "chat/functions.h"
+#include "chat/rendered_prefixes.h"
 #include "chat/renderer.h"
 
 namespace heed::chat {
@@ -262,6 +263,9 @@ Value Renderer::item(const Value& object, const Value& key) {
       return text(
           object.text().part(begin, begin + character_start(std::string_view(bytes).substr(begin), 1)));
     }
+    if (object.is_sequence() && key.whole() >= 0 &&
+        static_cast<std::size_t>(key.whole()) < object.items_so_far().size())
+      return object.items_so_far()[static_cast<std::size_t>(key.whole())];
     if (object.is_sequence() || (view != nullptr && view->name == "range")) {
       const Values& items = view == nullptr ? object.items() : view->values;
       const auto place = place_of(key.whole(), static_cast<std::int64_t>(items.size()));
@@ -293,6 +297,9 @@ Value Renderer::sliced(const Value& object, const Expression& slice) {
   const bool is_range = view != nullptr && view->name == "range";
   if (!object.is_sequence() && !is_range)
     throw TemplateError("expected a list or string to slice, got " + type_name(object));
+  if (messages_ != nullptr && object.is_sequence() && object.sequence().grows && parts[0].is_whole() &&
+      parts[0].whole() >= 0 && parts[1].is_none() && parts[2].is_none())
+    return messages_->from(object, static_cast<std::size_t>(parts[0].whole()));
   const Values& items = is_range ? view->values : object.items();
   Values chosen;
   for (const std::size_t place : slice_places(parts, static_cast<std::int64_t>(items.size())))

@@ -130,14 +130,21 @@ Value make_namespace(Renderer& renderer, const CallArguments& arguments) {
   return Value::object(std::move(made));
 }
 
-Value make_cycler(Renderer&, const CallArguments& arguments) {
+/// Makes a value of what changes when it is called.
+template <class Type>
+Value changing(Renderer& renderer, std::shared_ptr<Type> object) {
+  renderer.keep(object, 0);
+  return Value::object(std::move(object));
+}
+
+Value make_cycler(Renderer& renderer, const CallArguments& arguments) {
   if (arguments.positional.empty()) throw TemplateError("expected values for cycler, got none");
-  return Value::object(std::make_shared<Cycler>(arguments.positional));
+  return changing(renderer, std::make_shared<Cycler>(arguments.positional));
 }
 
 Value make_joiner(Renderer& renderer, const CallArguments& arguments) {
   const BoundArguments given(arguments, "joiner", {"sep"});
-  return Value::object(std::make_shared<Joiner>(given[0] == nullptr ? renderer.text(", ") : *given[0]));
+  return changing(renderer, std::make_shared<Joiner>(given[0] == nullptr ? renderer.text(", ") : *given[0]));
 }
 
 Value raise_exception(Renderer& renderer, const CallArguments& arguments) {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "chat/conversation.h"
+#include "chat/rendered_prefixes.h"
 #include "chat/renderer.h"
 #include "core/json.h"
 #include "core/strings.h"
@@ -360,28 +361,40 @@ EncodedChat ModelChat::prompt(const chat::Conversation& conversation) const {
 EncodedChat ModelChat::encode_answers(const chat::Conversation& conversation) const {
   const ModelTemplate& chosen = templates_->of(conversation);
   Json variables = shown_variables(conversation, chosen);
-  const auto render = [&](bool starts) {
-    variables["add_generation_prompt"] = starts;
-    return templates_->render(chosen, variables);
-  };
-  const RenderedChat whole = render(false);
+  variables["add_generation_prompt"] = false;
+  const RenderedChat whole = templates_->render(chosen, variables);
   EncodedChat chat = encoded(whole, *tokenizer_);
   if (!chat.generated.empty()) return chat;
-  AnswerTokens answers(whole, chat.encoding, *tokenizer_);
+  std::vector<std::size_t> prompts, answered;  // numbers of messages
+  for (std::size_t i = 0; i < variables["messages"].size(); ++i) {
+    if (variables["messages"][i]["role"] != "assistant") continue;
+    if (i == 0)
+      throw Error(conversation.where() + ": messages.0: expected a message to answer, got an answer");
+    prompts.push_back(i);
+    answered.push_back(i + 1);
+  }
+  if (prompts.empty())
+    throw Error(conversation.where() + ": expected an answer of the assistant to learn, got none");
+  const auto prefixes = [&](bool starts, const std::vector<std::size_t>& counts) {
+    variables["add_generation_prompt"] = starts;
+    return chat::render_prefixes(chosen.parsed.parsed(), variables, templates_->constants, {}, counts);
+  };
+  const chat::RenderedPrefixes before = prefixes(true, prompts), after = prefixes(false, answered);
   const Json messages = std::exchange(variables["messages"], Json::array());
-  for (std::size_t i = 0; i < messages.size(); ++i) {
-    const std::string at = conversation.where() + ": messages." + std::to_string(i);
-    if (messages[i]["role"] != "assistant") {
-      variables["messages"].push_back(messages[i]);
-      continue;
-    }
-    if (i == 0) throw Error(at + ": expected a message to answer, got an answer");
-    const RenderedChat prompt = render(true);
-    variables["messages"].push_back(messages[i]);
-    const auto tokens = answers.of(prompt, render(false));
+  const auto first = [&](std::size_t count, bool starts) {
+    if (auto found = (starts ? before : after).find(count)) return *std::move(found);
+    variables["add_generation_prompt"] = starts;
+    while (variables["messages"].size() < count)
+      variables["messages"].push_back(messages[variables["messages"].size()]);
+    return templates_->render(chosen, variables);
+  };
+  AnswerTokens answers(whole, chat.encoding, *tokenizer_);
+  for (const std::size_t i : prompts) {
+    const RenderedChat prompt = first(i, true);
+    const auto tokens = answers.of(prompt, first(i + 1, false));
     if (!tokens)
       throw Error(
-          at +
+          conversation.where() + ": messages." + std::to_string(i) +
           ": expected a chat template that writes an answer alike whatever follows, got another (make "
           "it the last message)");
     if (tokens->first < tokens->second) chat.generated.push_back(*tokens);

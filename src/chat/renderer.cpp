@@ -54,7 +54,7 @@ struct Loop : Object {
   std::optional<Value> attribute(std::string_view name, const Value& self, Budget& budget) const override;
   void release() override { last_seen.reset(); }
   const Value* at(std::int64_t place) const {
-    const Values& items = elements.items();
+    const Values& items = elements.items_so_far();
     return place < 0 || place >= static_cast<std::int64_t>(items.size())
                ? nullptr
                : &items[static_cast<std::size_t>(place)];
@@ -94,14 +94,14 @@ struct LoopMethod : Object {
 };
 
 std::optional<Value> Loop::attribute(std::string_view name, const Value& self, Budget&) const {
-  const auto size = static_cast<std::int64_t>(elements.items().size());
+  const auto size = [&] { return static_cast<std::int64_t>(elements.items().size()); };
   if (name == "index") return Value::integer(index0 + 1);
   if (name == "index0") return Value::integer(index0);
-  if (name == "revindex") return Value::integer(size - index0);
-  if (name == "revindex0") return Value::integer(size - index0 - 1);
+  if (name == "revindex") return Value::integer(size() - index0);
+  if (name == "revindex0") return Value::integer(size() - index0 - 1);
   if (name == "first") return Value::boolean(index0 == 0);
-  if (name == "last") return Value::boolean(index0 + 1 == size);
-  if (name == "length") return Value::integer(size);
+  if (name == "last") return Value::boolean(at(index0 + 1) == nullptr);
+  if (name == "length") return Value::integer(size());
   if (name == "depth") return Value::integer(depth0 + 1);
   if (name == "depth0") return Value::integer(depth0);
   if (name == "cycle" || name == "changed")
@@ -195,11 +195,17 @@ Renderer::Flow Renderer::captured(const std::vector<Statement>& body, const std:
 
 Renderer::Flow Renderer::execute(const std::vector<Statement>& body) {
   const RecursionGuard guard(*this);
-  for (const Statement& statement : body) {
-    const Flow flow = execute(statement);
-    if (flow != Flow::normal) return flow;
-  }
-  return Flow::normal;
+  Frame frame{body, 0, frame_};
+  frame_ = &frame;
+  const Flow flow = execute_rest(frame);
+  frame_ = frame.outer;
+  return flow;
+}
+
+Renderer::Flow Renderer::execute_rest(Frame& frame) {
+  Flow flow = Flow::normal;
+  while (flow == Flow::normal && frame.next < frame.body.size()) flow = execute(frame.body[frame.next++]);
+  return flow;
 }
 
 Renderer::Flow Renderer::execute(const Statement& statement) {
@@ -263,24 +269,29 @@ Values Renderer::loop_elements(const Statement& statement, const Value& over,
 
 Renderer::Flow Renderer::loop(const Statement& statement, const Value& over, std::shared_ptr<Scope> scope,
                               int depth) {
-  const Value elements = list(loop_elements(statement, over, scope));
+  const bool grows = is_loop_over_messages(statement, over);
+  const Value elements = grows ? over : list(loop_elements(statement, over, scope));
   const std::shared_ptr<Scope> outer = std::exchange(scope_, scope);
   Flow flow = Flow::normal;
-  if (elements.items().empty()) {
+  if (elements.items_so_far().empty()) {
     scope_ = std::make_shared<Scope>(scope);
     flow = execute(statement.otherwise);
   } else {
     const auto state =
         std::make_shared<Loop>(statement, elements, statement.recursive ? scope : nullptr, depth);
     const Value loop_value = Value::object(state);
-    for (const Value& element : elements.items()) {
+    const auto iteration = [&] {
       budget_.step();
       scope_ = std::make_shared<Scope>(scope);
       scope_->set("loop", loop_value);
-      assign(statement.target, element);
-      if (execute(statement.body) == Flow::stop) break;
-      ++state->index0;
-    }
+      assign(statement.target, *state->at(state->index0));
+      const bool goes_on = execute(statement.body) != Flow::stop;
+      if (goes_on) ++state->index0;
+      return goes_on;
+    };
+    do {
+      if (grows) render_prefix(elements, state->index0, iteration);
+    } while (iteration() && state->at(state->index0) != nullptr);
   }
   scope_ = outer;
   return flow;

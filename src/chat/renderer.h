@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -28,6 +29,9 @@ struct Scope {
   bool released = false;  // at the end
 };
 
+class GrowingMessages;
+struct RenderedPrefixes;
+
 class Renderer {
  public:
   /// `name` begins messages; `now` is in seconds since 1970.
@@ -38,6 +42,8 @@ class Renderer {
   void set(std::string_view name, Value value) { variables_->set(name, std::move(value)); }
   /// Runs a template. Throws Error that names template and line.
   MarkedText run(const std::vector<Statement>& body);
+  /// Runs a template over the first messages, as render_prefixes() says.
+  RenderedPrefixes run_prefixes(const std::vector<Statement>& body, const std::vector<std::size_t>& counts);
 
   Budget& budget() { return budget_; }
   std::int64_t now() const { return now_; }
@@ -68,10 +74,24 @@ class Renderer {
     BudgetCharge charge;
   };
 
+  /// A body that runs, and its next statement.
+  struct Frame {
+    const std::vector<Statement>& body;
+    std::size_t next;
+    Frame* outer;
+  };
+
   Flow execute(const std::vector<Statement>& body);
+  Flow execute_rest(Frame& frame);
   Flow execute(const Statement& statement);
   Flow choose(const Statement& statement);
   Flow loop(const Statement& statement, const Value& over, std::shared_ptr<Scope> scope, int depth);
+  /// Whether render_prefix() can end this loop: what encloses it is at most `if`, and all that can change is
+  /// known.
+  bool is_loop_over_messages(const Statement& statement, const Value& over) const;
+  /// Makes the element of the next iteration known. If that completes a wanted text, renders it: runs
+  /// `iteration` and what follows the loop, and takes back what they changed, `index` included.
+  void render_prefix(const Value& elements, std::int64_t& index, const std::function<bool()>& iteration);
   Values loop_elements(const Statement& statement, const Value& over, const std::shared_ptr<Scope>& scope);
   Flow with(const Statement& statement);
   void make_macro(const Statement& statement);
@@ -104,6 +124,10 @@ class Renderer {
   std::shared_ptr<Scope> variables_;
   std::shared_ptr<Scope> scope_;
   Buffer* out_ = nullptr;
+  Frame* frame_ = nullptr;
+  GrowingMessages* messages_ = nullptr;  // of run_prefixes(), as these
+  RenderedPrefixes* prefixes_ = nullptr;
+  Buffer* shared_ = nullptr;
   // What can hold itself: it is released in the end.
   std::vector<std::shared_ptr<Object>> kept_;
   std::vector<std::shared_ptr<Scope>> captured_scopes_;

@@ -133,6 +133,12 @@ Value Value::list(Values values, Budget* budget) {
   return result;
 }
 
+Value Value::list(std::shared_ptr<const SequenceValue> elements) {
+  Value result;
+  result.held_ = std::move(elements);
+  return result;
+}
+
 Value Value::tuple(Values values, Budget* budget) {
   Value result;
   result.held_ = std::make_shared<const SequenceValue>(std::move(values), true, budget);
@@ -178,7 +184,12 @@ Value Value::undefined(std::string message) {
 
 bool Value::is_list() const { return is_sequence() && !sequence().tuple; }
 bool Value::is_tuple() const { return is_sequence() && sequence().tuple; }
-const Values& Value::items() const { return sequence().values; }
+const Values& Value::items() const {
+  if (sequence().grows) throw OpenListRead();
+  return sequence().values;
+}
+
+const Values& Value::items_so_far() const { return sequence().values; }
 
 bool Value::same_as(const Value& other) const {
   if (held_.index() != other.held_.index()) return false;
@@ -217,9 +228,10 @@ Value Object::call(Renderer&, const CallArguments&) {
 
 std::optional<Value> Object::attribute(std::string_view, const Value&, Budget&) const { return std::nullopt; }
 
-Iterator::Iterator(Values from, Budget& budget)
-    : values(std::move(from)), charge(&budget, 128 + sizeof(Value) * values.capacity()) {
+Iterator::Iterator(Values from, Budget& given)
+    : values(std::move(from)), budget(given), charge(&given, 128 + sizeof(Value) * values.capacity()) {
   depth = depth_of(values);
+  ++budget.iterators;
 }
 
 std::optional<Value> Namespace::attribute(std::string_view name, const Value&, Budget&) const {
@@ -283,7 +295,7 @@ std::string type_name(const Value& value) {
 bool truth(const Value& value) {
   if (value.is_number()) return value.number() != 0;
   if (value.is_text()) return !value.text().empty();
-  if (value.is_sequence()) return !value.items().empty();
+  if (value.is_sequence()) return !value.items_so_far().empty() || !value.items().empty();
   if (value.is_dict()) return !value.dict().entries.empty();
   if (const View* view = value.as<View>()) return !view->values.empty();
   return !value.is_none() && !value.is_undefined();

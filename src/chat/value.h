@@ -44,6 +44,9 @@ struct Object {
 struct Dict;
 struct SequenceValue;
 
+/// Thrown where more is read of a list that grows than its elements so far (rendered_prefixes.h).
+struct OpenListRead {};
+
 class Value {
  public:
   Value() = default;  ///< None
@@ -54,6 +57,7 @@ class Value {
   static Value text(std::string value, Budget* budget) { return text(MarkedText(std::move(value)), budget); }
   /// Throws TemplateError if containers are nested too deep.
   static Value list(Values values, Budget* budget);
+  static Value list(std::shared_ptr<const SequenceValue> elements);
   static Value tuple(Values values, Budget* budget);
   /// A pair that groupby made: a tuple whose parts have the names `grouper` and `list`.
   static Value group(Values values, Budget* budget);
@@ -82,8 +86,10 @@ class Value {
   double number() const { return is_real() ? std::get<double>(held_) : static_cast<double>(whole()); }
   const MarkedText& text() const { return std::get<std::shared_ptr<const Text>>(held_)->text; }
   const std::string& bytes() const { return text().bytes(); }
-  /// The elements of a list or tuple.
+  /// The elements of a list or tuple. Throws OpenListRead for a list that grows.
   const Values& items() const;
+  /// The same, or of a list that grows its elements so far.
+  const Values& items_so_far() const;
   const SequenceValue& sequence() const { return *std::get<std::shared_ptr<const SequenceValue>>(held_); }
   const Dict& dict() const { return *std::get<std::shared_ptr<const Dict>>(held_); }
   const std::string& undefined() const { return std::get<std::shared_ptr<const Undefined>>(held_)->message; }
@@ -119,6 +125,8 @@ struct SequenceValue {
   Values values;
   bool tuple;
   bool group = false;
+  bool grows = false;
+  std::size_t first = 0;  // of a list that grows: the place of its first element among all messages
   int depth;
   BudgetCharge charge;
 };
@@ -143,11 +151,13 @@ struct Dict {
 /// A result of map, select and others: it can be read once.
 struct Iterator : Object {
   Iterator(Values values, Budget& budget);
+  ~Iterator() override { --budget.iterators; }
   std::string type() const override { return "generator"; }
   /// Returns what has not been read, and leaves nothing.
   Values rest();
   Values values;
   std::size_t next = 0;
+  Budget& budget;
   BudgetCharge charge;
 };
 
