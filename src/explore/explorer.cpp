@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 
 #include "core/json.h"
 #include "explore/views/views.h"
@@ -74,9 +75,15 @@ std::int64_t check_map_numbers(const ExploredModel& model, const ExploredText& t
   }
   if (numbers > kMostNumbers) {
     const std::string what = name_of(model.model().input().kind);
-    throw Error(what + ": expected maps of at most " + std::to_string(kMostNumbers) + " numbers, got " +
-                std::to_string(numbers) + " (choose a " + (what == "image" ? "smaller " : "shorter ") + what +
-                ")");
+    std::int64_t tokens = 0;
+    for (const auto& [kind, of_kind] : text.tokens) tokens = std::max(tokens, std::ssize(of_kind.keys));
+    // Maps of n tokens are n² numbers.
+    const double share = std::sqrt(static_cast<double>(kMostNumbers) / static_cast<double>(numbers));
+    const auto most = static_cast<std::int64_t>(share * static_cast<double>(tokens));
+    const std::string parts = what == "text" ? " tokens" : what == "image" ? " parts" : " frames";
+    throw Error(what + ": expected at most " + std::to_string(most) + parts + ", got " +
+                std::to_string(tokens) + " (the maps of all heads take too much memory: choose a " +
+                (what == "image" ? "smaller " : "shorter ") + what + ")");
   }
   return numbers;
 }

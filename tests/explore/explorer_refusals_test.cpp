@@ -19,6 +19,17 @@ std::string refusal_of(explore::Explorer& explorer, const RefusedRequest& reques
   });
 }
 
+TEST(Explorer, SaysHowManyTokensFit) {
+  // 2 layers of 4 heads and their rollout: 10 maps.
+  explore::Explorer explorer = explorer_of(sample("decoders/bloom"));
+  std::string text;
+  for (int i = 0; i < 2500; ++i) text += "5 ";
+  EXPECT_EQ(
+      refusal_of(explorer, {{"model", 0}, {"text", text}}),
+      "text: expected at most 2449 tokens, got 2500 (the maps of all heads take too much memory: choose a "
+      "shorter text)");
+}
+
 TEST(Explorer, RefusesWhatTheModelLacks) {
   explore::Explorer explorer =
       explorer_of(sample_decoder(), sample_encoder_decoder(), sample("encoders/bert", true));

@@ -35,6 +35,8 @@ async function packOf(run, pack) {
   throw new Error("the server does not have the map any more");
 }
 function complain(text) { $("error").textContent = text; }
+/// What is shown is not of what is asked: grey, until an answer comes.
+function outdate(is) { document.body.classList.toggle("outdated", is && !!results.length); }
 /// The number of tokens of a text, for the model that is shown.
 async function countTokens(text) {
   return text ? (await post("/api/tokens", { model: +ask.model, text })).ids.length : 0;
@@ -120,7 +122,7 @@ async function answersNow() {
   clearTimeout(timer);
   if (running) running.abort();
   const own = running = new AbortController();
-  if (missing()) { $("status").textContent = missing(); return null; }
+  if (missing()) { $("status").textContent = missing(); outdate(true); return null; }
   $("status").textContent = "computing …";
   try {
     const asked = second => ({ ...requestOf(second), ...shownNow() });
@@ -133,7 +135,8 @@ async function answersNow() {
     if (error.name === "AbortError" || own !== running) return null;
     if (takesFile() && await sendAgain(error)) return answersNow();
     complain(error.message);
-    $("status").textContent = "";
+    $("status").textContent = results.length ? "grey: the input before" : "";
+    outdate(true);
     const refused = /^(?:request: )?changes(?:\.(\d+))?[.:]/.exec(error.message), index = refused && (refused[1] ? +refused[1] : ask.changes.length - 1);
     if (!refused || !ask.changes[index]) return null;
     ask = { ...ask, changes: ask.changes.filter((_, i) => i !== index) };  // the others stay
@@ -161,6 +164,7 @@ async function unpackShown(data) {
 }
 function showAnswers(answers, data) {
   const names = captions(), before = results.length && results[0].answer.data.image;
+  outdate(false);
   results = answers.map((answer, i) => ({ answer: { ...answer, data: data[i] }, caption: answers.length > 1 ? names[i] : "" }));
   const entries = results.map(({ answer, caption }) => ({ data: answer.data, caption }));
   if (entries.length > 1) entries.push({ data: new DifferenceData(entries[0].data, entries[1].data), caption: "Difference" });

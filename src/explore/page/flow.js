@@ -198,13 +198,19 @@ class FlowView extends Look {
     add("top_k", "Top-k", { min: 0, max: 50, step: 1 }, value => value ? String(value) : "all");
     add("top_p", "Top-p", { min: 0.05, max: 1, step: 0.05 }, value => value.toFixed(2));
     this.left = element("p", "", { class: "note" });
-    box.append(this.left);
+    this.drawn = element("button", "Draw and append", { type: "button", class: "plain flow-draw", "data-help": "Draws a token with these probabilities, and appends it." });
+    this.drawn.onclick = () => {
+      const { position } = this.flow, id = drawnFrom(sampled(this.logits, this.order, this.settings), Math.random());
+      take({ position }, { id });
+    };
+    box.append(this.left, this.drawn);
     return box;
   }
   drawCandidates(flow, now) {
     this.side.hidden = !flow.candidates.length;
     this.draws = flow.logits !== null && (now.about.kind !== "encoder" || now.about.head === "masked_lm");
     this.sliders.hidden = !this.draws;
+    this.drawn.hidden = !!recording || !isStepwise() || now.answer !== results[0].answer;
     if (this.logitsOf !== flow) {
       this.logitsOf = flow;
       this.logits = flow.logits === null ? null : floatsOf(flow.logits);

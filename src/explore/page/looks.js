@@ -26,7 +26,7 @@ class Look {
       delete request.target;
       request.target_ids = answer.target_ids;
     }
-    const head = headNow() || { kind: kind.kind, layer: viewer.state.layer, head: kind.heads[0] };
+    const head = headNow();
     return { answer, request, head, kind, about: models[request.model], room: this.panel.room.width, query: of => Math.max(0, this.settled(of)) };
   }
   /// The row of a kind that is pinned, or that the page looks at by itself.

@@ -26,3 +26,14 @@ function sampled(logits, order, { temperature, top_k, top_p }) {
   for (let i = 0; i < kept; ++i) result[order[i]] = Math.exp(scores[order[i]] - largest) / all;
   return result;
 }
+/// The id that a number from 0 to 1 chooses among probabilities.
+function drawnFrom(probabilities, number) {
+  let left = number, last = 0;
+  for (let id = 0; id < probabilities.length; ++id) {
+    if (!probabilities[id]) continue;
+    last = id;
+    left -= probabilities[id];
+    if (left < 0) break;
+  }
+  return last;
+}

@@ -78,7 +78,7 @@ class StepsView extends Look {
   drawAll() {
     this.at = this.key;
     const { steps } = this, token = steps.queries[steps.query], order = [...steps.weights.keys()].sort((a, b) => steps.weights[b] - steps.weights[a]).filter(s => steps.weights[s] >= 0.05).slice(0, 3);
-    const takes = order.map(s => Math.round(100 * steps.weights[s]) + " % from “" + steps.keys[s] + "”").join(", ");
+    const takes = order.map(s => Math.round(100 * steps.weights[s]) + " % from “" + nameIn(steps.keys, s) + "”").join(", ");
     this.sentence.textContent = "“" + token + "” takes " + (takes || "less than 5 % from every token") + (takes && order.length < steps.keys.length ? "; the rest from the others." : ".");
     this.formula.textContent = "output = softmax(" + (steps.cap > 0 ? "cap(" : "") + "q·k " + this.scaleText() + (steps.cap > 0 ? ")" : "") + (steps.positions ? " + positions" : "") + " + mask) × V";
     this.drawVectors();
@@ -167,7 +167,7 @@ class StepsView extends Look {
 }
 
 registerView({
-  name: "steps", title: () => "Step by step", help: "What one head computes for the chosen query, number by number: query and key, scale, mask, softmax, values.", wide: true, legend: false,
+  name: "steps", title: () => "Step by step", help: "What one head computes for the chosen query, number by number: query and key, scale, mask, softmax, values.", wide: true, single: true, legend: false,
   fits: viewer => /^(cross|encoder|decoder)$/.test(viewer.kind.kind),
   lead: () => "What this head computes for the chosen query, from left to right; a click on a key follows that key.",
   make: (box, panel) => new StepsView(box, panel),

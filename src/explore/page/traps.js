@@ -124,7 +124,7 @@ class TrapsView extends Look {
 }
 
 registerView({
-  name: "traps", title: () => "Traps", help: "Mistakes in attention that no error reports, as switches: what they change beside the sound run.", wide: true, legend: false,
+  name: "traps", title: () => "Traps", help: "Mistakes in attention that no error reports, as switches: what they change beside the sound run.", wide: true, single: true, legend: false,
   fits: viewer => /^(cross|encoder|decoder)$/.test(viewer.kind.kind) && !viewer.data.image,
   lead: () => "A mistake in attention rarely fails, since all shapes still fit. Make one here, and compare.",
   make: (box, panel) => new TrapsView(box, panel),

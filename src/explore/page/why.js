@@ -140,7 +140,7 @@ $("detail").addEventListener("keydown", event => {
 });
 
 registerView({
-  name: "why", title: () => "Why", help: "The score of the chosen query and key as a sum: which earlier heads, feed-forward networks and tokens made this head look there.", wide: true, legend: false,
+  name: "why", title: () => "Why", help: "The score of the chosen query and key as a sum: which earlier heads, feed-forward networks and tokens made this head look there.", wide: true, single: true, legend: false,
   fits: viewer => /^(cross|encoder|decoder)$/.test(viewer.kind.kind),
   lead: () => "What makes this head look there: its score, taken apart into pairs of what earlier parts wrote at the query and at the key.",
   make: (box, panel) => new WhyView(box, panel),

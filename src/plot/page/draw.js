@@ -144,6 +144,12 @@ function markTab(box, chosen) {
     tab.tabIndex = own ? 0 : -1;
   }
 }
+/// A token, with its position where several are the same.
+function nameIn(tokens, index) {
+  const token = tokens[index];
+  return tokens.indexOf(token) === tokens.lastIndexOf(token) ? token : token + " (" + index + ")";
+}
+
 function fill(select, entries) {
   const now = [...select.options].map(option => option.value + "\n" + option.text).join("\n\n");
   if (now !== entries.map(([value, text]) => value + "\n" + text).join("\n\n")) select.replaceChildren(...entries.map(([value, text]) => element("option", text, { value })));

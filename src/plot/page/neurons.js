@@ -35,7 +35,7 @@ class Neurons {
     if (turn !== this.turn) return;
     this.pickers.hidden = !vectors;
     if (!vectors) {
-      table.replaceChildren(element("p", typeof viewer.state.head !== "number" ? "Choose a single head: a mean or a maximum has no queries and keys of its own." : "This page has no queries and keys of this head: heed attend --vectors writes them also for long texts.", { class: "note" }));
+      table.replaceChildren(element("p", "This page has no queries and keys of this head" + (viewer.options.vectors ? "." : ": heed attend --vectors writes them also for long texts."), { class: "note" }));
       return;
     }
     const { q, k, dims } = vectors, rows = [];
@@ -62,7 +62,7 @@ class Neurons {
 }
 
 registerView({
-  name: "neurons", title: () => "Query · key", help: "The numbers whose products add up to the score of one cell.", fits: viewer => !!viewer.kind.vectors || !!viewer.options.vectors, legend: false,
+  name: "neurons", title: () => "Query · key", single: true, help: "The numbers whose products add up to the score of one cell.", fits: viewer => !!viewer.kind.vectors || !!viewer.options.vectors, legend: false,
   lead: () => "A score is a sum of products, query × key: blue ones raise it, orange ones lower it.",
   make: (box, panel) => new Neurons(box, panel),
 });

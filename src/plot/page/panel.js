@@ -97,24 +97,24 @@ class MapPanel {
 
   ranked(query, key) {
     const { kind, values } = this, columns = kind.keys.length, asks = query >= 0, others = asks ? kind.keys : kind.queries;
-    return others.map((token, i) => [asks ? values[query * columns + i] : values[i * columns + key], token]).sort((a, b) => Math.abs(b[0]) - Math.abs(a[0]));
+    return others.map((token, i) => [asks ? values[query * columns + i] : values[i * columns + key], token, i]).sort((a, b) => Math.abs(b[0]) - Math.abs(a[0]));
   }
 
   readout() {
-    const { kind, query, key, format, viewer } = this, line = this.part("readout"), bold = text => element("b", text);
+    const { kind, query, key, format, viewer } = this, others = query >= 0 ? kind.keys : kind.queries, line = this.part("readout"), bold = text => element("b", text);
     line.replaceChildren();
     if (query < 0 && key < 0) { line.textContent = "The mean over all parts. " + (coarse.matches ? "Tap" : "Point at") + " a part to see what it attends to."; return; }
     if (viewer.lineHeads.length) line.append(headName(viewer.state.head, kind) + ": ");
     if (query >= 0 && key >= 0) line.append(bold(kind.queries[query]), " → ", bold(kind.keys[key]), " " + format(this.values[query * kind.keys.length + key]) + " · ");
     const asks = query >= 0;
     line.append(bold(asks ? kind.queries[query] : kind.keys[key]), asks ? " attends to " : " is attended to by ");
-    this.ranked(query, key).slice(0, 5).filter(([value], i) => !i || /[1-9]/.test(format(value))).forEach(([value, token], i) => line.append(i ? ", " : "", bold(token), " " + format(value)));
+    this.ranked(query, key).slice(0, 5).filter(([value], i) => !i || /[1-9]/.test(format(value))).forEach(([value, , other], i) => line.append(i ? ", " : "", bold(nameIn(others, other)), " " + format(value)));
   }
 
   drawText() {
     const { kind, format, data } = this, list = this.part("text").querySelector("ol"), note = this.part("text").querySelector("p");
     list.start = 0;
-    list.replaceChildren(...kind.queries.map((token, q) => element("li", token + ": " + this.ranked(q, -1).slice(0, 3).map(([v, t]) => t + " " + format(v)).join(", "))));
+    list.replaceChildren(...kind.queries.map((token, q) => element("li", token + ": " + this.ranked(q, -1).slice(0, 3).map(([v, , k]) => nameIn(kind.keys, k) + " " + format(v)).join(", "))));
     note.textContent = "Of each query the three largest. Numbers have " + data.bits + " bits: steps of 1/" + (2 ** data.bits - 1) + " of the map's largest.";
   }
 

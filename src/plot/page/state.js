@@ -11,6 +11,7 @@
 //     lead: panel => "A row is ...",     // what one sees, in a sentence; undefined: that of the kind of attention
 //     whole: false,                      // true: drawn from panel.data alone, whatever map is chosen, without a legend
 //     wide: false,                       // true: takes the width of the page, without overview and side
+//     single: false,                     // true: shows one head; a mean of heads cannot be chosen
 //     legend: true,                      // whether the scale of colors stands below it
 //     make: (box, panel) => ({ draw(), follow(), figure() }),
 //   });

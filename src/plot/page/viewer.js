@@ -42,6 +42,8 @@ class Viewer {
   get kind() { return this.data.kinds[this.state.kind]; }
   get query() { return this.panels[0].query; }
   get wide() { return roomy.matches; }
+  /// What there is to choose as the head: in a view of one head no mean and the like.
+  get heads() { return viewNamed(this.state.view).single ? this.kind.heads : this.kind.columns; }
   /// The heads whose lines are shown, if some are chosen.
   get lineHeads() {
     const { state, kind, data } = this;
@@ -120,6 +122,8 @@ class Viewer {
     Object.assign(state, change);
     const kind = this.kind, pictured = state.view === "picture";
     if (!this.data.has(kind, state.measure, state.layer, state.head)) Object.assign(state, this.worthSeeing(kind));
+    if (!this.heads.includes(state.head)) state.head = this.heads[0];
+    fill($("head"), this.heads.map(h => [h, h]));
     document.body.classList.toggle("pictured", pictured);
     document.body.classList.toggle("wide", !!viewNamed(state.view).wide);
     if (this.overviewPictures !== pictured) { this.overviewPictures = pictured; this.overview.build(); }
@@ -173,7 +177,6 @@ class Viewer {
     const kind = this.kind, { state } = this;
     drawTabs($("kinds"), this.data.kinds.map((one, i) => [i, this.data.kinds.length > 1 && kindNames[one.kind] || one.title.replace(/^./, c => c.toUpperCase())]), state.kind, index => this.chooseKind(index));
     fill($("layer"), kind.layers.map(l => [l, l]));
-    fill($("head"), kind.columns.map(h => [h, h]));
     if (!kind.measures.includes(state.measure)) state.measure = kind.measures[0] || "weights";
     fill($("measure"), kind.measures.map(m => [m, measureNames[m]]));
     const known = Object.keys(patterns).filter(p => !p || kind.maps.some(m => m.scores && p in m.scores));
@@ -293,7 +296,7 @@ class Viewer {
     if (!turn || /^(SELECT|INPUT|TEXTAREA|SUMMARY)$/.test(event.target.tagName) || (event.target.closest && event.target.closest("[data-own-arrows]"))) return;
     event.preventDefault();
     const { kind, state } = this, step = (list, now, by) => list[(list.indexOf(now) + by + list.length) % list.length];
-    this.show({ layer: step(kind.layers, state.layer, turn[0]), head: step(kind.columns, state.head, turn[1]) });
+    this.show({ layer: step(kind.layers, state.layer, turn[0]), head: step(this.heads, state.head, turn[1]) });
     if ($("overview").contains(document.activeElement)) this.overview.focus();
   }
 
