@@ -7,10 +7,16 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   using Format = heed::ToolCallFormat;
   const std::string_view text = heed::fuzz::text_of(data, size);
   heed::tool_call_format(text);
-  for (const Format format :
-       {Format::none, Format::hermes, Format::llama, Format::mistral, Format::deepseek, Format::pythonic}) {
-    const heed::ParsedToolCalls parsed = heed::parse_tool_calls(text, format);
+  for (const Format format : {Format::none, Format::hermes, Format::qwen_coder, Format::llama,
+                              Format::mistral, Format::deepseek, Format::pythonic, Format::granite}) {
+    const heed::ParsedToolCalls parsed = heed::parse_tool_calls(
+        text, format,
+        R"([{"function": {"name": "f", "parameters": {"properties": {"x": {"type": "string"}}}}},
+                          {"function": {"name": "g"}}])");
     if (parsed.calls.empty() && parsed.content != text) ::abort();
+    heed::ToolCallStream stream(format, "[]");
+    const std::string given = stream.push(text.substr(0, size / 2)) + stream.push(text.substr(size / 2));
+    if (given + stream.finish().content != text) ::abort();
   }
   return 0;
 }

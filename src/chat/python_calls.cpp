@@ -1,10 +1,5 @@
 // A reader of calls by recursive descent.
-#include "chat/python_calls.h"
-
-#include <optional>
-#include <string>
-
-#include "core/json.h"
+#include "chat/call_reader.h"
 #include "core/utf8.h"
 #include "heed/error.h"
 
@@ -21,19 +16,7 @@ class PythonReader {
     const bool list = take('[');
     do {
       if (list && !calls.empty() && at(']')) break;
-      std::string name = identifier();
-      while (take('.')) name += "." + identifier();
-      Json arguments = Json::object();
-      if (name.empty() || !take('(')) return false;
-      while (!take(')')) {
-        const std::string key = identifier();
-        if (key.empty() || arguments.contains(key) || !take('=')) return false;
-        auto value = literal(0);
-        if (!value) return false;
-        arguments[key] = std::move(*value);
-        if (!take(',') && !at(')')) return false;
-      }
-      calls.push_back({name, json_text(arguments)});
+      if (!call(calls)) return false;
     } while (list && take(','));
     return !list || take(']');
   }
@@ -43,6 +26,30 @@ class PythonReader {
   }
 
  private:
+  bool call(Calls& calls, bool printed = false) {
+    std::string name = identifier();
+    while (take('.')) name += "." + identifier();
+    if (name.empty() || !take('(')) return false;
+    if (const std::size_t begin = at_; name == "print" && !printed) {
+      Calls shown;
+      if (call(shown, true) && take(')')) {
+        calls.push_back(std::move(shown.front()));
+        return true;
+      }
+      at_ = begin;
+    }
+    Json arguments = Json::object();
+    while (!take(')')) {
+      const std::string key = identifier();
+      if (key.empty() || arguments.contains(key) || !take('=')) return false;
+      auto value = literal(0);
+      if (!value) return false;
+      arguments[key] = std::move(*value);
+      if (!take(',') && !at(')')) return false;
+    }
+    calls.push_back({std::move(name), json_text(arguments)});
+    return true;
+  }
   void skip_space() { at_ = std::min(text_.find_first_not_of(" \t\r\n", at_), text_.size()); }
   bool at(char c) {
     skip_space();

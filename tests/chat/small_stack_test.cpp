@@ -163,9 +163,10 @@ TEST(ChatSmallStack, ReadsCalls) {
       const std::string value = nested("[", "1", "]", depth);
       for (const ToolCallFormat format :
            {ToolCallFormat::hermes, ToolCallFormat::llama, ToolCallFormat::pythonic}) {
-        parse_tool_calls("[f(a=" + value + ")]", format);
+        const char* tools = R"([{"function": {"name": "f"}}])";
+        parse_tool_calls("[f(a=" + value + ")]", format, tools);
         parse_tool_calls("<tool_call>{\"name\": \"f\", \"arguments\": {\"a\": " + value + "}}</tool_call>",
-                         format);
+                         format, tools);
       }
     }
   });

@@ -86,6 +86,25 @@ std::vector<std::string> Asking::log() {
   return log_;
 }
 
+std::string text_of(const std::vector<Json>& events, int choice) {
+  std::string text;
+  for (const Json& event : events) {
+    for (const Json& one : event["choices"]) {
+      if (one["index"] != choice) continue;
+      if (one.contains("text")) text += one["text"];
+      if (one.contains("delta") && one["delta"].contains("content") && !one["delta"]["content"].is_null())
+        text += one["delta"]["content"];
+    }
+  }
+  return text;
+}
+
+std::vector<serve::ServedModel> only(serve::ServedModel model) {
+  std::vector<serve::ServedModel> models;
+  models.push_back(std::move(model));
+  return models;
+}
+
 serve::ServedModel served(const std::string& fixture) {
   const std::filesystem::path directory = std::filesystem::path(HEED_FIXTURES) / fixture;
   return serve::serve_model(directory.filename().string(), load(directory.string()));

@@ -49,6 +49,11 @@ class Asking {
   serve::ModelServer server_;
 };
 
+/// What the events of a stream tell of a choice.
+std::string text_of(const std::vector<Json>& events, int choice = 0);
+
+/// Models of a server that has one alone.
+std::vector<serve::ServedModel> only(serve::ServedModel model);
 serve::ServedModel served(const std::string& fixture);
 /// A decoder of characters.
 serve::ServedModel shakespeare();

@@ -16,12 +16,6 @@ namespace {
 
 using testing::HasSubstr;
 
-std::vector<serve::ServedModel> only(serve::ServedModel model) {
-  std::vector<serve::ServedModel> models;
-  models.push_back(std::move(model));
-  return models;
-}
-
 std::string completed(const serve::ServedModel& model, const std::string& prompt, GenerationOptions options) {
   CompleteOptions all;
   all.generation = options;
@@ -37,20 +31,6 @@ Json completion(Json more) {
   Json body = {{"prompt", kPrompt}, {"max_tokens", 30}, {"temperature", 0}};
   body.update(more);
   return body;
-}
-
-// What the events of a stream tell of a choice.
-std::string text_of(const std::vector<Json>& events, int choice = 0) {
-  std::string text;
-  for (const Json& event : events) {
-    for (const Json& one : event["choices"]) {
-      if (one["index"] != choice) continue;
-      if (one.contains("text")) text += one["text"];
-      if (one.contains("delta") && one["delta"].contains("content") && !one["delta"]["content"].is_null())
-        text += one["delta"]["content"];
-    }
-  }
-  return text;
 }
 
 TEST(OpenAi, CompletionsAreThoseOfTheLibrary) {
@@ -106,6 +86,17 @@ TEST(OpenAi, StreamsJoinToTheWholeAnswer) {
     EXPECT_EQ(event["object"], "text_completion");
   }
   EXPECT_EQ(events[events.size() - 2]["choices"][0]["finish_reason"], "length");
+}
+
+TEST(OpenAi, APromptThatIsKnownIsCountedOnce) {
+  Asking server(only(shakespeare()));
+  std::string prompt;
+  for (int i = 0; i < 8; ++i) prompt += kPrompt;
+  const Json body = completion({{"prompt", prompt}, {"n", 4}, {"max_tokens", 2}});
+  server.post("/v1/completions", body);
+  const Json usage = server.post("/v1/completions", body).json["usage"];
+  EXPECT_GT(usage["prompt_tokens_details"]["cached_tokens"].get<int>(), 0) << usage;
+  EXPECT_LE(usage["prompt_tokens_details"]["cached_tokens"].get<int>(), usage["prompt_tokens"].get<int>());
 }
 
 TEST(OpenAi, ChatsFollowTheTemplate) {
@@ -287,109 +278,6 @@ TEST(OpenAi, AnswersHaveTheFormAskedFor) {
   EXPECT_THAT(content({{"structured_outputs", {{"choice", {"yes", "no"}}}}}), testing::AnyOf("yes", "no"));
   EXPECT_THAT(content({{"structured_outputs", {{"regex", "[xyz]{2}"}}}}),
               testing::MatchesRegex("[xyz][xyz]"));
-}
-
-TEST(OpenAi, CallsCanBeForcedInEveryFormat) {
-  const Json tools = Json::parse(
-      R"([{"type": "function", "function": {"name": "find", "parameters":
-          {"type": "object", "properties": {"who": {"enum": ["king", "queen"]}}, "required": ["who"]}}}])");
-  for (const char* mark : {"<tool_call>", "<|python_tag|>", "[TOOL_CALLS]", "tool_code", "none"}) {
-    Asking server(only(chatting("{# tools " + std::string(mark) + " #}")));
-    Json body = {{"messages", {{{"role", "user"}, {"content", "Where is he?"}}}},
-                 {"temperature", 0},
-                 {"tools", tools},
-                 {"tool_choice", "required"}};
-    const Json choice = server.post("/v1/chat/completions", body).json["choices"][0];
-    ASSERT_EQ(choice["finish_reason"], "tool_calls") << mark << choice;
-    const Json& function = choice["message"]["tool_calls"][0]["function"];
-    EXPECT_EQ(function["name"], "find") << mark;
-    EXPECT_THAT(Json::parse(function["arguments"].get<std::string>())["who"].get<std::string>(),
-                testing::AnyOf("king", "queen"));
-    EXPECT_TRUE(choice["message"]["content"].is_null()) << mark;
-    body["stream"] = true;
-    const std::vector<Json> events = server.post("/v1/chat/completions", body).events();
-    EXPECT_EQ(text_of(events), "") << mark;
-    EXPECT_EQ(events[events.size() - 2]["choices"][0]["delta"]["tool_calls"][0]["function"], function);
-  }
-}
-
-TEST(OpenAi, CallsOfToolsAreTakenOutOfTheAnswer) {
-  Asking server(only(chatting("{# tools <tool_call> #}")));
-  const Json body = {
-      {"messages", {{{"role", "user"}, {"content", "Where is he?"}}}},
-      {"temperature", 0},
-      {"tools",
-       {{{"type", "function"},
-         {"function",
-          {{"name", "find"},
-           {"parameters",
-            {{"type", "object"},
-             {"properties", {{"who", {{"enum", {"king", "queen"}}}}}},
-             {"required", {"who"}}}}}}},
-        {{"type", "function"},
-         {"function",
-          {{"name", "ask"}, {"parameters", {{"type", "object"}, {"properties", Json::object()}}}}}}}}};
-  const auto ask = [&](const Json& more) {
-    Json all = body;
-    all.update(more);
-    return server.post("/v1/chat/completions", all);
-  };
-  const Json named = {{"tool_choice", {{"type", "function"}, {"function", {{"name", "find"}}}}}};
-  const Json choice = ask(named).json["choices"][0];
-  EXPECT_EQ(choice["finish_reason"], "tool_calls") << choice;
-  EXPECT_TRUE(choice["message"]["content"].is_null());
-  ASSERT_EQ(choice["message"]["tool_calls"].size(), 1u);
-  const Json call = choice["message"]["tool_calls"][0];
-  EXPECT_EQ(call["type"], "function");
-  EXPECT_THAT(call["id"].get<std::string>(), testing::StartsWith("call_"));
-  EXPECT_EQ(call["function"]["name"], "find");
-  EXPECT_THAT(Json::parse(call["function"]["arguments"].get<std::string>())["who"].get<std::string>(),
-              testing::AnyOf("king", "queen"));
-  Json streamed = named;
-  streamed["stream"] = true;
-  const std::vector<Json> events = ask(streamed).events();
-  EXPECT_EQ(text_of(events), "");
-  const Json delta = events[events.size() - 2]["choices"][0]["delta"];
-  EXPECT_EQ(delta["tool_calls"][0]["function"], call["function"]);
-  EXPECT_EQ(delta["tool_calls"][0]["index"], 0);
-  EXPECT_EQ(events.back()["choices"][0]["finish_reason"], "tool_calls");
-  EXPECT_EQ(ask({{"tool_choice", "required"}}).json["choices"][0]["finish_reason"], "tool_calls");
-  // Without a call, an answer is text, the same whether tools are known or not.
-  const Json none = ask({{"tool_choice", "none"}, {"max_tokens", 20}}).json["choices"][0];
-  EXPECT_FALSE(none["message"].contains("tool_calls"));
-  EXPECT_EQ(ask({{"max_tokens", 20}}).json["choices"][0]["message"], none["message"]);
-  EXPECT_EQ(ask({{"tool_choice", {{"function", {{"name", "lose"}}}}}}).status, 400);
-}
-
-// As clients send it after a call of a tool, to a template that adds contents to other texts.
-TEST(OpenAi, ConversationsGoOnAfterCalls) {
-  Asking server(only(chatting("{{ messages[1]['content'] + '' }}")));
-  const Json call = Json::parse(
-      R"({"role": "assistant", "content": null,
-          "tool_calls": [{"id": "call_1", "type": "function", "function": {"name": "find", "arguments": "{}"}}]})");
-  const Answer answer = server.post("/v1/chat/completions",
-                                    {{"messages",
-                                      {{{"role", "user"}, {"content", "Where?"}},
-                                       call,
-                                       {{"role", "tool"}, {"tool_call_id", "call_1"}, {"content", "Here"}}}},
-                                     {"max_tokens", 3}});
-  EXPECT_EQ(answer.status, 200) << answer.text;
-}
-
-TEST(OpenAi, ToolsNeedATemplateThatShowsThem) {
-  Asking server(only(chatting()));
-  Json body = {{"messages", {{{"role", "user"}, {"content", "a"}}}},
-               {"max_tokens", 3},
-               {"tools", {{{"type", "function"}, {"function", {{"name", "find"}}}}}}};
-  for (const Json& choice : {Json("auto"), Json("required"), Json{{"function", {{"name", "find"}}}}}) {
-    body["tool_choice"] = choice;
-    const Answer answer = server.post("/v1/chat/completions", body);
-    EXPECT_EQ(answer.status, 400) << answer.text;
-    EXPECT_EQ(answer.json["error"]["param"], "tools");
-    EXPECT_THAT(answer.text, HasSubstr("the chat template of chatting has no place for them"));
-  }
-  body["tool_choice"] = "none";
-  EXPECT_EQ(server.post("/v1/chat/completions", body).status, 200);
 }
 
 TEST(OpenAi, EchoesHaveTheLogProbabilitiesOfThePrompt) {

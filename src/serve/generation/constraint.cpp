@@ -154,11 +154,13 @@ void read_tools(const RequestContext& context, const ChatFields& given, TextRequ
                    "request: tools: expected none, as the chat template of " + model.name +
                        " has no place for them (response_format and guided_json give answers in JSON)",
                    "tools");
-  request.calls = model.opened.chat_templates().tool_calls();
-  if (how == "auto") return;
+  if (request.grammar && how == "auto") return;  // the answer is what the grammar says, and no call
   if (request.grammar)
     fields.fail("tool_choice",
                 "auto or none with " + request.grammar->where() + ", which says what the answer is");
+  request.calls = model.opened.chat_templates().tool_calls();
+  request.tools = json_text(*tools);
+  if (how == "auto") return;
   ToolCallMarks marks;
   const auto mistral = model.tokenizer().token_to_id("[TOOL_CALLS]");
   if (request.calls == ToolCallFormat::mistral && mistral) {

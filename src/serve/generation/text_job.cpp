@@ -22,9 +22,12 @@ std::int64_t characters_begun(std::string_view bytes) {
   return std::count_if(bytes.begin(), bytes.end(), is_utf8_start);
 }
 
-Json call_json(const ToolCall& call, std::size_t index) {
+// Mistral's templates refuse ids of another form than nine letters and digits.
+Json call_json(const ToolCall& call, ToolCallFormat format, std::size_t index) {
+  constexpr std::size_t kMistralId = 9;
+  const std::string token = server::random_token();
   return {{"index", index},
-          {"id", "call_" + server::random_token()},
+          {"id", format == ToolCallFormat::mistral ? token.substr(0, kMistralId) : "call_" + token},
           {"type", "function"},
           {"function", {{"name", call.name}, {"arguments", call.arguments}}}};
 }
@@ -176,7 +179,7 @@ bool TextJob::on_token(std::size_t index, const GeneratedToken& token) {
 void TextJob::on_finished(std::size_t index, const Hypothesis& result, std::int64_t cached_tokens) {
   Choice& choice = choices_[index];
   echo(index);
-  cached_tokens_ += cached_tokens;
+  choice.cached = cached_tokens;
   choice.likelihood =
       result.log_probability / static_cast<double>(std::max<std::size_t>(1, result.ids.size()));
   std::string text = choice.calls.push(choice.stop.push(choice.decoder.finish()));
@@ -184,7 +187,7 @@ void TextJob::on_finished(std::size_t index, const Hypothesis& result, std::int6
   const ParsedToolCalls parsed = choice.calls.finish();
   text += parsed.content;
   for (const ToolCall& one : parsed.calls)
-    choice.tool_calls.push_back(call_json(one, choice.tool_calls.size()));
+    choice.tool_calls.push_back(call_json(one, request_.calls, choice.tool_calls.size()));
   const bool stopped =
       !request_.is_empty && (choice.stop.is_stopped() || result.finish_reason == FinishReason::stop);
   choice.reason = !stopped ? "length" : parsed.calls.empty() ? "stop" : "tool_calls";
@@ -207,7 +210,7 @@ void TextJob::on_finished(std::size_t index, const Hypothesis& result, std::int6
 }
 
 void TextJob::on_all() {
-  call->record.cached_tokens = cached_tokens_;
+  call->record.cached_tokens = cached_tokens();
   if (!request_.stream) {
     Json body = envelope(false);
     if (request_.chat && request_.token_ids) body["prompt_token_ids"] = request_.prompts.front();
@@ -327,11 +330,21 @@ Json TextJob::envelope(bool event) const {
   return all;
 }
 
+// A prompt is counted once, and what was known of it before any of its candidates.
+std::int64_t TextJob::cached_tokens() const {
+  std::int64_t cached = 0;
+  for (auto begin = choices_.begin(); begin != choices_.end(); begin += request_.candidates)
+    cached += std::min_element(begin, begin + request_.candidates, [](const Choice& a, const Choice& b) {
+                return a.cached < b.cached;
+              })->cached;
+  return cached;
+}
+
 Json TextJob::usage() const {
   return {{"prompt_tokens", prompt_tokens_},
           {"completion_tokens", completion_tokens_},
           {"total_tokens", prompt_tokens_ + completion_tokens_},
-          {"prompt_tokens_details", {{"cached_tokens", cached_tokens_}}}};
+          {"prompt_tokens_details", {{"cached_tokens", cached_tokens()}}}};
 }
 
 }  // namespace heed::serve

@@ -51,7 +51,7 @@ class TextJob : public GenerationJob {
     Choice(const Tokenizer& tokenizer, const TextRequest& request)
         : decoder(tokenizer, request.skip_special && request.calls == ToolCallFormat::none),
           stop(request.stops),
-          calls(request.calls) {}
+          calls(request.calls, request.tools) {}
     StreamingDecoder decoder;
     StopText stop;
     ToolCallStream calls;
@@ -59,6 +59,7 @@ class TextJob : public GenerationJob {
     bool is_echoed = false;
     std::int64_t last = 0;    // token
     std::int64_t tokens = 0;  // new ones
+    std::int64_t cached = 0;  // tokens of its prompt
     std::int64_t offset = 0;  // characters of the text so far, for log-probabilities
     std::string text;         // of a whole answer
     Json tool_calls = Json::array();
@@ -80,13 +81,14 @@ class TextJob : public GenerationJob {
   Json choice_of(std::size_t index, const std::string& text, bool last);
   Json envelope(bool event) const;
   Json usage() const;
+  std::int64_t cached_tokens() const;
 
   const TextRequest request_;
   const std::string id_;
   const std::int64_t created_;
   std::vector<Choice> choices_;
   std::shared_ptr<Inspection> inspection_;  // or null
-  std::int64_t prompt_tokens_ = 0, completion_tokens_ = 0, cached_tokens_ = 0;
+  std::int64_t prompt_tokens_ = 0, completion_tokens_ = 0;
 };
 
 }  // namespace heed::serve

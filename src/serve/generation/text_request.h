@@ -35,6 +35,7 @@ struct TextRequest {
   bool token_ids = false;                       ///< the ids are shown, too
   std::optional<Grammar> grammar;               ///< of what the answer may be
   ToolCallFormat calls = ToolCallFormat::none;  ///< that are taken out of the answer
+  std::string tools = "[]";                     ///< that these may name, as JSON
 };
 
 /// The fields that both routes have. JSON belongs to the body of the request.
