@@ -13,6 +13,7 @@
 #include "heed/ops/matmul.h"
 #include "heed/ops/reduce.h"
 #include "heed/ops/shape.h"
+#include "inspect/scored_attention.h"
 #include "inspect/stream_sum.h"
 #include "inspect/taps.h"
 #include "nn/attention_common.h"
@@ -27,30 +28,13 @@ using inspect::StreamRecorder;
 using inspect::StreamSum;
 
 // A head, with what its sublayer reads.
-struct ScoredHead {
+struct ScoredHead : inspect::ScoredAttention {
   const Stack* stack = nullptr;
   const Stack* source = nullptr;  // of the keys: the same, or the encoder
   StreamPoint point = {};
-  const Sublayer* sublayer = nullptr;
-  const MultiHeadAttention* attention = nullptr;
-  bool is_cross = false;
-  bool has_positions = false;  // terms of positions in the scores
 
-  std::string tap(const char* what) const {
-    return stack->name + ".layers." + std::to_string(point.layer) + "." + sublayer->name + "." + what;
-  }
-  std::int64_t key_head(std::int64_t head) const { return head / (attention->heads / attention->kv_heads); }
+  std::string tap(const char* what) const { return name + "." + what; }
 };
-
-void find_attention(ScoredHead& found) {
-  const Part& part = found.sublayer->part;
-  if (const auto* self = part.as<SelfAttention>()) found.attention = &self->attention;
-  if (const auto* cross = part.as<CrossAttention>()) found.attention = &cross->attention;
-  found.is_cross = part.as<CrossAttention>() != nullptr;
-  if (const auto* disentangled = part.as<DisentangledAttention>()) found.attention = &disentangled->attention;
-  found.has_positions = part.as<DisentangledAttention>() != nullptr ||
-                        (found.attention != nullptr && found.attention->bias != nullptr);
-}
 
 void check_below(const char* what, std::int64_t number, std::int64_t count) {
   if (number < 0 || number >= count)
@@ -60,20 +44,13 @@ void check_below(const char* what, std::int64_t number, std::int64_t count) {
 
 // Throws Error for a head that the model does not have.
 ScoredHead scored_head(const Model& model, const ScoreOptions& options) {
-  ScoredHead found{.stack = model.stack_named(options.stack)};
+  ScoredHead found{inspect::scored_attention(model, options.stack, options.part, options.layer),
+                   model.stack_named(options.stack)};
   const std::string expected = "attribute score: expected a model with " + options.part + " in its " +
                                options.stack + " that has scores, got " + model.family();
   if (found.stack == nullptr) throw Error(expected);
   check_below("layer", options.layer, std::ssize(found.stack->layers));
-  const Layer& layer = found.stack->layers[static_cast<std::size_t>(options.layer)];
-  for (std::size_t step = 0; step < layer.steps.size(); ++step) {
-    for (const Sublayer& sublayer : layer.steps[step].sublayers) {
-      if (sublayer.name != options.part) continue;
-      found.point = {options.layer, step};
-      found.sublayer = &sublayer;
-      find_attention(found);
-    }
-  }
+  found.point = {options.layer, found.step};
   if (found.attention == nullptr) throw Error(expected);
   check_below("head", options.head, found.attention->heads);
   found.source = found.is_cross ? model.stack_named("encoder") : found.stack;
@@ -101,10 +78,6 @@ void listen_to_row(Taps& taps, const ScoredHead& head, const ScoreOptions& optio
               [&](const std::string&, Tensor& value) { values.weights = inspect::numbers(value); });
 }
 
-double scale_of(const MultiHeadAttention& attention, std::int64_t d) {
-  return attention.scale.value_or(1 / std::sqrt(static_cast<double>(d)));
-}
-
 // What makes the query and the key: rotations, and the product itself.
 class ProductListener {
  public:
@@ -125,7 +98,7 @@ class ProductListener {
   void finish(ScoreValues& values) const {
     double product = 0;
     for (std::size_t i = 0; i < q_.size(); ++i) product += q_[i] * k_[i];
-    product *= scale_of(*head_.attention, std::ssize(q_));
+    product *= head_.scale(std::ssize(q_));
     const double cap = head_.attention->score_cap;
     values.product = cap > 0 ? cap * std::tanh(product / cap) : product;
     if (cap > 0 && product != 0) values.cap = values.product / product;
@@ -298,8 +271,8 @@ ScoreAttribution attribute_score(const Model& model, const TensorMap& inputs, co
                                    head.is_cross ? head.source->final_norm : norm, values.key_rotation);
   result.query_parts = query.parts;
   result.key_parts = key.parts;
-  result.pairs = products(q, k, scale_of(*head.attention, q.size(1)) * values.cap);
-  if (head.has_positions) result.position_bias = result.score - values.product;
+  result.pairs = products(q, k, head.scale(q.size(1)) * values.cap);
+  if (head.has_positions()) result.position_bias = result.score - values.product;
   const double sum = total(result.pairs) + result.position_bias;
   if (std::abs(sum - result.score) > kTolerance * std::max(1.0, std::abs(result.score)))
     throw Error("attribute score: expected a score that is the sum of its parts, got " +

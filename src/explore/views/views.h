@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "explore/model/explored_model.h"
-#include "heed/nn/attention.h"
 #include "heed/nn/context.h"
 #include "heed/nn/tap.h"
 #include "inspect/recorded_picture.h"
@@ -31,20 +30,6 @@ bool is_unchanged(const RunRequest& run);
 /// number of tokens; Canceled once `stop` is true.
 void add_changes(Taps& taps, const ExploredModel& model, const ExploredText& text, const RunRequest& run,
                  const std::atomic<bool>& stop);
-
-/// An attention whose weights are a softmax of scores.
-struct AttentionPart {
-  std::string name;                               ///< of its taps: `decoder.layers.2.cross_attn`
-  const MultiHeadAttention* attention = nullptr;  ///< null where a layer has none, or one without scores
-  bool disentangled = false;  ///< with terms of positions that no ScoreBias holds (DeBERTa)
-
-  /// What the product of a query and a key of d numbers is multiplied by.
-  double scale(std::int64_t d) const;
-  /// Whether scores have terms of positions beside the product.
-  bool has_bias() const { return disentangled || (attention != nullptr && attention->bias != nullptr); }
-};
-
-AttentionPart attention_part(const ExploredModel& model, const AttentionKind& kind, std::int64_t layer);
 
 /// The changes as the request spells them.
 nlohmann::json changes_json(const std::vector<HeadChange>& changes);
@@ -98,14 +83,9 @@ nlohmann::json head_steps_json(const ExploredModel& model, const ExploredText& t
 nlohmann::json why_json(const ExploredModel& model, const ExploredText& text, const WhyRequest& request,
                         Taps& changes, const std::atomic<bool>& stop);
 
-/// Runs a text soundly and with the mistakes. They are made by listeners that replace values of taps, so that
-/// the model itself has no switch for them:
-///   positions      every token has the position of the first, and scores have no terms of positions
-///   mask           a decoder's tokens attend to later ones too
-///   softmax-axis   weights are the softmax over the queries in place of the keys
-///   scale          scores are products of queries and keys, not multiplied by anything
-///   exchange       two tokens of the (source) text change places
-/// Throws Error for a mistake that the model cannot make; Canceled once `stop` is true.
+/// Runs a text soundly and with mistakes: those of inspect/mistakes.h, and `exchange`, which exchanges two
+/// tokens of the (source) text. Throws Error for a mistake that the model cannot make; Canceled once `stop`
+/// is true.
 nlohmann::json mistakes_json(const ExploredModel& model, const ExploredText& text,
                              const MistakesRequest& request, const std::atomic<bool>& stop);
 
