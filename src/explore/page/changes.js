@@ -8,6 +8,7 @@ function headNow() {
   return typeof state.head === "number" && state.measure !== "rollout" ? { kind: kind.kind, layer: state.layer, head: state.head } : null;
 }
 const changeOf = head => head && ask.changes.find(one => sameHead(one, head));
+const changeName = one => one.patch ? "patched from " + (one.patch.file ? ask.other_file_name || "the second file" : "“" + one.patch.text + "”") : one.mean ? "replaced by its mean" : one.factor === 0 ? "ablated" : "times " + one.factor;
 
 /// Replaces what is changed about a head; null: nothing. Changes with one `key` that follow each other are taken back as one.
 function setChange(head, what, key) {
@@ -41,7 +42,7 @@ function drawHead() {
 function drawChanges() {
   const list = $("changes"), at = [...list.querySelectorAll("button")].indexOf(document.activeElement);
   list.replaceChildren(...ask.changes.map(one => {
-    const line = element("li", null), what = one.patch ? "patched from " + (one.patch.file ? ask.other_file_name || "the second file" : "“" + one.patch.text + "”") : one.mean ? "replaced by its mean" : one.factor === 0 ? "ablated" : "times " + one.factor;
+    const line = element("li", null), what = changeName(one);
     const remove = element("button", "Remove", { class: "plain", "aria-label": "remove: " + nameOf(one) + " " + what });
     remove.onclick = () => setChange(one, null);
     line.append(element("span", nameOf(one) + ": " + what), remove);

@@ -48,6 +48,7 @@ class StepsView extends Look {
     const { pin } = viewer.state, held = !this.tutorial && pin && pin.query === steps.query ? pin.key : this.key;
     this.key = held !== null && held >= 0 && held < steps.keys.length ? held : steps.weights.indexOf(Math.max(...steps.weights));
     this.steps = steps;
+    this.change = !this.tutorial && now.request.changes && changeOf(now.head);
     if (this.tutorial) option(this.token, steps.queries.map((token, i) => [i, token]), steps.query);
     this.drawAll();
     if (!this.tutorial) this.key = null;
@@ -134,7 +135,7 @@ class StepsView extends Look {
     });
     const foot = element("tr", null, { class: "steps-sum" }), gap = columns.length - 4;
     const sum = steps.weights.reduce((a, b) => a + b, 0), output = element("td", null), size = steps.output.length;
-    output.append(this.strip(steps.output, 0, size, StepsView.most(steps.output), "output", wide));
+    output.append(steps.output.some(value => value) ? this.strip(steps.output, 0, size, StepsView.most(steps.output), "output", wide) : element("span", "zeros", { class: "soft" }));
     foot.append(element("th", "output", { scope: "row" }), element("td", "weights times values, summed", { colspan: gap, class: "soft" }), element("td", sum.toFixed(3)), element("td", ""), output);
     table.append(foot);
     const at = this.scroll.scrollTop;
@@ -162,6 +163,7 @@ class StepsView extends Look {
     list.push(["mask", masked ? query + " may not look at " + token + ": its score becomes −∞." : count ? count + (count === 1 ? " key is" : " keys are") + " hidden from " + query + " (−∞); " + token + " is not." : "No key is hidden from " + query + "."]);
     list.push(["softmax", masked ? "e^(−∞) = 0: the weight is exactly 0." : "e^(" + show(steps.scores[key]) + "), divided by the sum over all keys: " + steps.weights[key].toFixed(3) + ". The weights sum to 1."]);
     list.push(["× V", "The value of " + token + " counts " + steps.weights[key].toFixed(3) + " times. The sum over all keys is the head's output" + (this.tutorial ? ": (" + [...steps.output].map(value => value.toFixed(3)).join(", ") + ")." : ", which the output projection writes into the residual stream.")]);
+    if (this.change) list.push(["changed", "This head is changed (" + changeName(this.change) + "): the last row of the table is what that leaves."]);
     this.what.replaceChildren(...list.map(([name, text]) => { const item = element("li", null); item.append(element("b", name), " " + text); return item; }));
   }
 }

@@ -70,9 +70,10 @@ class Overview {
     const { viewer, data, box } = this, heads = kind.columns.length, layers = kind.layers.length;
     const aspect = pictures ? data.image.picture.height / data.image.picture.width : viewer.alongTime(kind) ? 0.4 : kind.queries.length / kind.keys.length, tall = Math.max(0.3, Math.min(3, aspect));
     const width = box.clientWidth - 30, height = viewer.wide ? Math.max(200, window.innerHeight - (box.getBoundingClientRect().top + window.scrollY) - 24) : 0.7 * window.innerHeight, gap = 4;
+    const most = Math.max(96, Math.min(220, 1600 / (heads * layers)));  // on a large screen, many small ones are seen at once
     let best = null;
     for (let lines = 1; lines <= heads; ++lines) {
-      const across = Math.ceil(heads / lines), caption = lines > 1 ? 16 : 0, size = Math.floor(Math.min(width / across - gap, (height - 24) / layers / lines / tall - gap - caption, 220 / Math.max(1, tall)));
+      const across = Math.ceil(heads / lines), caption = lines > 1 ? 16 : 0, size = Math.floor(Math.min(width / across - gap, (height - 24) / layers / lines / tall - gap - caption, most / Math.max(1, tall)));
       if (!best || size > 1.15 * best.width) best = { width: size, across };
     }
     best.width = Math.max(heads > 40 ? 12 : 16, best.width);
