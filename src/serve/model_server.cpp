@@ -32,6 +32,34 @@ server::ApplicationOptions options_of(const Services& services, server::AccessOp
   return options;
 }
 
+// As a server of one model answers at its address: by what the first model is for. `others`: all routes.
+Route root_route(Serving* serving, const Routes& others) {
+  Route root{"POST",
+             {"/"},
+             ErrorForm::tei,
+             kServerTopic,
+             "As `/rerank`, `/predict` or `/embed`, by the first model"};
+  std::vector<std::pair<std::string, Route>> candidates;
+  for (const auto& [capability, path] :
+       {std::pair{"reranking", "/rerank"}, {"classification", "/predict"}, {"embedding", "/embed"}})
+    candidates.emplace_back(capability, *server::find_route(others, "POST", path));
+  root.walk = [](Fields& fields) {
+    const Json* any = nullptr;
+    fields.any("inputs", any, "The fields of that route");
+  };
+  root.answer = [serving, candidates](const std::shared_ptr<Call>& call, Fields& fields) {
+    const ServedModel& first = serving->services.models.front();
+    for (const auto& [capability, route] : candidates) {
+      const bool is_decoder = first.decoder() != nullptr;
+      if (!is_decoder && offers(first, capability)) return route.answer(call, fields);
+    }
+    throw ApiError(ErrorCode::unsuitable, "POST /: expected a model of vectors, labels or ranks first, got " +
+                                              kind_of(first.model()) + " (use " +
+                                              std::string(served_of(first).front().route) + ")");
+  };
+  return root;
+}
+
 }  // namespace
 
 bool offers(const ServedModel& model, std::string_view capability) {
@@ -46,23 +74,30 @@ Json abilities(const ServedModel& model) {
   return names;
 }
 
-const ServedModel& named_model(const Services& services, std::string_view name) {
+const ServedModel* find_model(const Services& services, std::string_view name) {
   for (const ServedModel& model : services.models) {
-    if (model.name == name) return model;
+    if (model.name == name || std::ranges::find(model.aliases, name) != model.aliases.end()) return &model;
   }
   for (const ServedModel& model : services.models) {
     const std::string_view own = model.name;
-    if (own.ends_with(kGguf) && own.substr(0, own.size() - kGguf.size()) == name) return model;
+    if (own.ends_with(kGguf) && own.substr(0, own.size() - kGguf.size()) == name) return &model;
   }
+  return nullptr;
+}
+
+const ServedModel& named_model(const Services& services, std::string_view name) {
+  if (const ServedModel* found = find_model(services, name)) return *found;
   throw ApiError(ErrorCode::no_model,
                  "model: " + json_shown(std::string(name)) + " not found (see /v1/models)", "model");
 }
 
 const ServedModel& chosen_model(const Services& services, const std::optional<std::string>& name,
                                 const Need& need, Call& call) {
-  const ServedModel* chosen = name ? &named_model(services, *name) : nullptr;
+  const ServedModel* chosen = name ? find_model(services, *name) : nullptr;
+  if (name && chosen == nullptr && !services.any_name) named_model(services, *name);  // throws
+  const bool is_named = chosen != nullptr;
   for (const ServedModel& model : services.models) {
-    if (name || !offers(model, need.capability)) continue;
+    if (is_named || !offers(model, need.capability)) continue;
     const bool is_better = chosen == nullptr || (chosen->decoder() != nullptr && model.decoder() == nullptr);
     if (is_better) chosen = &model;
   }
@@ -86,6 +121,7 @@ Routes all_routes(Serving* serving) {
     Routes some = of_topic(serving);
     all.insert(all.end(), std::make_move_iterator(some.begin()), std::make_move_iterator(some.end()));
   }
+  all.push_back(root_route(serving, all));
   return all;
 }
 

@@ -17,6 +17,7 @@ using server::Fields;
 
 struct Services {
   std::vector<ServedModel> models;
+  bool any_name = false;  ///< a name that no model has is as none
   SchedulerLimits limits;
   std::shared_ptr<Registry> registry = std::make_shared<Registry>();
   std::int64_t created = 0;  ///< when the server started, in seconds since 1970
@@ -50,11 +51,13 @@ bool offers(const ServedModel& model, std::string_view capability);
 /// What requests may ask of a model, by short names: chat, embedding, ...
 Json abilities(const ServedModel& model);
 
-/// The model of a name; `m` is also one that is served as `m.gguf`. Throws ApiError if there is none.
+/// The model of a name or an alias; `m` is also one that is served as `m.gguf`. Null if there is none.
+const ServedModel* find_model(const Services& services, std::string_view name);
+/// The same. Throws ApiError if there is none.
 const ServedModel& named_model(const Services& services, std::string_view name);
 
 /// The model that a request names, else the first that can what is needed, encoders before decoders. Throws
-/// ApiError for a name that is unknown, and if no model can.
+/// ApiError for a name that is unknown, unless any will do, and if no model can.
 const ServedModel& chosen_model(const Services& services, const std::optional<std::string>& name,
                                 const Need& need, Call& call);
 

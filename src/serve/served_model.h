@@ -33,7 +33,8 @@ struct Recipes {
 struct ServedModel {
   std::string name;
   LoadedModel opened;
-  bool has_chat = false;  ///< a chat template
+  std::vector<std::string> aliases = {};  ///< further names
+  bool has_chat = false;                  ///< a chat template
   std::map<std::string, Recipes> recipes =
       {};  ///< by the name of the prompt; "": the default; none: it reads no texts
   std::vector<std::string> token_bytes = {};       ///< of a decoder, as token_bytes()

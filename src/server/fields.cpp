@@ -142,12 +142,12 @@ void Fields::each(const char* name, std::string_view note, std::size_t most,
   }
 }
 
-void Fields::refused(const char* name, const char* instead) {
+void Fields::refused(const char* name, const char* instead, const Json& off) {
   const Json* value = nullptr;
   if (object_ == nullptr) return notes_.push_back({name, "refused", instead});
   passed_.emplace_back(name);
   value = object_->find(name);
-  if (value == nullptr || *value == false || (value->is_array() && value->empty())) return;
+  if (value == nullptr || *value == off || (value->is_array() && value->empty())) return;
   throw ApiError(
       ErrorCode::not_supported,
       "request: " + object_->path_of(name) + ": expected none (" + instead + "), got " + json_shown(*value),

@@ -119,9 +119,9 @@ class Fields {
   /// An array of objects, each of whose fields `walk` passes; in a description those of one.
   void each(const char* name, std::string_view note, std::size_t most,
             FunctionRef<void(Fields& element)> walk);
-  /// A field of other servers that would change the answer: only what turns it off is accepted. `instead`
-  /// tells what there is.
-  void refused(const char* name, const char* instead);
+  /// A field of other servers that would change the answer: only what turns it off is accepted, `off` or an
+  /// empty array. `instead` tells what there is.
+  void refused(const char* name, const char* instead, const Json& off = false);
 
   /// After the walk. Throws ApiError for a field that is not known.
   void require_known() const;

@@ -20,9 +20,10 @@ std::int64_t longest_input(const Model& model, const Tokenizer& tokenizer) {
 }
 
 Encoding encode_cut(const Tokenizer& tokenizer, const TextPair& text, std::int64_t longest,
-                    const TaskOptions& options, std::size_t index) {
+                    const TaskOptions& options, std::size_t index, bool left) {
   Truncation truncation;
   truncation.max_length = longest;
+  truncation.left = left;
   bool shortened = false;
   Encoding encoding = tokenizer.encode_truncated(text.first, text.second, truncation, true, &shortened);
   if (shortened) {

@@ -174,7 +174,7 @@ Tensor tokens_of(const Tensor& hidden, std::size_t b, std::int64_t first, std::i
 
 std::vector<Encoding> encode_texts(const Model& model, const Tokenizer& tokenizer,
                                    std::span<const std::string> texts, const EmbeddingRecipe& recipe,
-                                   const TaskOptions& options) {
+                                   const TaskOptions& options, bool left) {
   const std::int64_t longest =
       std::min(longest_input(model, tokenizer), recipe.max_length.value_or(longest_input(model, tokenizer)));
   const std::int64_t trained =
@@ -184,7 +184,7 @@ std::vector<Encoding> encode_texts(const Model& model, const Tokenizer& tokenize
   for (std::size_t i = 0; i < texts.size(); ++i) {
     const std::string text = recipe.prompt + texts[i];
     encodings.push_back(
-        encode_cut(tokenizer, {recipe.lower_case ? lower_case(text) : text}, longest, options, i));
+        encode_cut(tokenizer, {recipe.lower_case ? lower_case(text) : text}, longest, options, i, left));
     const std::int64_t length = encodings.back().size();
     if (warned || length <= trained) continue;
     options.warn(i, std::to_string(length) + " tokens, more than the " + std::to_string(trained) +

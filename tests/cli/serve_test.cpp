@@ -77,8 +77,30 @@ TEST(ServeCommand, NamesModelsAndItsLimits) {
   EXPECT_EQ(command.finish(), 0);
 }
 
+TEST(ServeCommand, AModelHasOptionsOfItsOwn) {
+  Dialogue command({"serve", "reader=" + encoder("bert-mlm") + ",dtype=bf16,alias=text-embedding-3-small",
+                    encoder("bert-classify"), "--any-model", "--port", "0", "--quiet"});
+  const Client client(port_of(command.read_line()));
+  const auto embed = [&](const std::string& name) {
+    const std::string answer = client.ask(post("/embed", R"({"inputs": "a", "model": ")" + name + "\"}"));
+    EXPECT_EQ(status_of(answer), 200) << answer;
+    return answer.substr(answer.find("\r\n\r\n"));
+  };
+  const std::string reader = embed("reader");
+  EXPECT_EQ(embed("text-embedding-3-small"), reader);
+  EXPECT_EQ(embed("any"), reader) << "the first that can";
+  EXPECT_NE(embed("bert-classify"), reader);
+  command.signal(SIGTERM);
+  EXPECT_EQ(command.finish(), 0);
+}
+
 TEST(ServeCommand, RefusesWrongCommandLines) {
   const std::string model = encoder("bert-mlm");
+  expect_error(2, {"serve", model + ",activations=int4"}, "activations: expected f32 or int8, got int4");
+  expect_error(2, {"serve", model + ",rows=4"},
+               "expected activations=, dtype=, adapter= or alias= after the comma, got rows=4");
+  expect_error(2, {"serve", model + ",alias=b", "b=" + encoder("bert-classify")},
+               "expected models of different names, got b twice");
   expect_error(2, {"serve"}, "serve: expected at least one model");
   expect_error(2, {"serve", model, model}, "expected models of different names, got bert-mlm twice");
   expect_error(2, {"serve", model, "--api-key", ""}, "--api-key: expected a key with characters");

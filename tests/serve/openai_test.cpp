@@ -553,6 +553,15 @@ TEST(OpenAi, WrongRequestsAreRefused) {
            {complete, {{"prompt", "a"}, {"use_beam_search", true}}, "use_beam_search"},
            {complete, {{"prompt", "a"}, {"prompt_logprobs", 0}}, "prompt_logprobs"},
            {complete, {{"prompt", "a"}, {"bad_words", {"a"}}}, "bad_words"},
+           {complete, {{"prompt", "a"}, {"mirostat", 2}}, "mirostat"},
+           {complete, {{"prompt", "a"}, {"dry_multiplier", 0.8}}, "dry_multiplier"},
+           {complete, {{"prompt", "a"}, {"xtc_probability", 0.5}}, "xtc_probability"},
+           {complete, {{"prompt", "a"}, {"dynatemp_range", 0.5}}, "dynatemp_range"},
+           {complete, {{"prompt", "a"}, {"lora", {{{"id", 0}, {"scale", 1}}}}}, "lora"},
+           {complete, {{"prompt", "a"}, {"n_predict", -2}}, "n_predict"},
+           {complete, {{"prompt", "a"}, {"max_new_tokens", 1.5}}, "max_new_tokens"},
+           {chat, {{"messages", {message}}, {"best_of", 2}}, "best_of"},
+           {chat, {{"messages", {message}}, {"suffix", "b"}}, "suffix"},
            {complete, {{"prompt", "a"}, {"allowed_token_ids", {1}}}, "allowed_token_ids"},
            {complete, {{"prompt", "a"}, {"chat_template", "x"}}, "chat_template"},
            {chat, {{"messages", {message}}, {"echo", true}}, "echo"},
@@ -581,6 +590,48 @@ TEST(OpenAi, WrongRequestsAreRefused) {
       {"prompt", "a"}, {"user", "me"},     {"nonsense", {1, 2}},       {"best_of", nullptr},
       {"seed", -1},    {"max_tokens", -1}, {"use_beam_search", false}, {"prompt_logprobs", nullptr}};
   EXPECT_EQ(server.post(complete, unknown).status, 200);
+  unknown = {{"prompt", "a"},
+             {"mirostat", 0},
+             {"dry_multiplier", 0.0},
+             {"xtc_probability", 0.0},
+             {"lora", Json::array()}};
+  EXPECT_EQ(server.post(complete, unknown).status, 200);
+}
+
+TEST(OpenAi, WordsOfOtherServers) {
+  Asking server(only(shakespeare()));
+  const auto answer = [&](Json fields) {
+    Json body = {{"prompt", "KING: "}, {"seed", 5}, {"model", "shakespeare"}};
+    body.update(fields);
+    const Answer one = server.post("/v1/completions", body);
+    EXPECT_EQ(one.status, 200) << one.text;
+    return one.json["choices"][0]["text"].get<std::string>();
+  };
+  const std::string greedy = answer({{"temperature", 0}, {"max_tokens", 24}});
+  ASSERT_EQ(greedy.size(), 24u);
+  EXPECT_EQ(answer({{"do_sample", false}, {"n_predict", 24}}), greedy);
+  EXPECT_EQ(answer({{"do_sample", false}, {"max_new_tokens", 24}}), greedy);
+  EXPECT_EQ(answer({{"temperature", 0}, {"max_tokens", 8}, {"n_predict", 24}}), greedy.substr(0, 8));
+  EXPECT_EQ(answer({{"temperature", 0}, {"max_tokens", 24}, {"repeat_penalty", 1.3}}),
+            answer({{"temperature", 0}, {"max_tokens", 24}, {"repetition_penalty", 1.3}}));
+  const std::string stop = greedy.substr(7, 3);
+  const std::size_t found = greedy.find(stop);
+  EXPECT_EQ(answer({{"temperature", 0}, {"max_tokens", 24}, {"stop", stop}}), greedy.substr(0, found));
+  EXPECT_EQ(
+      answer({{"temperature", 0}, {"max_tokens", 24}, {"stop", stop}, {"include_stop_str_in_output", true}}),
+      greedy.substr(0, found + 3));
+}
+
+TEST(OpenAi, AModelHasAliases) {
+  serve::ServedModel model = shakespeare();
+  model.aliases = {"gpt-4o", "other"};
+  Asking server(only(std::move(model)));
+  const Answer answer =
+      server.post("/v1/completions", {{"model", "gpt-4o"}, {"prompt", "KING: "}, {"max_tokens", 1}});
+  EXPECT_EQ(answer.json["model"], "shakespeare") << answer.text;
+  EXPECT_EQ(server.get("/v1/models/other").json["aliases"], Json({"gpt-4o", "other"}));
+  EXPECT_EQ(server.post("/v1/completions", {{"model", "gpt-4"}, {"prompt", "KING: "}}).status, 404);
+  EXPECT_TRUE(server.get("/version").json["version"].is_string());
 }
 
 }  // namespace

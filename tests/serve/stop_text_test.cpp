@@ -7,8 +7,9 @@ namespace heed::serve_test {
 namespace {
 
 // The text that is sent when `text` comes in pieces of `size` bytes.
-std::string sent(const std::vector<std::string>& stops, const std::string& text, std::size_t size) {
-  serve::StopText stop(stops);
+std::string sent(const std::vector<std::string>& stops, const std::string& text, std::size_t size,
+                 bool includes = false) {
+  serve::StopText stop(stops, includes);
   std::string all;
   for (std::size_t at = 0; at < text.size(); at += size) all += stop.push(text.substr(at, size));
   const bool stopped = stop.is_stopped();
@@ -26,6 +27,9 @@ TEST(StopText, EndsBeforeTheFirstStopString) {
     EXPECT_EQ(sent({"aab"}, "aaaab", size), "aa|");
     EXPECT_EQ(sent({"ee!"}, "one two three", size), "one two three") << "the end looked like one";
     EXPECT_EQ(sent({"one"}, "one two three", size), "|");
+    EXPECT_EQ(sent({"two"}, "one two three", size, true), "one two|");
+    EXPECT_EQ(sent({"two", "e t"}, "one two three", size, true), "one t|");
+    EXPECT_EQ(sent({"four"}, "one two three", size, true), "one two three");
   }
 }
 

@@ -136,7 +136,7 @@ TEST(Tei, RanksInBothForms) {
   const Answer raw = server.post("/rerank", {{"query", "b"}, {"texts", texts}, {"raw_scores", true}});
   EXPECT_NEAR(1 / (1 + std::exp(-raw.json[0]["score"].get<double>())), tei.json[0]["score"].get<double>(),
               1e-6);
-  for (const char* path : {"/rerank", "/v1/rerank", "/reranking"}) {
+  for (const char* path : {"/rerank", "/v1/rerank", "/v2/rerank", "/reranking"}) {
     const Answer jina = server.post(path, {{"query", "b"},
                                            {"documents", {"a b", {{"text", "c d e f"}}, "g"}},
                                            {"top_n", 2},
@@ -147,6 +147,48 @@ TEST(Tei, RanksInBothForms) {
     EXPECT_EQ(jina.json["results"][0]["document"]["text"], tei.json[0]["text"]);
     EXPECT_GT(jina.json["usage"]["total_tokens"], 6);
   }
+}
+
+// As a client sends to the address of a server of one model.
+TEST(Tei, TheRootAnswersAsTheFirstModelDoes) {
+  Asking vectors(models_of({"encoders/bert-mlm", "encoders/bert-classify"}));
+  EXPECT_EQ(vectors.post("/", {{"inputs", "a b"}}).json, vectors.post("/embed", {{"inputs", "a b"}}).json);
+  Asking labels(models_of({"encoders/bert-classify"}));
+  EXPECT_EQ(labels.post("/", {{"inputs", "a b"}}).json, labels.post("/predict", {{"inputs", "a b"}}).json);
+  Asking ranks(models_of({"encoders/xlm-roberta-cross-encoder"}));
+  const Json body = {{"query", "b"}, {"texts", {"a b", "g"}}};
+  EXPECT_EQ(ranks.post("/", body).json, ranks.post("/rerank", body).json);
+  EXPECT_EQ(ranks.post("/", body).json.size(), 2u);
+  std::vector<serve::ServedModel> decoder;
+  decoder.push_back(shakespeare());
+  Asking texts(std::move(decoder));
+  EXPECT_THAT(texts.post("/", {{"inputs", "a"}}).text, HasSubstr("/v1/completions"));
+}
+
+TEST(Tei, CutsTheEndOrTheBeginning) {
+  const serve::ServedModel model = served("encoders/bert-mlm");
+  Asking server(models_of({"encoders/bert-mlm", "encoders/bert-classify"}));
+  std::string text = "x ";
+  for (int i = 0; i < 100; ++i) text += "a ";
+  text += "b";
+  const EmbeddingRecipe recipe = load_embedding_recipe(model.opened.directory(), model.model());
+  const auto encoded = encode_texts(model.model(), model.tokenizer(), std::span(&text, 1), recipe, {}, true);
+  const std::int64_t b = model.tokenizer().encode("b", false).ids.front();
+  ASSERT_EQ(encoded.front().ids.at(encoded.front().ids.size() - 2), b);
+  const Answer left =
+      server.post("/embed", {{"inputs", text}, {"normalize", false}, {"truncation_direction", "Left"}});
+  EXPECT_EQ(left.json.get<std::vector<std::vector<float>>>(),
+            rows(embed(model.model(), model.tokenizer(), encoded, recipe)));
+  const Answer right = server.post("/embed", {{"inputs", text}, {"normalize", false}});
+  EXPECT_NE(right.json, left.json);
+  EXPECT_EQ(
+      server.post("/embed", {{"inputs", text}, {"normalize", false}, {"truncation_direction", "Right"}}).json,
+      right.json);
+  const auto labels = [&](const char* side) {
+    return server.post("/predict", {{"inputs", text}, {"truncation_direction", side}}).json;
+  };
+  EXPECT_NE(labels("Left"), labels("Right"));
+  EXPECT_EQ(server.post("/embed", {{"inputs", "a"}, {"truncation_direction", "top"}}).status, 400);
 }
 
 TEST(Tei, SimilaritiesAreCosines) {

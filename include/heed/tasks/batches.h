@@ -31,10 +31,11 @@ struct TextPair {
 /// tokenizer's model_max_length.
 std::int64_t longest_input(const Model& model, const Tokenizer& tokenizer);
 
-/// Returns the tokens of a text, truncated to `longest` with a warning. In a pair, the longer text is
-/// truncated first. Throws Error if the special tokens alone do not fit.
+/// Returns the tokens of a text, truncated to `longest` with a warning: without its end, or its beginning if
+/// `left`. In a pair, the longer text is truncated first. Throws Error if the special tokens alone do not
+/// fit.
 Encoding encode_cut(const Tokenizer& tokenizer, const TextPair& text, std::int64_t longest,
-                    const TaskOptions& options, std::size_t index);
+                    const TaskOptions& options, std::size_t index, bool left = false);
 
 /// Groups inputs of these lengths into batches of similar lengths and returns their indices. A batch has at
 /// most `batch_tokens` padded tokens, unless it contains a single input.

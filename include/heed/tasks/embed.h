@@ -67,10 +67,10 @@ std::filesystem::path transformer_directory(const std::filesystem::path& directo
 ModelFiles transformer_files(const ModelFiles& files);
 
 /// Returns the tokens of texts as embed() reads them: with the recipe's prompt, and at most as many as model,
-/// tokenizer and recipe allow, with a warning for texts that are cut.
+/// tokenizer and recipe allow, with a warning for texts that are cut: at the beginning if `left`.
 std::vector<Encoding> encode_texts(const Model& model, const Tokenizer& tokenizer,
                                    std::span<const std::string> texts, const EmbeddingRecipe& recipe,
-                                   const TaskOptions& options = {});
+                                   const TaskOptions& options = {}, bool left = false);
 
 /// The last hidden state of every token of a text, including added special tokens.
 struct TokenEmbeddings {

@@ -28,6 +28,7 @@ namespace {
 
 struct ServeArguments {
   std::vector<std::string> models;
+  bool any_model = false;
   std::string host = "127.0.0.1";
   std::int64_t port = 8080;
   std::vector<std::string> keys, origins;
@@ -44,6 +45,9 @@ struct ServeArguments {
 struct NamedModel {
   std::string name;  // in requests
   std::string path;
+  WeightArguments weights = {};
+  std::vector<std::string> aliases = {};
+  std::vector<std::string> adapters = {};
 };
 
 // NAME=PATH; else the name is that of the directory or file, or as it was given.
@@ -58,6 +62,40 @@ NamedModel named_model(const std::string& given) {
   if (!std::filesystem::exists(path)) return {given, given};
   if (path.filename().empty()) path = path.parent_path();
   return {std::filesystem::absolute(path).lexically_normal().filename().string(), given};
+}
+
+// A model, and after commas options of its own: chat=PATH,activations=int8,alias=gpt-4o.
+NamedModel model_with_options(const std::string& given, const WeightArguments& weights) {
+  const bool is_path = std::filesystem::exists(given);
+  std::istringstream parts(given);
+  std::string part;
+  if (!is_path) std::getline(parts, part, ',');
+  NamedModel model = named_model(is_path ? given : part);
+  model.weights = weights;
+  while (!is_path && std::getline(parts, part, ',')) {
+    const std::size_t equals = std::min(part.find('='), part.size());
+    const std::string key = part.substr(0, equals),
+                      value = equals < part.size() ? part.substr(equals + 1) : "";
+    const auto one_of = [&](const char* first, const char* second) {
+      if (value != first && value != second)
+        throw UsageError(
+            fmt::format("serve: {}: {}: expected {} or {}, got {}", given, key, first, second, value));
+      return value;
+    };
+    if (key == "activations") {
+      model.weights.activations = one_of("f32", "int8");
+    } else if (key == "dtype") {
+      model.weights.dtype = one_of("f32", "bf16");
+    } else if (key == "alias" && !value.empty()) {
+      model.aliases.push_back(value);
+    } else if (key == "adapter" && !value.empty()) {
+      model.adapters.push_back(value);
+    } else {
+      throw UsageError("serve: " + given +
+                       ": expected activations=, dtype=, adapter= or alias= after the comma, got " + part);
+    }
+  }
+  return model;
 }
 
 // Of the environment, for containers: as separate words.
@@ -95,15 +133,19 @@ serve::Services load_services(ServeArguments& arguments, const Globals& globals)
   services.created = std::time(nullptr);
   arguments.limits.generation.cached_bytes = static_cast<std::size_t>(arguments.prompt_cache) << 20;
   services.limits = arguments.limits;
-  const LoadOptions weights = load_options({}, arguments.weights);
+  services.any_name = arguments.any_model;
   for (const std::string& given : arguments.models) {
-    const auto [name, path] = named_model(given);
-    for (const serve::ServedModel& other : services.models) {
-      if (other.name == name)
-        throw UsageError("serve: expected models of different names, got " + name + " twice (NAME=" + path +
-                         " gives another)");
+    const NamedModel model = model_with_options(given, arguments.weights);
+    std::vector<std::string> names = model.aliases;
+    names.push_back(model.name);
+    for (const std::string& name : names) {
+      if (serve::find_model(services, name) != nullptr)
+        throw UsageError("serve: expected models of different names, got " + name +
+                         " twice (NAME=" + model.path + " gives another)");
     }
-    services.models.push_back(serve::serve_model(name, heed::load(path, weights)));
+    const LoadOptions options = load_options({.name = {}, .adapters = model.adapters}, model.weights);
+    services.models.push_back(serve::serve_model(model.name, heed::load(model.path, options)));
+    services.models.back().aliases = model.aliases;
     if (globals.quiet) continue;
     for (const std::string& warning : services.models.back().opened.warnings()) warn(warning);
   }
@@ -213,7 +255,11 @@ void add_serve(CLI::App& app, const Globals& globals) {
   auto a = std::make_shared<ServeArguments>();
   OptionGroup server(*command, "Server"), limits(*command, "Limits");
   add_models_argument(*command, a->models,
-                      "Models (heed help models). Requests name them; NAME=MODEL gives another name");
+                      "Models (heed help models). Requests name them; NAME=MODEL gives another name, and "
+                      "MODEL,activations=int8,dtype=bf16,adapter=DIR,alias=NAME options of its own");
+  server.flag(
+      "--any-model", a->any_model,
+      "A request for a model that is not served gets the first that can answer it, in place of status 404");
   server
       .value("--host", a->host, "ADDRESS",
              "The address to listen on; any but a loopback address lets other machines connect")

@@ -37,11 +37,16 @@ Json call_json(const ToolCall& call, ToolCallFormat format, std::size_t index) {
 std::string StopText::push(std::string_view text) {
   if (stopped_) return {};
   held_ += text;
-  std::size_t first = held_.npos;
-  for (const std::string& stop : stops_) first = std::min(first, held_.find(stop));
+  std::size_t first = held_.npos, end = held_.npos;
+  for (const std::string& stop : stops_) {
+    const std::size_t at = held_.find(stop);
+    if (at > first || at == held_.npos) continue;
+    end = at == first ? std::min(end, at + stop.size()) : at + stop.size();
+    first = at;
+  }
   if (first != held_.npos) {
     stopped_ = true;
-    held_.resize(first);
+    held_.resize(includes_stop_ ? end : first);
     return std::exchange(held_, {});
   }
   std::size_t kept = 0;  // the longest end that begins a stop string

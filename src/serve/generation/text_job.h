@@ -15,10 +15,11 @@
 
 namespace heed::serve {
 
-/// The text of a generation as it is sent: up to the first stop string, of which nothing is sent.
+/// The text of a generation as it is sent: up to the first stop string, which is sent if it is included.
 class StopText {
  public:
-  explicit StopText(std::vector<std::string> stops) : stops_(std::move(stops)) {}
+  explicit StopText(std::vector<std::string> stops, bool includes_stop = false)
+      : stops_(std::move(stops)), includes_stop_(includes_stop) {}
   /// Takes more text, and returns what can be sent: what might begin a stop string is held back.
   std::string push(std::string_view text);
   /// Returns what is held back, as no more text comes.
@@ -28,6 +29,7 @@ class StopText {
 
  private:
   std::vector<std::string> stops_;  // none is empty
+  bool includes_stop_;
   std::string held_;
   bool stopped_ = false;
 };
@@ -50,7 +52,7 @@ class TextJob : public GenerationJob {
   struct Choice {
     Choice(const Tokenizer& tokenizer, const TextRequest& request)
         : decoder(tokenizer, request.skip_special && request.calls == ToolCallFormat::none),
-          stop(request.stops),
+          stop(request.stops, request.includes_stop),
           calls(request.calls, request.tools) {}
     StreamingDecoder decoder;
     StopText stop;

@@ -34,13 +34,17 @@ GenerationOptions sampling_options(const ServedModel& model, const TextFields& g
     options.temperature = options.top_p = 1.0;
     options.top_k = 0;
   }
-  options.temperature = given.temperature.value_or(options.temperature);
+  const auto greedy = given.do_sample && !*given.do_sample ? std::optional(0.0) : given.temperature;
+  options.temperature = greedy.value_or(options.temperature);
   options.do_sample = options.temperature >= kLeastTemperature;
   if (!options.do_sample) options.temperature = 1.0;
   options.top_p = given.top_p.value_or(options.top_p);
   options.top_k = std::max<std::int64_t>(0, given.top_k.value_or(options.top_k));
   if (given.min_p) options.min_p = given.min_p;
-  options.repetition_penalty = given.repetition_penalty.value_or(options.repetition_penalty);
+  options.typical_p = given.typical_p.value_or(options.typical_p);
+  options.repetition_penalty = given.repetition_penalty
+                                   ? *given.repetition_penalty
+                                   : given.repeat_penalty.value_or(options.repetition_penalty);
   const std::int64_t seed = given.seed.value_or(-1);
   options.seed = static_cast<std::uint64_t>(seed == -1 ? std::random_device()() : seed);
   return options;
@@ -197,6 +201,17 @@ std::optional<std::int64_t> most_new_tokens(const Fields& fields, const char* na
   return given;
 }
 
+// Of all the names that it has, the first that is given.
+std::optional<std::int64_t> asked_tokens(const Fields& fields, const TextFields& given, std::int64_t least) {
+  auto most = most_new_tokens(fields, "max_tokens", given.max_tokens, least);
+  for (const auto& [name, other] :
+       {std::pair{"max_new_tokens", given.max_new_tokens}, {"n_predict", given.n_predict}}) {
+    const auto also = most_new_tokens(fields, name, other, least);
+    if (!most) most = also;
+  }
+  return most;
+}
+
 // What both routes make of their fields in the same way.
 TextRequest common_request(const RequestContext& context, TextFields& given) {
   TextRequest request = std::move(given.request);
@@ -222,6 +237,8 @@ void TextFields::walk(Fields& fields) {
          "for. -1 is "
          "as absent",
          kTokens);
+  fields("max_new_tokens", max_new_tokens, "As `max_tokens`", kTokens);
+  fields("n_predict", n_predict, "As `max_tokens`", kTokens);
   option_field(
       fields, "temperature", temperature,
       "; 0: the likeliest token. Without it as `generation_config.json` says if it asks for sampling, else 1",
@@ -229,10 +246,13 @@ void TextFields::walk(Fields& fields) {
   option_field(fields, "top_p", top_p);
   option_field(fields, "top_k", top_k, {}, kTokens);
   option_field(fields, "min_p", min_p);
+  option_field(fields, "typical_p", typical_p);
+  fields("do_sample", do_sample, "`false`: as `temperature` 0");
   fields("n", request.choices, "Choices of each prompt", {.least = 1, .most = kMostChoices});
   fields("seed", seed, "Of the random numbers: the same seed gives the same answer; -1 is as absent",
          {.least = -1});
   fields("stop", request.stops, "A text, or an array of texts, that ends the answer and is not part of it");
+  fields("include_stop_str_in_output", request.includes_stop, "The text of `stop` is part of the answer");
   fields("stop_token_ids", stop_token_ids, "Further tokens that end the answer",
          {.least = 0, .most = static_cast<double>(last_id)});
   fields("ignore_eos", ignore_eos, "The model's end token does not end the answer");
@@ -253,6 +273,7 @@ void TextFields::walk(Fields& fields) {
   option_field(fields, "repetition_penalty", repetition_penalty,
                ": divides the scores of tokens that were there, prompt included",
                FieldRule{.least = 1e-3, .most = kLargest});
+  fields("repeat_penalty", repeat_penalty, "As `repetition_penalty`", {.least = 1e-3, .most = kLargest});
   fields.object("logit_bias", logit_bias,
                 "From ids of tokens to what is added to their scores, from -100 to 100");
   fields.object(
@@ -282,6 +303,11 @@ void TextFields::walk(Fields& fields) {
   fields.refused("prompt_logprobs", "echo with logprobs gives them, in /v1/completions");
   fields.refused("bad_words", "logit_bias is supported");
   fields.refused("allowed_token_ids", "logit_bias and guided_regex are supported");
+  fields.refused("mirostat", "temperature, top_p, min_p and typical_p are supported", 0);
+  fields.refused("dry_multiplier", "repetition_penalty and frequency_penalty are supported", 0);
+  fields.refused("xtc_probability", "min_p and typical_p are supported", 0);
+  fields.refused("dynatemp_range", "temperature is supported", 0);
+  fields.refused("lora", "serve the model with its adapter under another name");
   fields.refused("functions", "tools are supported");
   fields.refused("function_call", "tool_choice is supported");
 }
@@ -330,6 +356,8 @@ void ChatFields::walk(Fields& fields) {
   fields.object("chat_template_kwargs", chat_template_kwargs, "Further variables of the chat template");
   fields("add_generation_prompt", add_generation_prompt, "End the prompt with the beginning of an answer");
   fields("continue_final_message", continue_final_message, "Go on with the last message");
+  fields.refused("best_of", "n is supported", 1);
+  fields.refused("suffix", "a last message of the assistant is continued", "");
   TextFields::walk(fields);
   if (fields.reads() != nullptr) fields("echo", echo, "");
 }
@@ -347,8 +375,7 @@ TextRequest completion_request(const RequestContext& context, CompletionFields&&
   request.prompt_logprobs = request.top_logprobs && !request.echoes.empty();
   if (given.suffix && !given.suffix->empty())
     throw ApiError(ErrorCode::not_supported, "request: suffix: expected none", "suffix");
-  limit_lengths(context.model, request,
-                most_new_tokens(fields, "max_tokens", given.max_tokens, 0).value_or(16));
+  limit_lengths(context.model, request, asked_tokens(fields, given, 0).value_or(16));
   return request;
 }
 
@@ -368,7 +395,7 @@ TextRequest chat_request(const RequestContext& context, ChatFields&& given) {
   if (request.prompts.front().empty()) fields.fail("messages", "a conversation that the template shows");
   truncate_prompts(context, given, request);
   auto most = most_new_tokens(fields, "max_completion_tokens", given.max_completion_tokens, 1);
-  if (const auto other = most_new_tokens(fields, "max_tokens", given.max_tokens, 1); !most) most = other;
+  if (const auto other = asked_tokens(fields, given, 1); !most) most = other;
   limit_lengths(context.model, request, most);
   return request;
 }

@@ -25,6 +25,7 @@ struct TextRequest {
   GenerationOptions options;
   double presence_penalty = 0, frequency_penalty = 0;
   std::vector<std::string> stops;
+  bool includes_stop = false;                ///< in the answer
   std::int64_t min_tokens = 0;               ///< before which nothing ends an answer
   bool is_empty = false;                     ///< max_tokens 0: no new token is shown
   bool skip_special = true;                  ///< in the text
@@ -46,8 +47,9 @@ struct TextFields {
 
   std::int64_t last_id = std::numeric_limits<std::int64_t>::max();  ///< of the vocabulary
   TextRequest request;                                              ///< those that are taken as they are
-  std::optional<double> temperature, top_p, min_p, repetition_penalty;
-  std::optional<std::int64_t> top_k, seed, max_tokens, truncate_prompt_tokens;
+  std::optional<double> temperature, top_p, min_p, typical_p, repetition_penalty, repeat_penalty;
+  std::optional<std::int64_t> top_k, seed, max_tokens, max_new_tokens, n_predict, truncate_prompt_tokens;
+  std::optional<bool> do_sample;
   std::vector<std::int64_t> stop_token_ids;
   bool ignore_eos = false, has_stream_options = false;
   std::string truncation_side = "left";

@@ -14,8 +14,8 @@ constexpr Need kClassifies{"classification", "classifies texts"}, kRanks{"rerank
 constexpr const char *kLabelTopic = "Labels and ranks", *kRawNote = "Logits in place of probabilities";
 
 std::shared_ptr<EncoderJob> pairs_job(const RequestContext& context, const std::vector<TextPair>& pairs,
-                                      bool truncate) {
-  return encoder_job(context, EncoderWork::logits, encode_pairs(context.model, pairs, truncate));
+                                      const TruncationFields& truncation) {
+  return encoder_job(context, EncoderWork::logits, encode_pairs(context.model, pairs, truncation));
 }
 
 double sigmoid(double x) { return 1.0 / (1.0 + std::exp(-x)); }
@@ -64,11 +64,12 @@ struct PredictFields {
   void walk(Fields& fields) {
     fields.any("inputs", inputs, "A text, a pair, or an array of arrays of these", {.required = kForm});
     fields("raw_scores", raw, kRawNote);
-    fields("truncate", truncate, kTruncateNote);
+    truncation.walk(fields);
   }
   static constexpr const char* kForm = "a text, a pair of texts, or an array of arrays of these";
   const Json* inputs = nullptr;
-  bool raw = false, truncate = true;
+  bool raw = false;
+  TruncationFields truncation;
 };
 
 void predict(const RequestContext& context, PredictFields given) {
@@ -81,7 +82,7 @@ void predict(const RequestContext& context, PredictFields given) {
   if (is_list) {
     for (const Json& one : inputs) pairs.push_back(text_or_pair(context.fields, one));
   }
-  auto job = pairs_job(context, pairs, given.truncate);
+  auto job = pairs_job(context, pairs, given.truncation);
   job->done = [call = context.call, &model = context.model, raw = given.raw,
                is_list](const std::vector<EncoderResult>& results) {
     Json all = Json::array();
@@ -101,12 +102,13 @@ struct RankFields {
     fields("raw_scores", raw, kRawNote);
     fields("return_text", shows_text, "Tell each text, too");
     fields("return_documents", shows_documents, "The same for documents");
-    fields("truncate", truncate, kTruncateNote);
+    truncation.walk(fields);
   }
   std::string query;
   const Json *texts = nullptr, *documents = nullptr;
   std::optional<std::int64_t> most;
-  bool raw = false, shows_text = false, shows_documents = false, truncate = true;
+  bool raw = false, shows_text = false, shows_documents = false;
+  TruncationFields truncation;
 };
 
 // A text of `documents`: a string, or an object with a text.
@@ -158,7 +160,7 @@ void rerank(const RequestContext& context, RankFields given) {
   const Ranking ranking = ranking_of(context.fields, given);
   std::vector<TextPair> pairs;
   for (const std::string& document : ranking.documents) pairs.push_back({given.query, document});
-  auto job = pairs_job(context, pairs, given.truncate);
+  auto job = pairs_job(context, pairs, given.truncation);
   job->done = [call = context.call, &model = context.model, ranking,
                tokens = job->tokens](const std::vector<EncoderResult>& results) {
     std::vector<double> scores;
@@ -180,7 +182,7 @@ Routes label_routes(Serving* serving) {
                kClassifies, predict),
       to_model(serving,
                {"POST",
-                {"/rerank", "/reranking", "/v1/rerank"},
+                {"/rerank", "/reranking", "/v1/rerank", "/v2/rerank"},
                 ErrorForm::tei,
                 kLabelTopic,
                 "How well texts answer a query, best first"},

@@ -12,7 +12,6 @@ namespace {
 using CallPointer = std::shared_ptr<Call>;
 
 constexpr std::int64_t kUnlimited = std::numeric_limits<std::int64_t>::max();
-constexpr const char* kServerTopic = "The server";
 
 // Of a text that is read, or of a prompt with its answer.
 std::int64_t most_tokens(const ServedModel& model) {
@@ -24,6 +23,7 @@ Json model_json(const Services& services, const ServedModel& model) {
                {"owned_by", "heed"}, {"max_model_len", nullptr}, {"capabilities", abilities(model)}};
   const std::int64_t length = model.recipes.empty() ? kUnlimited : most_tokens(model);
   if (length < kUnlimited) json["max_model_len"] = length;
+  if (!model.aliases.empty()) json["aliases"] = model.aliases;
   return json;
 }
 
@@ -120,6 +120,9 @@ Routes model_routes(Serving* serving) {
       std::move(metrics),
       server::document_route(kServerTopic),
       get({"/"}, ErrorForm::openai, "The models and routes, in short", json(overview_of)),
+      get({"/version"}, ErrorForm::openai, "The version of heed", json([](const Services&) {
+            return Json{{"version", version()}};
+          })),
       get({"/v1/models", "/models"}, ErrorForm::openai, "The served models", json(list_of)),
       get({"/v1/models/{model}", "/models/{model}"}, ErrorForm::openai, "A served model",
           [serving](const CallPointer& call, Fields&) {

@@ -18,6 +18,8 @@ using server::HttpResponse;
 using server::Route;
 using Routes = std::vector<Route>;
 
+inline constexpr const char* kServerTopic = "The server";
+
 // `serving` must outlive what they return; null: for a description.
 Routes all_routes(Serving* serving);
 Routes model_routes(Serving* serving);

@@ -43,9 +43,17 @@ std::int64_t longest_text(const ServedModel& model, const EmbeddingRecipe* recip
   return recipe != nullptr ? std::min(longest, recipe->max_length.value_or(longest)) : longest;
 }
 
+void TruncationFields::walk(Fields& fields) {
+  std::string direction = "right";
+  fields("truncate", truncate, kTruncateNote);
+  fields("truncation_direction", direction, "Where they are cut: at the end (`right`), or at the beginning",
+         {.words = {"right", "left", "Right", "Left"}});
+  left = direction == "left" || direction == "Left";
+}
+
 void TextInputFields::walk(Fields& fields) {
   fields.any(key, inputs, "A text, ids of tokens, or an array of these", {.required = kInputsForm});
-  fields("truncate", truncate, kTruncateNote);
+  truncation.walk(fields);
   fields("prompt_name", prompt_name, "The prompt of the model's files that is put before each text");
 }
 
@@ -84,8 +92,8 @@ std::shared_ptr<EncoderJob> encoder_job(const RequestContext& context, EncoderWo
   return job;
 }
 
-std::vector<Encoding> read_inputs(const ServedModel& model, const Json& given, const char* key, bool truncate,
-                                  const EmbeddingRecipe& recipe) {
+std::vector<Encoding> read_inputs(const ServedModel& model, const Json& given, const char* key,
+                                  const TruncationFields& truncation, const EmbeddingRecipe& recipe) {
   std::vector<Encoding> texts;
   if (!given.is_string() && !given.is_array()) refuse(key, kInputsForm, given);
   const std::int64_t longest = longest_text(model, &recipe);
@@ -96,12 +104,17 @@ std::vector<Encoding> read_inputs(const ServedModel& model, const Json& given, c
       if (text.empty())
         throw ApiError(ErrorCode::empty, fmt::format("request: {}: expected texts, got an empty one", key),
                        key);
-      if (!truncate) require_length(model.tokenizer().encode(recipe.prompt + text).size(), longest);
-      encoding = encode_texts(model.model(), model.tokenizer(), std::span(&text, 1), recipe).front();
+      if (!truncation.truncate)
+        require_length(model.tokenizer().encode(recipe.prompt + text).size(), longest);
+      encoding =
+          encode_texts(model.model(), model.tokenizer(), std::span(&text, 1), recipe, {}, truncation.left)
+              .front();
     } else if (one.is_array()) {
       encoding = encoding_of_ids(model, key, one, given);
-      if (!truncate) require_length(encoding.size(), longest);
-      if (encoding.size() > longest) encoding = encoding.slice(0, longest);
+      if (!truncation.truncate) require_length(encoding.size(), longest);
+      const std::int64_t cut = encoding.size() - longest;
+      if (cut > 0)
+        encoding = truncation.left ? encoding.slice(cut, cut + longest) : encoding.slice(0, longest);
     } else {
       refuse(key, "texts or ids of tokens alone", given);
     }
@@ -117,16 +130,16 @@ std::vector<Encoding> read_inputs(const ServedModel& model, const Json& given, c
 }
 
 std::vector<Encoding> encode_pairs(const ServedModel& model, const std::vector<TextPair>& pairs,
-                                   bool truncate) {
+                                   const TruncationFields& truncation) {
   const std::int64_t longest = longest_text(model, nullptr);
   std::vector<Encoding> encodings;
   for (const TextPair& pair : pairs) {
-    if (!truncate)
+    if (!truncation.truncate)
       require_length((pair.second ? model.tokenizer().encode_pair(pair.first, *pair.second)
                                   : model.tokenizer().encode(pair.first))
                          .size(),
                      longest);
-    encodings.push_back(encode_cut(model.tokenizer(), pair, longest, {}, 0));
+    encodings.push_back(encode_cut(model.tokenizer(), pair, longest, {}, 0, truncation.left));
   }
   return encodings;
 }

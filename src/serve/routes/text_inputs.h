@@ -17,6 +17,14 @@ namespace heed::serve {
 inline constexpr const char* kInputsForm = "a text, ids of tokens, or an array of these";
 inline constexpr std::string_view kTruncateNote = "Cut texts that are too long, else refuse them";
 
+/// What is done with texts that are too long.
+struct TruncationFields {
+  void walk(Fields& fields);
+
+  bool truncate = true;
+  bool left = false;  ///< the end is kept
+};
+
 /// The fields of texts that an encoder reads.
 struct TextInputFields {
   explicit TextInputFields(const char* given_key) : key(given_key) {}
@@ -24,7 +32,7 @@ struct TextInputFields {
 
   const char* key;  ///< the name of the field that has them
   const Json* inputs = nullptr;
-  bool truncate = true;
+  TruncationFields truncation;
   std::optional<std::string> prompt_name;
 };
 
@@ -38,14 +46,14 @@ inline constexpr std::size_t kMostInputs = 4096;
 const EmbeddingRecipe& asked_recipe(const ServedModel& model, const std::optional<std::string>& prompt_name,
                                     const server::RequestObject& object, bool normalize);
 
-/// Reads a text, an array of texts, ids, or an array of ids. Texts that are too long are cut, unless
-/// `truncate` is false: ApiError.
-std::vector<Encoding> read_inputs(const ServedModel& model, const Json& given, const char* key, bool truncate,
-                                  const EmbeddingRecipe& recipe);
+/// Reads a text, an array of texts, ids, or an array of ids. Texts that are too long are cut, or an
+/// ApiError.
+std::vector<Encoding> read_inputs(const ServedModel& model, const Json& given, const char* key,
+                                  const TruncationFields& truncation, const EmbeddingRecipe& recipe);
 
 /// The tokens of texts and pairs, cut in the same way.
 std::vector<Encoding> encode_pairs(const ServedModel& model, const std::vector<TextPair>& pairs,
-                                   bool truncate);
+                                   const TruncationFields& truncation);
 
 /// A job of texts, whose answer is still to be said.
 std::shared_ptr<EncoderJob> encoder_job(const RequestContext& context, EncoderWork work,

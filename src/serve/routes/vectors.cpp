@@ -61,7 +61,7 @@ std::shared_ptr<EncoderJob> texts_job(const RequestContext& context, EncoderWork
   const EmbeddingRecipe& recipe =
       asked_recipe(context.model, given.prompt_name, *context.fields.reads(), normalize);
   auto job = encoder_job(context, work,
-                         read_inputs(context.model, *given.inputs, given.key, given.truncate, recipe));
+                         read_inputs(context.model, *given.inputs, given.key, given.truncation, recipe));
   if (work == EncoderWork::vectors) job->recipe = &recipe;
   return job;
 }
@@ -191,13 +191,13 @@ struct SimilarityFields {
     if (fields.reads() != nullptr && !given)
       fields.fail("inputs", "an object with source_sentence and sentences");
     fields.members("parameters", "How the texts are read", [&](Fields& parameters) {
-      parameters("truncate", truncate, kTruncateNote);
+      truncation.walk(parameters);
       parameters("prompt_name", prompt_name, "The prompt of the model's files that is put before each text");
     });
   }
   std::string source;
   const Json* sentences = nullptr;
-  bool truncate = true;
+  TruncationFields truncation;
   std::optional<std::string> prompt_name;
 };
 
@@ -208,7 +208,7 @@ void similarity(const RequestContext& context, SimilarityFields given) {
   const EmbeddingRecipe& recipe =
       asked_recipe(context.model, given.prompt_name, object.members("parameters").value_or(object), true);
   auto job = encoder_job(context, EncoderWork::vectors,
-                         read_inputs(context.model, all, "sentences", given.truncate, recipe));
+                         read_inputs(context.model, all, "sentences", given.truncation, recipe));
   job->recipe = &recipe;
   job->done = [call = context.call](const std::vector<EncoderResult>& results) {
     Json scores = Json::array();
