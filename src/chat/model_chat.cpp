@@ -37,6 +37,7 @@ namespace {
 using chat::ModelTemplate;
 
 constexpr std::string_view kToolUse = "tool_use";
+constexpr std::size_t kLongestText = std::size_t{8} << 20;
 // The end of a message that is to be continued, with a space that shows whether the template strips messages.
 constexpr std::string_view kEndMark = "CONTINUE_FINAL_MESSAGE_TAG ";
 
@@ -120,6 +121,19 @@ EncodedChat encoded(RenderedChat chat, const Tokenizer& tokenizer) {
   Encoding encoding = tokenizer.encode_chat(chat.text, chat.data);
   auto generated = tokens_of(chat.generated, chat.text, encoding);
   return {std::move(chat.text), std::move(encoding), std::move(generated)};
+}
+
+/// Throws Error for a text that has more tokens whatever they are.
+void check_length(const std::string& where, const std::string& text, std::int64_t most_tokens,
+                  const Tokenizer& tokenizer) {
+  if (std::ssize(text) <= most_tokens) return;
+  std::size_t longest = 1;
+  for (std::int64_t id = 0; id < tokenizer.vocab_size(); ++id)
+    longest = std::max(longest, tokenizer.token(id).size());
+  if (text.size() / longest <= static_cast<std::size_t>(most_tokens)) return;
+  throw Error(where + ": expected a conversation of at most " + std::to_string(most_tokens) +
+              " tokens, got a text of " + std::to_string(text.size()) +
+              " bytes, which are more (make it shorter)");
 }
 
 /// The byte from which two texts differ, or what of them is data.
@@ -269,14 +283,18 @@ struct ModelChat::Templates {
     return conversation.has_tools() ? with_tools() : by_name.find(kDefaultTemplate)->second;
   }
   RenderedChat render(const ModelTemplate& chosen, const Json& variables) const {
-    return chat::render(chosen.parsed.parsed(), variables, constants, {});
+    RenderedChat chat = chat::render(chosen.parsed.parsed(), variables, constants, {});
+    if (chat.text.size() <= kLongestText) return chat;
+    throw Error(chosen.where + ": expected a template that writes at most " + std::to_string(kLongestText) +
+                " bytes, got one that writes " + std::to_string(chat.text.size()) +
+                " (make the conversation shorter)");
   }
-  EncodedChat encode(const chat::Conversation& conversation, bool starts, bool continues,
-                     const Tokenizer& tokenizer) const;
+  /// The text of a conversation, in which the last message is to be answered or continued.
+  RenderedChat text(const chat::Conversation& conversation, bool starts, bool continues) const;
 };
 
-EncodedChat ModelChat::Templates::encode(const chat::Conversation& conversation, bool starts, bool continues,
-                                         const Tokenizer& tokenizer) const {
+RenderedChat ModelChat::Templates::text(const chat::Conversation& conversation, bool starts,
+                                        bool continues) const {
   const std::string& where = conversation.where();
   if (starts && continues)
     throw Error(where + ": expected add_generation_prompt or continue_final_message, got both");
@@ -288,7 +306,7 @@ EncodedChat ModelChat::Templates::encode(const chat::Conversation& conversation,
   if (continues && !end_at_mark(chat))
     throw Error(where + ": continue_final_message: expected a template that writes the last message, got " +
                 chosen.where + ", which leaves it out");
-  return encoded(std::move(chat), tokenizer);
+  return chat;
 }
 
 ModelChat::ModelChat(std::shared_ptr<const Templates> templates, const Tokenizer& tokenizer)
@@ -348,14 +366,19 @@ EncodedChat ModelChat::encode_answers(std::string_view conversation, const std::
 }
 
 EncodedChat ModelChat::encode(const chat::Conversation& conversation) const {
-  return templates_->encode(conversation, conversation.add_generation_prompt.value_or(false),
-                            conversation.continue_final_message.value_or(false), *tokenizer_);
+  return encoded(templates_->text(conversation, conversation.add_generation_prompt.value_or(false),
+                                  conversation.continue_final_message.value_or(false)),
+                 *tokenizer_);
 }
 
 EncodedChat ModelChat::prompt(const chat::Conversation& conversation) const {
-  if (conversation.add_generation_prompt || conversation.continue_final_message) return encode(conversation);
+  const bool is_said = conversation.add_generation_prompt || conversation.continue_final_message;
   const bool answered = conversation.ends_with_answer();
-  return templates_->encode(conversation, !answered, answered, *tokenizer_);
+  RenderedChat chat =
+      templates_->text(conversation, is_said ? conversation.add_generation_prompt.value_or(false) : !answered,
+                       is_said ? conversation.continue_final_message.value_or(false) : answered);
+  if (most_tokens_) check_length(conversation.where(), chat.text, *most_tokens_, *tokenizer_);
+  return encoded(std::move(chat), *tokenizer_);
 }
 
 EncodedChat ModelChat::encode_answers(const chat::Conversation& conversation) const {

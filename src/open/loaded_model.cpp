@@ -78,7 +78,13 @@ struct LoadedModel::State {
     return *tokenizer_;
   }
   const ModelChat& chat() const {
-    std::call_once(chat_once_, [this] { chat_ = ModelChat::load(files, tokenizer()); });
+    std::call_once(chat_once_, [this] {
+      chat_ = ModelChat::load(files, tokenizer());
+      try {
+        if (const auto most = trained_length(model(), tokenizer())) chat_->limit_tokens(*most);
+      } catch (const Error&) {  // a tokenizer without a model
+      }
+    });
     return *chat_;
   }
   const GenerationOptions& generation() const {

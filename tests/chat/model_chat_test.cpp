@@ -161,6 +161,28 @@ TEST(ModelChat, TokenizesLongConversationsOnce) {
 
 constexpr const char* kPlain = "{% for m in messages %}{{ m.role }}:{{ m.content }};{% endfor %}";
 
+TEST(ModelChat, RefusesTextsThatAreTooLongBeforeTheyAreTokenized) {
+  const ModelFolder model;
+  model.write_config(
+      "{% set s = 'a' * 1000000 %}{% for i in range(messages[0].content | int) %}{{ s }}{% endfor %}");
+  const auto tokenizer = load_tokenizer(model.path());
+  ModelChat chat = ModelChat::load(model.path(), *tokenizer);
+  const auto times = [](int count) {
+    return R"([{"role": "user", "content": ")" + std::to_string(count) + R"("}])";
+  };
+  EXPECT_ERROR(
+      chat.encode(times(60)),
+      "tokenizer_config.json: chat_template: expected a template that writes at most 8388608 bytes, got one "
+      "that writes 60000000");
+  std::size_t longest = 0;
+  for (std::int64_t id = 0; id < tokenizer->vocab_size(); ++id)
+    longest = std::max(longest, tokenizer->token(id).size());
+  chat.limit_tokens(static_cast<std::int64_t>(1000000 / longest));
+  EXPECT_EQ(chat.prompt(times(1)).text.size(), 1000000u);
+  EXPECT_ERROR(chat.prompt(times(2)), "bytes, which are more (make it shorter)");
+  EXPECT_EQ(chat.encode(times(2)).text.size(), 2000000u);
+}
+
 TEST(ModelChat, EndsPromptsWhereAnAnswerBegins) {
   const ModelFolder folder;
   folder.write_config(std::string(kPlain) + "{% if add_generation_prompt %}assistant:{% endif %}");

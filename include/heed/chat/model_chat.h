@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -67,6 +68,10 @@ class ModelChat {
   /// The same for a conversation that the model continues. If it has neither add_generation_prompt nor
   /// continue_final_message, the latter is set if the last message is the assistant's, else the former.
   EncodedChat prompt(std::string_view conversation, const std::string& where = "chat") const;
+  /// The number of tokens that the model reads at most: prompt() refuses a text that cannot have as few,
+  /// because it has more bytes than these tokens, each as long as the longest of the tokenizer. Every text
+  /// that a template writes has at most 8 MiB. Both are looked at before a text is tokenized.
+  void limit_tokens(std::int64_t most) { most_tokens_ = most; }
   /// How the model writes calls of the tools that a conversation gives it.
   ToolCallFormat tool_calls() const;
   /// Whether the template for conversations with tools mentions `tools`; if not, the model does not see the
@@ -88,6 +93,7 @@ class ModelChat {
 
   std::shared_ptr<const Templates> templates_;
   const Tokenizer* tokenizer_;
+  std::optional<std::int64_t> most_tokens_;
 };
 
 }  // namespace heed
