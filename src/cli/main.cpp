@@ -257,6 +257,7 @@ int main(int argc, char** argv) {
   // Exceeding the process's file size limit is then an error of write(2), which is reported and leaves no
   // temporary file behind.
   std::signal(SIGXFSZ, SIG_IGN);
+  heed::cli::report_cut_files();
   std::set_terminate(heed::cli::end_at_once);
   return heed::cli::run(argc, argv);
 }

@@ -183,7 +183,10 @@ std::string Explorer::models() const {
 }
 
 const ExploredModel& Explorer::model_at(std::size_t index) const {
-  if (index < models_.size()) return models_[index];
+  if (index < models_.size()) {
+    models_[index].require_unchanged_files();
+    return models_[index];
+  }
   throw Error("model: expected a number below " + std::to_string(models_.size()) + ", got " +
               std::to_string(index));
 }

@@ -47,6 +47,7 @@ class Explorer {
   struct HeldRun;
   struct Unchanged;
 
+  /// Of a request. Throws Error for a number that no model has, and for a model whose files have changed.
   const ExploredModel& model_at(std::size_t index) const;
   /// What a view shows of a run: a JSON value of the text with its changes.
   template <class Request, class View>

@@ -9,12 +9,23 @@
 #include <algorithm>
 #include <cerrno>
 #include <system_error>
+#include <utility>
 
 #include "files/descriptor.h"
 #include "files/input_file.h"
+#include "files/mapped_files.h"
 #include "heed/error.h"
 
 namespace heed {
+namespace {
+
+thread_local MappedFiles* opened_for = nullptr;
+
+std::int64_t modified_ns(const struct stat& status) {
+  return std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
+}
+
+}  // namespace
 
 std::string read_file(const std::filesystem::path& path, std::size_t limit) {
   return InputFile(path, InputFile::Accept::streams).read(limit);
@@ -30,16 +41,33 @@ std::shared_ptr<MappedFile> MappedFile::open(const std::filesystem::path& path,
                                              const std::filesystem::path& shown) {
   const InputFile file(path, InputFile::Accept::regular, shown);
   std::shared_ptr<MappedFile> mapped(new MappedFile);
+  mapped->shown_ = shown.empty() ? path : shown;
   const auto bytes = static_cast<std::size_t>(file.bytes());
   if (bytes == 0) return mapped;  // mmap rejects empty mappings
-  void* data =
-      ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, file.descriptor(), 0);
+  struct stat status {};
+  mapped->descriptor_ = ::fcntl(file.descriptor(), F_DUPFD_CLOEXEC, 0);
+  void* data = MAP_FAILED;
+  if (mapped->descriptor_ >= 0 && ::fstat(mapped->descriptor_, &status) == 0)
+    data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, file.descriptor(), 0);
   if (data == MAP_FAILED)
-    files::throw_system_error(shown.empty() ? path : shown,
-                              "cannot map its " + std::to_string(bytes) + " bytes", errno);
+    files::throw_system_error(mapped->shown_, "cannot map its " + std::to_string(bytes) + " bytes", errno);
   mapped->data_ = static_cast<std::byte*>(data);
   mapped->bytes_ = bytes;
+  mapped->modified_ns_ = modified_ns(status);
+  if (opened_for != nullptr) opened_for->add(mapped);
   return mapped;
+}
+
+void MappedFile::require_unchanged() const {
+  struct stat status {};
+  if (descriptor_ < 0 || ::fstat(descriptor_, &status) != 0) return;
+  const auto bytes = static_cast<std::size_t>(std::max<off_t>(status.st_size, 0));
+  if (bytes == bytes_ && modified_ns(status) == modified_ns_) return;
+  throw Error(
+      shown_.string() + ": expected the " + std::to_string(bytes_) +
+      " bytes that were opened, got a file of " + std::to_string(bytes) +
+      " that was written to since (open the model again; a new file is written beside the old one and "
+      "renamed over it)");
 }
 
 void MappedFile::forget(std::byte* data, std::size_t bytes) {
@@ -51,6 +79,27 @@ void MappedFile::forget(std::byte* data, std::size_t bytes) {
 
 MappedFile::~MappedFile() {
   if (data_ != nullptr) ::munmap(data_, bytes_);
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+void MappedFiles::add_from(const std::function<void()>& open) {
+  struct Restored {
+    MappedFiles* outer;
+    ~Restored() { opened_for = outer; }
+  } const restored{std::exchange(opened_for, this)};
+  open();
+}
+
+void MappedFiles::add(std::weak_ptr<const MappedFile> file) {
+  const std::lock_guard lock(mutex_);
+  files_.push_back(std::move(file));
+}
+
+void MappedFiles::require_unchanged() const {
+  const std::lock_guard lock(mutex_);
+  for (const auto& one : files_) {
+    if (const std::shared_ptr<const MappedFile> file = one.lock()) file->require_unchanged();
+  }
 }
 
 namespace {

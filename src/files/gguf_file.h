@@ -39,7 +39,7 @@ class GgufFile {
 
   /// As messages name it.
   const std::filesystem::path& path() const { return path_; }
-  std::size_t file_count() const { return files_.size(); }
+  const std::vector<std::shared_ptr<MappedFile>>& files() const { return files_; }
   /// In the order of the files.
   const std::vector<GgufTensor>& tensors() const { return tensors_; }
   /// Null if there is none of that name.

@@ -25,7 +25,7 @@ class GgufTensors {
   /// change.
   explicit GgufTensors(std::shared_ptr<const GgufFile> file);
 
-  std::size_t file_count() const { return file_->file_count(); }
+  std::size_t file_count() const { return file_->files().size(); }
   const std::vector<std::string>& names() const { return names_; }
   bool contains(std::string_view name) const { return entries_.find(name) != entries_.end(); }
   /// The dtype is that of the blocks: "Q4_K".

@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "core/strings.h"
+#include "files/gguf_file.h"
+#include "files/mapped_files.h"
 #include "generate/option_fields.h"
 #include "heed/autograd.h"
 #include "heed/chat/model_chat.h"
@@ -96,7 +98,8 @@ struct LoadedModel::State {
     return generation_;
   }
   const EmbeddingRecipe& recipe() const {
-    std::call_once(recipe_once_, [this] { recipe_ = load_embedding_recipe(all, model()); });
+    std::call_once(recipe_once_,
+                   [this] { mapped_.add_from([this] { recipe_ = load_embedding_recipe(all, model()); }); });
     return recipe_;
   }
   const tasks::FileProcessor& processor() const {
@@ -108,6 +111,7 @@ struct LoadedModel::State {
     std::call_once(transcriber_once_, [this] { transcriber_.emplace(model(), tokenizer(), files); });
     return *transcriber_;
   }
+  const MappedFiles& mapped() const { return mapped_; }
   template <class Wanted>
   const Wanted& model_as(const char* expected) const {
     if (const auto* wanted = as<Wanted>(model())) return *wanted;
@@ -119,11 +123,18 @@ struct LoadedModel::State {
     WeightOptions weights{options.dtype, options.int8_activations};
     weights.separate_output = options.separate_output;
     weights.head = options.head.value_or(!all.has("modules.json"));
-    auto model = load_model(files, weights, located.adapters);
-    steer_model(*model, located.steering);
+    std::unique_ptr<Model> model;
+    mapped_.add_from([&] {
+      model = load_model(files, weights, located.adapters);
+      steer_model(*model, located.steering);
+    });
+    if (files.is_gguf()) {  // which may have been opened before
+      for (const auto& file : files.gguf()->files()) mapped_.add(file);
+    }
     return model;
   }
 
+  mutable MappedFiles mapped_;
   mutable std::once_flag model_once_, tokenizer_once_, chat_once_, generation_once_, recipe_once_,
       processor_once_, transcriber_once_;
   mutable std::unique_ptr<Model> model_;
@@ -182,7 +193,10 @@ std::vector<Task> LoadedModel::tasks() const { return tasks_of(model()); }
 
 bool LoadedModel::can(Task task) const { return heed::can(model(), task); }
 
+void LoadedModel::require_unchanged_files() const { state_->mapped().require_unchanged(); }
+
 void LoadedModel::require(Task task) const {
+  require_unchanged_files();
   if (can(task)) return;
   std::string list;
   for (const Task other : tasks()) list += (list.empty() ? "it can " : ", ") + std::string(verb(other));
@@ -480,6 +494,7 @@ TextAttention LoadedModel::attention(const std::string& text, const AttentionCho
 
 TensorMap LoadedModel::forward(const std::string& text, Taps& taps,
                                const std::optional<std::string>& target) const {
+  require_unchanged_files();
   const NoGradients guard;
   Context context{.taps = &taps};
   TensorMap outputs = model().forward(subject(text, target).inputs, {}, context);

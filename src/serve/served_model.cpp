@@ -41,6 +41,15 @@ std::int64_t ServedModel::context() const {
                   trained_length(model(), tokenizer()).value_or(std::numeric_limits<std::int64_t>::max()));
 }
 
+std::string ServedModel::told(const Error& error) const {
+  std::string text = error.what();
+  for (const std::string& path : {opened.directory(), opened.location()}) {
+    for (std::size_t at = text.find(path); at != text.npos; at = text.find(path, at + name.size()))
+      text.replace(at, path.size(), name);
+  }
+  return text;
+}
+
 ServedModel serve_model(const std::string& name, LoadedModel opened) {
   ServedModel served{.name = name, .opened = std::move(opened)};
   if (!can(served.model(), Task::embed) && !can(served.model(), Task::transcribe))
@@ -74,7 +83,7 @@ std::vector<std::int64_t> chat_prompt(const ServedModel& model, Json conversatio
     const chat::Conversation value(std::move(conversation), "request");
     return model.opened.chat_templates().prompt(value).encoding.ids;
   } catch (const Error& error) {
-    throw ApiError(ErrorCode::invalid, error.what(), "messages");
+    throw ApiError(ErrorCode::invalid, model.told(error), "messages");
   }
 }
 

@@ -51,6 +51,8 @@ struct ServedModel {
   const EncoderModel* encoder() const { return as<EncoderModel>(model()); }
   /// Tokens of a text at most: of the positions and those that training had.
   std::int64_t context() const;
+  /// The message of an error for clients: with the model's name in place of the path of its files.
+  std::string told(const Error& error) const;
 };
 
 /// Offers a model of texts (a decoder, an encoder with or without a head, or an encoder-decoder, whose

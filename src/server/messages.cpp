@@ -26,6 +26,7 @@ constexpr Written kCodes[] = {
     {ErrorCode::overloaded, 429, 429, "rate_limit_error", "Overloaded", "overloaded"},
     {ErrorCode::computation, 500, 424, "server_error", "Backend", nullptr},
     {ErrorCode::stopping, 503, 503, "unavailable_error", "Unhealthy", nullptr},
+    {ErrorCode::changed_model, 503, 503, "unavailable_error", "Unhealthy", "model_changed"},
     {ErrorCode::too_late, 504, 504, "timeout_error", "Backend", nullptr},
 };
 

@@ -75,6 +75,7 @@ enum class ErrorCode : std::uint8_t {
   overloaded,     ///< 429, with Retry-After
   computation,    ///< 500, of TEI 424
   stopping,       ///< 503
+  changed_model,  ///< 503: its files were written to
   too_late,       ///< 504
 };
 

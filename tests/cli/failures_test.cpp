@@ -3,6 +3,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <new>
@@ -34,6 +36,21 @@ TEST(Failures, ABugOfHeedHasAStatusOfItsOwn) {
   EXPECT_EQ(cli::failure(bug), std::string(bug.what()) + " (a bug of heed: please report it)");
   EXPECT_EQ(cli::exit_status(bug), 70);
   EXPECT_EQ(cli::exit_status(Error("matmul: expected other shapes")), 1);
+}
+
+TEST(Failures, AMappedFileThatIsCutIsNamed) {
+  const Folder folder;
+  const std::string path = folder / "model.safetensors";
+  spill(path, std::string(10000, 'x'));
+  const auto read_after_cut = [&] {
+    cli::report_cut_files();
+    std::FILE* file = std::fopen(path.c_str(), "r+");
+    const void* mapped = ::mmap(nullptr, 10000, PROT_READ, MAP_PRIVATE, ::fileno(file), 0);
+    if (::ftruncate(::fileno(file), 0) != 0) std::_Exit(3);
+    std::_Exit(static_cast<const volatile char*>(mapped)[9000]);
+  };
+  EXPECT_EXIT(read_after_cut(), testing::ExitedWithCode(1),
+              "^heed: error: " + path + ": expected a file that keeps its length");
 }
 
 TEST(Failures, AFullStdoutIsNamed) {

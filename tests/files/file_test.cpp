@@ -16,6 +16,7 @@
 #include <thread>
 
 #include "files/input_file.h"
+#include "files/mapped_files.h"
 #include "reference/error.h"
 #include "reference/temporary_folder.h"
 
@@ -111,6 +112,33 @@ TEST(MappedFile, SaysWhatIsWrong) {
   EXPECT_ERROR(MappedFile::open(folder.path()), "a directory");
   ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
   EXPECT_ERROR(MappedFile::open(folder / "pipe"), "regular file");
+}
+
+// With another time, which a file system may count in steps of milliseconds.
+void write_into(const std::filesystem::path& path, const std::string& content) {
+  spill(path, content);
+  std::filesystem::last_write_time(path, std::filesystem::last_write_time(path) + std::chrono::seconds(1));
+}
+
+TEST(MappedFile, SeesThatItsFileWasWrittenTo) {
+  const TemporaryFolder folder;
+  for (const char* name : {"renamed", "same", "cut"}) spill(folder / name, "hello");
+  MappedFiles files;
+  files.add_from([&] { MappedFile::open(folder / "same"); });  // not mapped any more
+  const auto renamed = MappedFile::open(folder / "renamed"), same = MappedFile::open(folder / "same");
+  std::shared_ptr<MappedFile> cut;
+  files.add_from([&] { cut = MappedFile::open(folder / "cut", "model/cut"); });
+  EXPECT_NO_THROW(same->require_unchanged());
+  write_file(folder / "renamed", "other");
+  EXPECT_NO_THROW(renamed->require_unchanged());
+  write_into(folder / "same", "other");
+  EXPECT_ERROR(same->require_unchanged(), (folder / "same").string() + ": expected the 5 bytes that were");
+  EXPECT_NO_THROW(files.require_unchanged());
+  spill(folder / "cut", "");
+  EXPECT_ERROR(files.require_unchanged(),
+               "model/cut: expected the 5 bytes that were opened, got a file of 0 that was written to since");
+  cut.reset();
+  EXPECT_NO_THROW(files.require_unchanged());
 }
 
 TEST(AtomicFile, AppearsOnlyWhenCommitted) {

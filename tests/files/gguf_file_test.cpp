@@ -90,7 +90,7 @@ TEST_F(GgufFiles, OpensAllFilesOfAModel) {
   spill(folder_ / "m-00002-of-00002.gguf", shard(1, "b"));
   for (const char* name : {"m-00001-of-00002.gguf", "m-00002-of-00002.gguf"}) {
     const GgufFile file = GgufFile::open(folder_ / name);
-    EXPECT_EQ(file.file_count(), 2u);
+    EXPECT_EQ(file.files().size(), 2u);
     EXPECT_NE(file.find("a"), nullptr);
     EXPECT_NE(file.find("b"), nullptr);
     EXPECT_EQ(file.string("general.architecture"), "llama");

@@ -11,6 +11,7 @@
 #include "heed/error.h"
 #include "heed/files/file.h"
 #include "heed/heed.h"
+#include "heed/models/find_model.h"
 #include "heed/models/model.h"
 #include "heed/models/registry.h"
 #include "heed/ops/shape.h"
@@ -47,6 +48,22 @@ TEST(LoadedModel, TranslatesAsTheFunctionsBelow) {
   for (std::size_t i = 0; i < texts.size(); ++i) EXPECT_EQ(translations[i], expected[i].text()) << texts[i];
   EXPECT_THAT(model.translate({"Good morning.", "I like tea."}),
               ElementsAre(translations[0], translations[2]));
+}
+
+TEST(LoadedModel, StopsWhereItsFileWasOverwritten) {
+  const TemporaryFolder folder;
+  std::filesystem::copy(find_model("shakespeare"), folder.path(), std::filesystem::copy_options::recursive);
+  const std::filesystem::path file = folder / "model.safetensors";
+  LoadedModel model = load(folder.path().string());
+  model.generation().max_new_tokens = 4;
+  const std::string text = model.generate("KING");
+  write_file(file, slurp(file));  // beside, and renamed
+  EXPECT_EQ(model.generate("KING"), text);
+  const LoadedModel renamed = load(folder.path().string());
+  spill(file, slurp(file) + "x");
+  EXPECT_EQ(model.generate("KING"), text);
+  EXPECT_ERROR(renamed.generate("KING"), file.string() + ": expected the ");
+  EXPECT_ERROR(renamed.embed({"KING"}), "that was written to since");
 }
 
 TEST(LoadedModel, StreamsAndStops) {

@@ -23,8 +23,8 @@ std::string read_file(const std::filesystem::path& path, std::size_t limit = std
 void write_file(const std::filesystem::path& path, std::string_view content);
 
 /// A memory-mapped file, read on access. The bytes may be written to: changed pages become private copies and
-/// never reach the file. The file must not be truncated while it is mapped (replacing it by rename, as heed
-/// does, is safe).
+/// never reach the file. Replacing the file by rename, as heed does, is safe. Writing to it changes what is
+/// read, and reading beyond the end to which it was cut ends the process with SIGBUS.
 /// Threads: several may read one object at once.
 class MappedFile {
  public:
@@ -38,6 +38,8 @@ class MappedFile {
 
   std::byte* data() const { return data_; }
   std::size_t bytes() const { return bytes_; }
+  /// Throws Error if the file was written to or cut since it was opened. Reads its size and time only.
+  void require_unchanged() const;
   /// Releases the memory of the pages that lie wholly within these bytes of a mapping. They must be
   /// unmodified; the next access reads the file again.
   static void forget(std::byte* data, std::size_t bytes);
@@ -46,6 +48,9 @@ class MappedFile {
   MappedFile() = default;
   std::byte* data_ = nullptr;
   std::size_t bytes_ = 0;
+  int descriptor_ = -1;  // of a file with bytes
+  std::int64_t modified_ns_ = 0;
+  std::filesystem::path shown_;
 };
 
 /// A file that appears under its name only when commit() has put all of it on disk. Until then, and after any
@@ -90,7 +95,8 @@ class AtomicDirectory {
   const std::filesystem::path& path() const { return temporary_; }
   void commit();
   /// Instead of commit(): syncs the files to disk and moves them one by one, each atomically, into the
-  /// existing `folder`. The file `last` is moved when the others are on disk.
+  /// existing `folder`, in the place of those of the same names. The file `last` is moved when the others are
+  /// on disk.
   void move_files(const std::filesystem::path& folder, const std::string& last);
 
  private:

@@ -259,6 +259,11 @@ class LoadedModel {
   const tasks::FileProcessor& file_processor() const;
   /// The transcriber of a speech model (heed/tasks/transcribe.h).
   const Transcriber& transcriber() const;
+  /// Throws Error if a file that the weights are mapped from was written to or cut since it was opened: what
+  /// is computed is then another model's, or the process ends with SIGBUS. Members that compute begin with
+  /// it; a program that computes with model() for long calls it before each piece of work (it takes
+  /// microseconds).
+  void require_unchanged_files() const;
   /// Settings in the files that heed ignores, one per line: `DIR/config.json: a, b are not supported and
   /// ignored`.
   std::vector<std::string> warnings() const;
@@ -268,7 +273,7 @@ class LoadedModel {
   explicit LoadedModel(std::shared_ptr<const State> state);
   friend LoadedModel open_model(const std::string& name, const LoadOptions& options);
   friend LoadedModel open_tokenizer(const std::string& name);
-  /// Throws Error unless the model can do this.
+  /// Throws Error unless the model can do this and its files are as they were.
   void require(Task task) const;
 
   std::shared_ptr<const State> state_;

@@ -20,7 +20,8 @@ bool begins_with_system(const Json& messages) {
 }  // namespace
 
 ChatSession::ChatSession(const LoadedModel& model, GenerationOptions options)
-    : model_(model.decoder()),
+    : opened_(model),
+      model_(model.decoder()),
       tokenizer_(model.tokenizer()),
       chat_(model.chat_templates()),
       options_(std::move(options)) {
@@ -55,6 +56,7 @@ std::unique_ptr<Decoding> ChatSession::take_decoding(const std::vector<std::int6
 
 ChatAnswer ChatSession::answer(const std::function<bool(const std::string&)>& on_text,
                                const std::atomic<bool>* stop) {
+  opened_.require_unchanged_files();
   const std::vector<std::vector<std::int64_t>> prompts{chat_.prompt(json()).encoding.ids};
   const std::vector<std::int64_t>& prompt = prompts.front();
   if (longest_ && std::ssize(prompt) >= *longest_)

@@ -67,6 +67,7 @@ class ChatSession {
   /// What the model has read, cut to the longest beginning that it shares with `prompt`.
   std::unique_ptr<Decoding> take_decoding(const std::vector<std::int64_t>& prompt);
 
+  const LoadedModel& opened_;
   const DecoderModel& model_;
   const Tokenizer& tokenizer_;
   const ModelChat& chat_;

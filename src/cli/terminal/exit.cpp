@@ -2,12 +2,16 @@
 // failed; their type and the state of stdout do.
 #include "cli/terminal/exit.h"
 
+#include <fcntl.h>
 #include <signal.h>
+#include <unistd.h>
 
+#include <cstdint>
 #include <cstdio>
 #include <filesystem>
 #include <new>
 #include <stdexcept>
+#include <string_view>
 #include <system_error>
 
 #include "heed/error.h"
@@ -39,7 +43,77 @@ void handle(int signal) {
   ::sigaction(signal, &action, nullptr);
 }
 
+constexpr int kErrorStatus = 1;
+
+// What follows calls only functions that a handler of signals may call (signal-safety(7)).
+
+void write_all(std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t wrote = ::write(STDERR_FILENO, text.data(), text.size());
+    if (wrote <= 0) return;
+    text.remove_prefix(static_cast<std::size_t>(wrote));
+  }
+}
+
+/// The next number in `line`, in base 16, which is removed from it with the character behind.
+std::uintptr_t take_address(std::string_view& line) {
+  std::uintptr_t number = 0;
+  while (!line.empty()) {
+    const char c = line.front();
+    line.remove_prefix(1);
+    const int digit = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+    if (digit < 0) break;
+    number = number * 16 + static_cast<unsigned>(digit);
+  }
+  return number;
+}
+
+/// Calls `use` with each line of a file; longer ones than the buffer are cut.
+template <class Use>
+void each_line(const char* file, Use use) {
+  const int descriptor = ::open(file, O_RDONLY | O_CLOEXEC);
+  char line[4096 + 256];  // NOLINT: a path has at most 4096 bytes
+  std::size_t length = 0;
+  char part[4096];  // NOLINT
+  for (ssize_t got; descriptor >= 0 && (got = ::read(descriptor, part, sizeof part)) > 0;) {
+    for (ssize_t i = 0; i < got; ++i) {
+      if (part[i] == '\n') {
+        use(std::string_view(line, length));
+        length = 0;
+      } else if (length < sizeof line) {
+        line[length++] = part[i];
+      }
+    }
+  }
+}
+
+/// Names the file that is mapped at the address.
+void end_of_cut_file(int signal, siginfo_t* about, void*) {
+  const auto address = reinterpret_cast<std::uintptr_t>(about->si_addr);
+  bool found = false;
+  each_line("/proc/self/maps", [&](std::string_view line) {
+    const std::uintptr_t begin = take_address(line), end = take_address(line);
+    const std::size_t path = line.find('/');
+    if (address < begin || address >= end || path == line.npos) return;
+    found = true;
+    write_all("heed: error: ");
+    write_all(line.substr(path));
+    write_all(
+        ": expected a file that keeps its length while it is used, got one that was cut, or a disk that "
+        "failed (start again; write a new file beside the old one and rename it over)\n");
+  });
+  if (found) ::_exit(kErrorStatus);
+  ::signal(signal, SIG_DFL);
+}
+
 }  // namespace
+
+void report_cut_files() {
+  struct sigaction action {};
+  action.sa_sigaction = end_of_cut_file;
+  action.sa_flags = SA_SIGINFO;
+  ::sigaction(SIGBUS, &action, nullptr);
+}
 
 const std::atomic<bool>& stop_flag() {
   static const bool installed = [] {
@@ -61,8 +135,8 @@ void forget_stop() {
 int stop_signal() { return first_signal; }
 
 int exit_status(const std::exception& error) {
-  constexpr int kFailed = 1, kInternalError = 70;  // EX_SOFTWARE of sysexits.h
-  return dynamic_cast<const InternalError*>(&error) != nullptr ? kInternalError : kFailed;
+  constexpr int kInternalError = 70;  // EX_SOFTWARE of sysexits.h
+  return dynamic_cast<const InternalError*>(&error) != nullptr ? kInternalError : kErrorStatus;
 }
 
 std::string failure(const std::exception& error) {

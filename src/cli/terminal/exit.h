@@ -22,6 +22,10 @@ void forget_stop();
 /// Returns the signal that set the flag.
 int stop_signal();
 
+/// From now on, reading beyond the end to which another program has cut a mapped file ends the process with
+/// status 1 and one line that names the file, in place of SIGBUS.
+void report_cut_files();
+
 /// Returns the exit status of the command: 70 for a bug of heed, else 1.
 int exit_status(const std::exception& error);
 /// Returns the message of an error of the standard library, of the system or of heed.

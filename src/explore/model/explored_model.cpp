@@ -115,6 +115,7 @@ ExploredModel::ExploredModel(std::string name, const LoadedModel& opened)
     : ExploredModel(std::move(name), part_of(opened, opened.model()),
                     has_texts(opened) ? part_of(opened, opened.tokenizer()) : nullptr, opened.generation(),
                     opened.file_processor()) {
+  opened_ = opened;
   examples_ = examples_of(opened.directory());
 }
 

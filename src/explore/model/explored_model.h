@@ -64,6 +64,10 @@ class ExploredModel {
   ExploredModel(std::string name, const LoadedModel& opened);
 
   const std::string& name() const { return name_; }
+  /// LoadedModel::require_unchanged_files() of what was opened.
+  void require_unchanged_files() const {
+    if (opened_) opened_->require_unchanged_files();
+  }
   /// Texts to try, as the model's card names them.
   const std::vector<std::string>& examples() const { return examples_; }
   /// Of a model of texts and images, the tower for images.
@@ -137,6 +141,7 @@ class ExploredModel {
                                           const std::atomic<bool>& stop) const;
 
   std::string name_;
+  std::optional<LoadedModel> opened_;
   std::vector<std::string> examples_;
   std::vector<Steering> steering_;
   std::shared_ptr<const Model> model_;

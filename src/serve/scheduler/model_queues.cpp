@@ -48,9 +48,17 @@ bool has_ended(Job& job) {
     job.call->fail(ApiError(ErrorCode::stopping, "canceled: nobody waits for the answer"));
     return true;
   }
-  if (!job.call->is_late()) return false;
-  job.call->fail(ApiError(ErrorCode::too_late, "the request took longer than the server allows"));
-  return true;
+  if (job.call->is_late()) {
+    job.call->fail(ApiError(ErrorCode::too_late, "the request took longer than the server allows"));
+    return true;
+  }
+  try {
+    job.model->opened.require_unchanged_files();
+    return false;
+  } catch (const Error& error) {
+    job.call->fail(ApiError(ErrorCode::changed_model, job.model->told(error)));
+    return true;
+  }
 }
 
 void EncoderQueue::add(std::shared_ptr<EncoderJob> job) {

@@ -79,7 +79,7 @@ class GenerationQueue : public ModelQueue {
   std::map<const GenerationJob*, OpenJob> open_;
 };
 
-/// Tells a job that will not go on: it is late, or nobody waits for it.
+/// Tells a job that will not go on: it is late, nobody waits for it, or the files of its model have changed.
 bool has_ended(Job& job);
 
 }  // namespace heed::serve
