@@ -1,7 +1,11 @@
 // Filters of text and numbers: replace, trim, indent, int, round, ...
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cmath>
+#include <cstdlib>
+#include <optional>
+#include <string>
 
 #include "chat/functions.h"
 #include "chat/letters.h"
@@ -172,19 +176,53 @@ Value urlencode(Renderer& renderer, const Value& input, const CallArguments&) {
   return renderer.text(std::move(joined));
 }
 
+struct SignAndDigits {
+  bool minus = false;
+  std::string digits;  // empty if the text is no number
+};
+
+// A number as Python reads it: spaces around it, a sign, and underscores between digits.
+SignAndDigits sign_and_digits(std::string_view text) {
+  text = strip(text);
+  SignAndDigits number{text.starts_with('-'), {}};
+  if (number.minus || text.starts_with('+')) text.remove_prefix(1);
+  const auto is_digit = [&](std::size_t i) {
+    return i < text.size() && std::isalnum(static_cast<unsigned char>(text[i])) != 0;
+  };
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '_') {
+      number.digits += text[i];
+    } else if (i == 0 || !is_digit(i - 1) || !is_digit(i + 1)) {
+      return {};
+    }
+  }
+  if (number.digits.starts_with('-') || number.digits.starts_with('+')) return {};
+  return number;
+}
+
+// What is too large is infinite, and what is too small 0.
+std::optional<double> real_of(std::string_view text) {
+  const auto [minus, digits] = sign_and_digits(text);
+  double number = 0;
+  const char* const end = digits.data() + digits.size();
+  const auto read = std::from_chars(digits.data(), end, number);
+  if (digits.empty() || digits.ends_with(')') || read.ptr != end) return std::nullopt;
+  if (read.ec == std::errc::result_out_of_range) number = std::strtod(digits.c_str(), nullptr);
+  return minus ? -number : number;
+}
+
 Value to_integer(Renderer&, const Value& input, const CallArguments& arguments) {
   const BoundArguments given(arguments, "int", {"default", "base"});
   const Value otherwise = given[0] == nullptr ? Value::integer(0) : *given[0];
   require_defined(input);
   if (input.is_whole()) return Value::integer(input.whole());
-  double number = 0;
+  std::optional<double> number;
   if (input.is_real()) {
     number = input.number();
   } else if (input.is_text()) {
     const auto base = static_cast<int>(std::clamp<std::int64_t>(given.whole(1, 10), 2, 36));
-    std::string_view text = strip(input.bytes());
-    const bool minus = text.starts_with('-');
-    if (minus || text.starts_with('+')) text.remove_prefix(1);
+    const auto [minus, digits] = sign_and_digits(input.bytes());
+    std::string_view text = digits;
     if (base == 16 && (text.starts_with("0x") || text.starts_with("0X"))) text.remove_prefix(2);
     std::int64_t whole = 0;
     const auto read = std::from_chars(text.data(), text.data() + text.size(), whole, base);
@@ -192,14 +230,10 @@ Value to_integer(Renderer&, const Value& input, const CallArguments& arguments) 
       if (read.ec == std::errc()) return Value::integer(minus ? -whole : whole);
       throw TemplateError("expected an integer of 64 bits, got a larger one");
     }
-    const auto real = std::from_chars(text.data(), text.data() + text.size(), number);
-    if (text.empty() || real.ec != std::errc() || real.ptr != text.data() + text.size()) return otherwise;
-    if (minus) number = -number;
-  } else {
-    return otherwise;
+    number = real_of(input.bytes());
   }
-  if (!(std::abs(number) < 9.2e18)) return otherwise;
-  return Value::integer(static_cast<std::int64_t>(number));
+  if (!number || !(std::abs(*number) < 9.2e18)) return otherwise;
+  return Value::integer(static_cast<std::int64_t>(*number));
 }
 
 Value to_real(Renderer&, const Value& input, const CallArguments& arguments) {
@@ -207,12 +241,7 @@ Value to_real(Renderer&, const Value& input, const CallArguments& arguments) {
   require_defined(input);
   if (input.is_number()) return Value::real(input.number());
   if (input.is_text()) {
-    std::string_view text = strip(input.bytes());
-    if (text.starts_with('+')) text.remove_prefix(1);
-    double number = 0;
-    const auto read = std::from_chars(text.data(), text.data() + text.size(), number);
-    if (!text.empty() && read.ec == std::errc() && read.ptr == text.data() + text.size())
-      return Value::real(number);
+    if (const auto number = real_of(input.bytes())) return Value::real(*number);
   }
   return given[0] == nullptr ? Value::real(0) : *given[0];
 }

@@ -254,6 +254,7 @@ void Generation::Requests::keep(const Search& search, const Decoding& decoding) 
   try {
     cache_.keep(last.ids, dtype, decoding.copy_row(last.row, std::ssize(last.ids)));
   } catch (const std::bad_alloc&) {  // the request has its tokens all the same
+  } catch (const Error&) {           // of the memory of tensors
   }
 }
 
@@ -368,7 +369,9 @@ void Generation::Requests::take_what_others_read(Request& request) {
   try {
     request.decoding = from->copy_row(row, length);
   } catch (const std::bad_alloc&) {
-    return;  // it reads them itself
+    return;                 // it reads them itself
+  } catch (const Error&) {  // of the memory of tensors
+    return;
   }
   request.read = request.cached = length;
 }

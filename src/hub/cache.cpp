@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
+#include <limits>
 #include <set>
 #include <thread>
 
@@ -92,7 +93,8 @@ void Cache::require_space(const std::vector<RemoteFile>& files) const {
   for (const RemoteFile& file : files) {
     if (fs::exists(blob(file.etag), error) || !counted.insert(file.etag).second) continue;
     const auto there = fs::file_size(partial(file.etag), error);
-    needed += file.size - (error ? 0 : std::min<std::uint64_t>(there, file.size));
+    const std::uint64_t rest = file.size - (error ? 0 : std::min<std::uint64_t>(there, file.size));
+    needed += std::min(rest, std::numeric_limits<std::uint64_t>::max() - needed);
   }
   const fs::space_info space = fs::space(folder_ / "blobs", error);
   if (error || space.available >= needed) return;
@@ -102,9 +104,9 @@ void Cache::require_space(const std::vector<RemoteFile>& files) const {
 
 void Cache::link(const RemoteFile& remote) const {
   const fs::path name = file(remote.name), folder = name.parent_path();
-  make_directories(folder);
-  // Through a link, a file would be written outside the snapshot.
+  // Through a link, a file or a folder would be made outside the snapshot.
   for (fs::path parent = folder; parent != snapshot(); parent = parent.parent_path()) refuse_link(parent);
+  make_directories(folder);
   std::error_code error;
   const fs::path target = fs::relative(folder_ / "blobs", folder, error) / remote.etag;
   if (error) files::throw_system_error(name, "cannot be linked to the download", error.value());

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <thread>
 
+#include "core/utf8.h"
 #include "heed/error.h"
 
 namespace heed::hub {
@@ -39,8 +40,9 @@ bool Retries::wait(double asked) {
   const double seconds = asked >= 0 ? asked : own;
   constexpr double kWorthAMessage = 5;
   if (seconds > kWorthAMessage && conversation_.on_message) {
-    conversation_.on_message("the server asks to wait; trying again in " +
-                             std::to_string(static_cast<int>(seconds)) + " s");
+    conversation_.on_message(
+        (asked >= 0 ? "the server asks to wait; trying again in " : "no answer; trying again in ") +
+        std::to_string(static_cast<int>(seconds)) + " s");
   }
   const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
   while (std::chrono::steady_clock::now() < end) {
@@ -94,7 +96,11 @@ Response Client::ask(const Request& request, bool within_hub) {
 
 std::string quoted_text(std::string text) {
   constexpr std::size_t kLongest = 200;
-  if (text.size() > kLongest) text = text.substr(0, kLongest) + "…";
+  if (text.size() > kLongest) {
+    std::size_t end = kLongest;
+    while (end > 0 && !is_utf8_start(text[end])) --end;
+    text = text.substr(0, end) + "…";
+  }
   std::replace_if(
       text.begin(), text.end(), [](unsigned char c) { return c < ' ' || c == 127; }, '?');
   return text;

@@ -94,6 +94,24 @@ bool is_data(const RenderedChat& chat, std::size_t at) {
                      [&](const TextSpan& span) { return span.begin <= at && at < span.end; });
 }
 
+// What Python 3.11 and Jinja 3.1 give.
+TEST(ChatTemplate, ReadsNumbersAsPython) {
+  for (const auto& [text, expected] : {std::pair("'--5'|int", "0"),
+                                       {"'+-5'|int", "0"},
+                                       {"' -7 '|int", "-7"},
+                                       {"'1_000'|int", "1000"},
+                                       {"'1__0'|int(3)", "3"},
+                                       {"'_1'|int", "0"},
+                                       {"'1_000.5'|int", "1000"},
+                                       {"'1e400'|int(4)", "4"},
+                                       {"'1e400'|float", "inf"},
+                                       {"'-1e400'|float", "-inf"},
+                                       {"'1e-400'|float", "0.0"},
+                                       {"'--5'|float", "0.0"},
+                                       {"'1_0.5'|float", "10.5"}})
+    EXPECT_EQ(render("{{ " + std::string(text) + " }}"), expected) << text;
+}
+
 TEST(ChatTemplate, MarksAllThatDerivesFromVariables) {
   int checked = 0;
   for (const Json& made : fixture()["cases"]) {

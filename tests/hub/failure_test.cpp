@@ -181,17 +181,20 @@ TEST_F(PullTest, AFullDiskLeavesWhatCanBeResumed) {
 }
 
 TEST_F(PullTest, ADiskWithoutRoomShowsBeforeTheFirstByte) {
-  server.on_hub = [](const Call& call) -> std::optional<Answer> {
+  std::string size = "9000000000000000000";
+  server.on_hub = [&](const Call& call) -> std::optional<Answer> {
     if (call.method != "HEAD" || !call.target.ends_with("model.safetensors")) return std::nullopt;
     return Answer{302,
                   {{"X-Repo-Commit", kCommit},
                    {"X-Linked-Etag", kWeightsHash},
-                   {"X-Linked-Size", "9000000000000000000"},
+                   {"X-Linked-Size", size},
                    {"Location", "http://127.0.0.1:1/"}},
                   ""};
   };
   EXPECT_THAT(error(), AllOf(HasSubstr("expected 9000000.0 TB of free space"), HasSubstr("HF_HUB_CACHE")));
   EXPECT_EQ(FakeHub::count(server.hub, "GET", "resolve"), 0);
+  size = "18446744073709551615";  // with the other files more than 64 bits hold
+  EXPECT_THAT(error(), HasSubstr("expected 18446744.1 TB of free space"));
 }
 
 TEST_F(PullTest, StoppedWorkIsResumed) {

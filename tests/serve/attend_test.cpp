@@ -22,6 +22,8 @@ TEST(Attend, WeightsAreThoseOfTheForwardPass) {
   const serve::ServedModel model = served("encoders/bert-mlm");
   Asking server(with_attention());
   const Answer answer = server.post("/attend", {{"text", "a b c"}, {"layers", {1}}, {"heads", {2}}});
+  EXPECT_EQ(server.post("/attend", {{"text", "a b c"}, {"layers", {1}}, {"heads", {2, 2}}}).text,
+            answer.text);
   ASSERT_EQ(answer.status, 200) << answer.text;
   const std::vector<std::int64_t> ids = model.tokenizer().encode("a b c").ids;
   const auto size = static_cast<std::int64_t>(ids.size());

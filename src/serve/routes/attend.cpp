@@ -48,6 +48,7 @@ void AttendFields::walk(Fields& fields) {
   fields("layers", options.layers, "From 0; else all", of_layers);
   fields("heads", options.heads, "From 0; else all", {.least = 0, .most = 1 << 16});
   std::sort(options.heads.begin(), options.heads.end());
+  options.heads.erase(std::unique(options.heads.begin(), options.heads.end()), options.heads.end());
 }
 
 void require_size(const char* key, std::size_t tokens) {
