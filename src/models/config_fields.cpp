@@ -125,12 +125,14 @@ double probability(const Config& json, const char* key, double default_value) {
 double norm_epsilon(const Config& json, const char* key, double default_value) {
   const double epsilon = json.number(key, default_value);
   if (!(epsilon >= 0.0)) json.fail(key, "a number of at least 0");
+  if (epsilon > 1.0) json.fail(key, "a number of at most 1");
   return epsilon;
 }
 
 double positive_number(const Config& json, const char* key, double default_value) {
   const double value = json.number(key, default_value);
-  if (!(value > 0 && std::isfinite(value))) json.fail(key, "a number above 0");
+  if (!(value > 0)) json.fail(key, "a number above 0");
+  if (!std::isnormal(static_cast<float>(value))) json.fail(key, "a number that f32 holds");
   return value;
 }
 

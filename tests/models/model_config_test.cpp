@@ -123,6 +123,8 @@ TEST(ModelConfig, WhatMakesNoModelIsRefusedByName) {
       {"dinov2-with-registers", "num_register_tokens", "-1", "0 to 65536"},
       {"dinov3-vit", "num_attention_heads", "16", "a multiple of 4 dimensions"},
       {"dinov3-vit", "rope_theta", "0", "a number above 0"},
+      {"dinov3-vit", "rope_theta", "1e-320", "a number that f32 holds"},
+      {"decoders/gpt2", "layer_norm_epsilon", "1e308", "a number of at most 1"},
       {"dinov3-vit", "model_type", R"("dinov3_convnext")", "expected dinov3_vit"},
       {"dinov3-vit", "architectures", R"(["DINOv3ViTBackbone"])", "one that ends in Model"},
       {"vit", "architectures", R"(["DeiTForImageClassificationWithTeacher"])", "ViTModel"},
