@@ -197,13 +197,17 @@ class HttpServer::State::Exchange : public Reply {
 
   const std::shared_ptr<Network> network_;
   const std::weak_ptr<Connection> connection_;
-  const bool chunks_;                           // else the end of the connection ends the answer
+  const bool chunks_;                        // else the end of the connection ends the answer
+  static constexpr std::size_t kBurst = 16;  // of an answer that has much to say at once
+  static constexpr std::chrono::seconds kBehind{10};
   const std::size_t most_;                      // bytes that are not sent
   bool has_begun_ = false, has_ended_ = false;  // of the thread that answers
   std::atomic<bool> stop_{false}, left_{false};
   std::mutex mutex_;  // of what follows
   std::string pending_;
-  std::size_t unsent_ = 0;  // those that are being sent included
+  std::size_t unsent_ = 0;   // those that are being sent included
+  std::size_t largest_ = 0;  // part
+  std::chrono::steady_clock::time_point behind_since_;
   bool ended_ = false, closed_ = false;
 };
 
@@ -522,10 +526,13 @@ void HttpServer::State::Exchange::push(std::string bytes, bool last) {
   {
     const std::lock_guard lock(mutex_);
     if (closed_) return;
+    const auto now = std::chrono::steady_clock::now();
+    if (unsent_ <= most_) behind_since_ = now;
+    too_slow = unsent_ > kBurst * most_ + largest_ || now - behind_since_ > kBehind;
+    largest_ = std::max(largest_, bytes.size());
     pending_ += bytes;
     unsent_ += bytes.size();
     ended_ = ended_ || last;
-    too_slow = unsent_ > most_;
   }
   if (too_slow) close();
   with_connection([too_slow](Connection& connection, const Exchange* exchange) {

@@ -26,7 +26,8 @@ struct ServerLimits {
   std::chrono::milliseconds idle = std::chrono::seconds(60);   ///< of a connection between requests
   std::chrono::milliseconds ping = std::chrono::seconds(15);   ///< of silence in an answer of parts
   std::chrono::milliseconds drain{0};  ///< for answers to what was accepted, once the server is to stop
-  std::size_t unsent_bytes = 4 * 1024 * 1024;  ///< of parts that a client has not read
+  /// Of parts that a client has not read for 10 s; 16 times as many, and one part more, at any time.
+  std::size_t unsent_bytes = 4 * 1024 * 1024;
 };
 
 struct ServerOptions {

@@ -143,6 +143,20 @@ TEST(Reply, AClientThatDoesNotReadIsDropped) {
   served.await_answered(1);
 }
 
+TEST(Reply, ALargePartIsSent) {
+  server::ServerLimits limits;
+  limits.unsent_bytes = 1 << 16;
+  Answering served(limits, [](const HttpRequest&, Reply& reply) {
+    reply.begin({200, "", kEvents});
+    reply.write(std::string(3 << 20, 'a'));
+    reply.write("last");
+    reply.end();
+  });
+  const Client client(served.port());
+  client.send(kGet);
+  EXPECT_NE(client.read_until("\r\n0\r\n\r\n").find("last"), std::string::npos);
+}
+
 TEST(Reply, AClientThatStopsReadingIsDropped) {
   server::ServerLimits limits;
   limits.write = milliseconds(200);

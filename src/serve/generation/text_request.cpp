@@ -77,25 +77,35 @@ void add_biases(const ServedModel& model, const Json& given, TextRequest& reques
   }
 }
 
-// The last tokens of each prompt, or the first.
+// The last tokens of each prompt, or the first; an echo is what is left.
 void truncate_prompts(const RequestContext& context, const TextFields& given, TextRequest& request) {
   const auto most = given.truncate_prompt_tokens;
   if (!most) return;
   if (*most == 0) context.fields.fail("truncate_prompt_tokens", "at least 1, or -1 for what the model takes");
   const std::int64_t kept = *most > 0 ? *most : std::min(context.model.context(), kMostTokens) - 1;
-  for (auto& prompt : request.prompts) {
+  for (std::size_t i = 0; i < request.prompts.size(); ++i) {
+    std::vector<std::int64_t>& prompt = request.prompts[i];
     const std::int64_t cut = std::ssize(prompt) - kept;
     if (cut <= 0) continue;
     const auto begin = given.truncation_side == "left" ? prompt.begin() : prompt.end() - cut;
     prompt.erase(begin, begin + cut);
+    if (!request.echoes.empty()) request.echoes[i] = context.model.tokenizer().decode_clean(prompt, false);
   }
 }
 
-// The room that the prompts leave is the most that is generated.
+// The new tokens that a prompt leaves room for.
+std::int64_t room_of(const ServedModel& model, const std::vector<std::int64_t>& prompt) {
+  return std::min(model.context(), kMostTokens) - std::ssize(prompt);
+}
+
+// Each prompt is continued as far as asked for, or as far as its own room goes.
 void limit_lengths(const ServedModel& model, TextRequest& request, std::optional<std::int64_t> most) {
-  std::int64_t longest = 0;
-  for (const auto& prompt : request.prompts) longest = std::max(longest, std::ssize(prompt));
-  const std::int64_t room = std::min(model.context(), kMostTokens) - longest;
+  std::int64_t room = kMostTokens, most_room = 0, longest = 0;
+  for (const auto& prompt : request.prompts) {
+    room = std::min(room, room_of(model, prompt));
+    most_room = std::max(most_room, room_of(model, prompt));
+    longest = std::max(longest, std::ssize(prompt));
+  }
   if (room <= 0)
     throw ApiError(
         ErrorCode::too_long,
@@ -106,12 +116,13 @@ void limit_lengths(const ServedModel& model, TextRequest& request, std::optional
   request.is_empty = most == 0;
   GenerationOptions& options = request.options;
   options.max_length.reset();
-  options.max_new_tokens = std::max<std::int64_t>(1, std::min(most.value_or(room), room));
-  if (request.min_tokens > *options.max_new_tokens)
+  options.max_new_tokens = std::max<std::int64_t>(1, std::min(most.value_or(most_room), most_room));
+  const std::int64_t least = std::min(*options.max_new_tokens, room);
+  if (request.min_tokens > least)
     throw ApiError(
         ErrorCode::invalid,
-        fmt::format("request: min_tokens: expected at most the {} tokens that there may be, got {}",
-                    *options.max_new_tokens, request.min_tokens),
+        fmt::format("request: min_tokens: expected at most the {} tokens that there may be, got {}", least,
+                    request.min_tokens),
         "min_tokens");
   options.min_new_tokens = request.min_tokens;
   options.min_length = 0;
@@ -411,6 +422,7 @@ std::vector<GenerationRequest> generation_requests(const ServedModel& model, con
       GenerationRequest one;
       one.prompt = prompt;
       one.options = request.options;
+      one.options.max_new_tokens = std::min(*request.options.max_new_tokens, room_of(model, prompt));
       one.sample_id = static_cast<std::uint64_t>(choice);
       one.top = request.top_logprobs.value_or(0);
       const bool penalizes = request.presence_penalty != 0 || request.frequency_penalty != 0;

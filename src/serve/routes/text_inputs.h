@@ -46,8 +46,8 @@ inline constexpr std::size_t kMostInputs = 4096;
 const EmbeddingRecipe& asked_recipe(const ServedModel& model, const std::optional<std::string>& prompt_name,
                                     const server::RequestObject& object, bool normalize);
 
-/// Reads a text, an array of texts, ids, or an array of ids. Texts that are too long are cut, or an
-/// ApiError.
+/// Reads a text, an array of texts, ids, or an array of ids, none of which is empty. Texts that are too long
+/// are cut, or an ApiError.
 std::vector<Encoding> read_inputs(const ServedModel& model, const Json& given, const char* key,
                                   const TruncationFields& truncation, const EmbeddingRecipe& recipe);
 
@@ -59,7 +59,8 @@ std::vector<Encoding> encode_pairs(const ServedModel& model, const std::vector<T
 std::shared_ptr<EncoderJob> encoder_job(const RequestContext& context, EncoderWork work,
                                         std::vector<Encoding> texts);
 
-/// Throws ApiError for an array that is empty or too long, and for anything else.
+/// Throws ApiError for an array that is empty or has too many inputs, and for anything else. An array of ids
+/// is one input.
 const Json& checked_array(const Json& list, const char* key);
 
 /// Passes a field that is a generation option: its text and range are those of the one list of options.

@@ -60,6 +60,7 @@ std::shared_ptr<EncoderJob> texts_job(const RequestContext& context, EncoderWork
                                       const TextInputFields& given, bool normalize) {
   const EmbeddingRecipe& recipe =
       asked_recipe(context.model, given.prompt_name, *context.fields.reads(), normalize);
+  if (given.inputs->is_array()) checked_array(*given.inputs, given.key);
   auto job = encoder_job(context, work,
                          read_inputs(context.model, *given.inputs, given.key, given.truncation, recipe));
   if (work == EncoderWork::vectors) job->recipe = &recipe;

@@ -6,9 +6,11 @@
 #include <limits>
 
 #include "heed/autograd.h"
+#include "heed/ops/reduce.h"
 #include "heed/ops/shape.h"
 #include "heed/tasks/batches.h"
 #include "heed/tasks/embed.h"
+#include "tasks/scores.h"
 
 namespace heed::serve {
 namespace {
@@ -54,6 +56,11 @@ EncoderResult word_weights(const Tensor& logits) {
   return result;
 }
 
+Tensor checked(Tensor logits) {
+  if (!all_finite(logits)) tasks::throw_not_finite();
+  return logits;
+}
+
 std::vector<EncoderResult> with_head(const ServedModel& model, EncoderWork work,
                                      std::span<const Encoding> texts) {
   const NoGradients guard;
@@ -63,7 +70,7 @@ std::vector<EncoderResult> with_head(const ServedModel& model, EncoderWork work,
     Context context;
     if (work == EncoderWork::logits) {
       const Tensor mask = padded_batch(texts, chosen, encoder.pad_id(), false).mask;
-      std::vector<EncoderResult> rows = rows_of(encoder.predict(hidden, mask, context).contiguous());
+      std::vector<EncoderResult> rows = rows_of(checked(encoder.predict(hidden, mask, context)).contiguous());
       for (std::size_t b = 0; b < chosen.size(); ++b) results[chosen[b]] = std::move(rows[b]);
       return;
     }
@@ -71,7 +78,7 @@ std::vector<EncoderResult> with_head(const ServedModel& model, EncoderWork work,
       const auto row = static_cast<std::int64_t>(b);
       const Tensor tokens = reshape(slice(hidden, 0, row, row + 1), {hidden.size(1), hidden.size(2)});
       results[chosen[b]] =
-          word_weights(encoder.predict(slice(tokens, 0, 0, texts[chosen[b]].size()), {}, context));
+          word_weights(checked(encoder.predict(slice(tokens, 0, 0, texts[chosen[b]].size()), {}, context)));
     }
   });
   return results;

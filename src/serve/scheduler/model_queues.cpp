@@ -103,21 +103,31 @@ void EncoderQueue::compute(const std::vector<Text>& batch) {
     batch[i].job->results[batch[i].index] = std::move(results[i]);
 }
 
+// Text by text where one of several fails, so that the others do not fail with it.
+void EncoderQueue::compute_or_fail(const std::vector<Text>& batch) {
+  try {
+    return compute(batch);
+  } catch (const std::exception& error) {
+    if (batch.size() == 1) {
+      std::erase_if(jobs_, [&](const auto& job) {
+        if (job.get() != batch.front().job) return false;
+        job->call->fail(error_of(*job, error));
+        return true;
+      });
+      return;
+    }
+  }
+  for (const Text& text : batch) {
+    const auto is_its = [&](const auto& job) { return job.get() == text.job; };
+    if (std::any_of(jobs_.begin(), jobs_.end(), is_its)) compute_or_fail({text});
+  }
+}
+
 bool EncoderQueue::turn() {
   std::erase_if(jobs_, [](const auto& job) { return has_ended(*job); });
   if (jobs_.empty()) return false;
-  const std::vector<Text> batch = next_batch();
-  try {
-    compute(batch);
-  } catch (const std::exception& error) {
-    std::erase_if(jobs_, [&](const auto& job) {
-      const bool is_in =
-          std::any_of(batch.begin(), batch.end(), [&](const Text& text) { return text.job == job.get(); });
-      if (is_in) job->call->fail(error_of(*job, error));
-      return is_in;
-    });
-    return true;
-  }
+  compute_or_fail(next_batch());
+  if (jobs_.empty()) return true;
   std::rotate(jobs_.begin(), jobs_.begin() + 1, jobs_.end());
   std::erase_if(jobs_, [](const auto& job) {
     if (job->next < job->texts.size()) return false;

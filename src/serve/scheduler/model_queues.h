@@ -25,6 +25,7 @@ class EncoderQueue : public ModelQueue {
   };
   std::vector<Text> next_batch();
   void compute(const std::vector<Text>& batch);
+  void compute_or_fail(const std::vector<Text>& batch);
 
   const ServedModel& model_;
   const SchedulerLimits& limits_;
