@@ -203,7 +203,10 @@ void AtomicDirectory::move_files(const fs::path& folder, const std::string& last
   });
   for (const fs::path& name : names) {
     if (name == last) files::sync_path(folder);  // the other names must be on disk before this one
-    if (::rename((temporary_ / name).c_str(), (folder / name).c_str()) != 0) {
+    std::error_code error;
+    if (fs::is_directory(temporary_ / name, error) && fs::is_directory(folder / name, error)) {
+      swap_folders(folder / name, temporary_ / name, folder / name);
+    } else if (::rename((temporary_ / name).c_str(), (folder / name).c_str()) != 0) {
       files::throw_system_error(folder / name, "cannot be renamed into place", errno);
     }
   }

@@ -18,6 +18,7 @@ namespace heed {
 namespace {
 
 constexpr const char* kName = "lock";
+constexpr const char* kModelConfig = "config.json";
 constexpr int kAttempts = 100;
 
 std::string this_process() {
@@ -104,6 +105,22 @@ void FolderLock::check() const {
   throw Error(folder_.string() + ": expected the folder that was locked, got " +
               (place.empty() ? "none: it was removed" : "another place: it was moved to " + place) +
               " (nothing more is written)");
+}
+
+NewModelFolder::NewModelFolder(const std::filesystem::path& output)
+    : output_(output), made_(output), lock_(output), staging_(output / "new") {
+  refuse_model(output);
+}
+
+void NewModelFolder::refuse_model(const std::filesystem::path& output) {
+  std::error_code error;
+  if (std::filesystem::exists(output / kModelConfig, error))
+    throw Error(output.string() + ": expected a folder without a model, got one (choose another --output)");
+}
+
+void NewModelFolder::commit() {
+  lock_.check();
+  staging_.move_files(output_, kModelConfig);
 }
 
 }  // namespace heed

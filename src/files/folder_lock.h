@@ -1,8 +1,11 @@
-// The folder that a command writes to: MadeFolder creates it, FolderLock admits a single writer. The kernel
-// releases the lock when the holding process ends, in whatever way.
+// The folder that a command writes to: MadeFolder creates it, FolderLock admits a single writer, and
+// NewModelFolder is both for a folder that becomes a model. The kernel releases the lock when the holding
+// process ends, in whatever way.
 #pragma once
 
 #include <filesystem>
+
+#include "heed/files/file.h"
 
 namespace heed {
 
@@ -44,6 +47,27 @@ class FolderLock {
   std::filesystem::path folder_;
   int directory_ = -1;
   int file_ = -1;
+};
+
+/// A folder that is no model yet, and becomes one when commit() has put all files of the model in it, its
+/// config.json last: what a killed process leaves is no model, and the same command can go on there. Keeps
+/// others out meanwhile.
+/// Threads: one at a time.
+class NewModelFolder {
+ public:
+  /// Throws Error if the folder cannot be made, is locked, or has a model.
+  explicit NewModelFolder(const std::filesystem::path& output);
+  /// Throws Error if there is a model already: to be asked before long work, whose result is written later.
+  static void refuse_model(const std::filesystem::path& output);
+  /// Where the files are written until commit().
+  const std::filesystem::path& path() const { return staging_.path(); }
+  void commit();
+
+ private:
+  std::filesystem::path output_;
+  MadeFolder made_;
+  FolderLock lock_;
+  AtomicDirectory staging_;
 };
 
 }  // namespace heed

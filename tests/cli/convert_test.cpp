@@ -23,6 +23,19 @@ Json positive(const std::string& model, const Words& more = {}) {
   return json_lines(output_of(with_words(words, more))).at(0).at(0);
 }
 
+TEST(Convert, MakesAModelOfWhatAKilledOneLeftAndReplacesNone) {
+  const Folder folder;
+  std::filesystem::create_directory(folder / "half");
+  for (const char* name : {"lock", "model.safetensors", "tokenizer.json"})
+    spill(folder / ("half/" + std::string(name)), "x");
+  const Words half = with_words(kConvert, {"--dtype", "bf16", "--output", folder / "half"});
+  output_of(half);
+  EXPECT_EQ(positive(folder / "half").at("label"), positive("reviews").at("label"));
+  expect_error(1, half, "half: expected a folder without a model, got one (choose another --output)");
+  expect_error(1, {"convert", "reviews", "reviews", "--output", folder / "half"},
+               "half: expected a folder without a model, got one (choose another --output)");
+}
+
 TEST(Convert, WritesAModelThatClassifiesAlike) {
   const Folder folder;
   const Json own = positive("reviews");

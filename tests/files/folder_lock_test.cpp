@@ -17,6 +17,7 @@ namespace heed {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
@@ -89,6 +90,33 @@ TEST(MadeFolder, GoesAgainIfItIsEmpty) {
   EXPECT_TRUE(std::filesystem::exists(folder / "used/file"));
   EXPECT_ERROR(MadeFolder made(folder / "used/file/none"),
                "used/file/none: the folder cannot be created: Not a directory");
+}
+
+TEST(NewModelFolder, BecomesAModelAtTheEnd) {
+  const TemporaryFolder folder;
+  const auto write = [&](NewModelFolder& model, const std::string& content) {
+    std::filesystem::create_directory(model.path() / "pooling");
+    for (const char* name : {"config.json", "model.safetensors", "pooling/config.json"})
+      spill(model.path() / name, content);
+  };
+  // What was left where one was killed before its config.json was moved.
+  std::filesystem::create_directories(folder / "out/pooling");
+  for (const char* name : {"lock", "model.safetensors", "pooling/config.json"})
+    spill(folder / "out" / name, "old");
+  {
+    NewModelFolder model(folder / "out");
+    EXPECT_ERROR(NewModelFolder(folder / "out"), "in use by process");
+    write(model, "new");
+    EXPECT_FALSE(std::filesystem::exists(folder / "out/config.json"));
+    model.commit();
+  }
+  EXPECT_THAT(listing(folder / "out"), ElementsAre("config.json", "model.safetensors", "pooling"));
+  for (const char* name : {"config.json", "model.safetensors", "pooling/config.json"})
+    EXPECT_EQ(slurp(folder / "out" / name), "new") << name;
+  EXPECT_ERROR(NewModelFolder(folder / "out"), "expected a folder without a model, got one");
+  EXPECT_THAT(listing(folder / "out"), ElementsAre("config.json", "model.safetensors", "pooling"));
+  { NewModelFolder unused(folder / "none"); }
+  EXPECT_FALSE(std::filesystem::exists(folder / "none"));
 }
 
 TEST(FolderLock, WantsAFolder) {

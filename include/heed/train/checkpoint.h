@@ -69,7 +69,7 @@ void load_mean(const std::vector<std::filesystem::path>& directories,
 /// Writes to `output` the mean of models with the same parameters: model.safetensors (in the dtypes of the
 /// first), and the other files of the first that do not belong to a training run. Throws Error if the tensors
 /// of a directory differ in name or shape from the first's or are not finite, if a checkpoint is damaged, or
-/// if a run or another process is writing to `output`.
+/// if `output` is a model or a run or another process is writing to it.
 void average_models(const std::vector<std::filesystem::path>& directories,
                     const std::filesystem::path& output);
 

@@ -85,11 +85,7 @@ void WrittenModel::add_options(CLI::App& command, const char* help, const char* 
       ->group("Output");
 }
 
-void WrittenModel::check() const {
-  std::error_code error;
-  if (fs::exists(output / "config.json", error))
-    throw Error(output.string() + ": expected a folder without a model, got one (choose another --output)");
-}
+void WrittenModel::check() const { NewModelFolder::refuse_model(output); }
 
 DType WrittenModel::type(const LoadedModel& model) const {
   return dtype.empty() ? dtype_of(model.location()) : dtype_named(dtype);
@@ -98,14 +94,11 @@ DType WrittenModel::type(const LoadedModel& model) const {
 void WrittenModel::write(const LoadedModel& model, const Globals& globals) const {
   const DType written = type(model);
   stop_if_asked();
-  const MadeFolder made(output);
-  const FolderLock lock(output);
-  AtomicDirectory staging(output / "written");
-  model.model().save(staging.path(), written);
-  copy_others(model, staging.path());
+  NewModelFolder folder(output);
+  model.model().save(folder.path(), written);
+  copy_others(model, folder.path());
   stop_if_asked();
-  lock.check();
-  staging.move_files(output, "model.safetensors");
+  folder.commit();
   if (!globals.quiet) print_stderr("wrote " + output.string());
 }
 

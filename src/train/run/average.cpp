@@ -109,17 +109,14 @@ void average_models(const std::vector<std::filesystem::path>& directories,
     const Tensor first = models.front().get(name);
     tensors.push_back({name, is_floating(first.dtype()) ? mean_of(models, name).to(first.dtype()) : first});
   }
-  const MadeFolder made(output);
-  const FolderLock lock(output);
-  AtomicDirectory staging(output / "averaged");
+  NewModelFolder folder(output);
   for (const auto& entry : std::filesystem::directory_iterator(directories.front())) {
     if (is_copied(entry))
-      write_file(staging.path() / entry.path().filename(),
+      write_file(folder.path() / entry.path().filename(),
                  read_regular_file(entry.path(), file_limits::kText));
   }
-  save_safetensors(staging.path() / "model.safetensors", tensors);
-  lock.check();
-  staging.move_files(output, "model.safetensors");
+  save_safetensors(folder.path() / "model.safetensors", tensors);
+  folder.commit();
 }
 
 }  // namespace heed

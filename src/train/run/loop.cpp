@@ -437,8 +437,7 @@ class Loop {
     AtomicDirectory staging(options_.output / "final");
     task_.save(staging.path(), dtype);
     folder_.check();
-    staging.move_files(options_.output,
-                       is_adapter(staging.path()) ? "adapter_model.safetensors" : "model.safetensors");
+    staging.move_files(options_.output, is_adapter(staging.path()) ? "adapter_config.json" : "config.json");
   }
 
   TrainingTask& task_;
