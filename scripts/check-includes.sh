@@ -8,7 +8,7 @@
 # - Boost appears in src/server/http_server.cpp alone: nothing else listens;
 # - mpi.h appears in src/mpi/mpi.cpp alone;
 # - no source uses OpenMP, whose threads would be added to those of heed/threads.h;
-# - only src/cli prints or exits;
+# - only src/cli prints or exits, and prints through print_stdout(), which escapes what could change a terminal;
 # - models are told apart by casts in src/models alone (heed/models/kind.h has visit() and as());
 # - models and tokenizers are found and loaded by src/open alone, and by training, which makes new heads;
 # - a public header opens "namespace HEED_API heed";
@@ -155,6 +155,8 @@ function code_of(line,   start, close_mark) {
 }
 
 function check_output(code) {
+  if (module == "cli" && FILENAME !~ /^src\/cli\/terminal\// && code ~ /(^|[^A-Za-z0-9_])fmt::print(ln)?[ \t]*\(/)
+    report("texts reach a terminal through print_stdout() (src/cli/terminal/terminal.h)")
   if (module == "cli") return
   if (code ~ /(^|[^A-Za-z0-9_])(cout|cerr|clog|stdout|stderr)([^A-Za-z0-9_]|$)/ ||
       code ~ /(^|[^A-Za-z0-9_])(v?printf|puts|putchar|perror)[ \t]*\(/ ||

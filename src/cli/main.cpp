@@ -142,7 +142,7 @@ void add_help(CLI::App& app) {
       if (next == nullptr) throw UsageError(unknown_command(*shown, name));
       shown = next;
     }
-    fmt::print("{}", help_of(*shown));
+    print_stdout("{}", help_of(*shown));
   });
 }
 
@@ -191,9 +191,9 @@ void parse(CLI::App& app, const std::vector<std::string>& words) {
     const CLI::App& command = chosen_command(app);
     if (!command.get_subcommands({}).empty() && !others.empty())
       throw UsageError(unknown_command(command, others.front()));
-    fmt::print("{}", help_of(command));
+    print_stdout("{}", help_of(command));
   } catch (const CLI::CallForVersion& version) {
-    fmt::print("{}\n", version.what());
+    print_stdout("{}\n", version.what());
   } catch (const CLI::Success&) {  // an option has printed what was asked for
   }
 }
@@ -227,7 +227,7 @@ int run(int argc, char** argv) {
   const LeaveProcesses at_end;
   try {
     if (argc > 2 && words[words.size() - 2] == "--completion") {  // not in the help
-      fmt::print("{}", completion_script(app, words.back()));
+      print_stdout("{}", completion_script(app, words.back()));
     } else if (words.size() > 1 && words.back() == "--completion") {
       throw UsageError("--completion: missing value: bash or zsh");
     } else {

@@ -43,6 +43,37 @@ TEST(BadInput, ControlCharactersOnATerminal) {
   EXPECT_EQ(shown.out, "\\x1b[31mred\tand\\xc2\\x9b2J\r\n");
 }
 
+// Nor can its labels, its other names, the name of its folder, and a text that is given.
+TEST(BadInput, NamesAndLabelsOnATerminal) {
+  const Folder folder;
+  const std::string evil = "A\x1b]0;title\x07\x1b[31m\u009b32m\u202eX\b\r";
+  const auto copy = [&](const std::string& model, const std::string& name, const auto& change) {
+    const std::string made = folder / name;
+    std::filesystem::copy(encoder(model), made, std::filesystem::copy_options::recursive);
+    Json config = Json::parse(slurp(made + "/config.json"));
+    change(config);
+    spill(made + "/config.json", config.dump());
+    return made;
+  };
+  const auto labels = [&](Json& config) {
+    config.erase("label2id");
+    for (auto& label : config.at("id2label")) label = label.get<std::string>() + evil;
+  };
+  const std::string classifier = copy("bert-classify", "classifier", labels),
+                    tagger = copy("bert-tag", "tagger", labels);
+  const std::string plain = copy("bert-classify", evil, [](Json&) {});
+  for (const Words& words : {Words{"classify", "--model", classifier, "hello"},
+                             Words{"classify", "--model", tagger, "hello world"}, Words{"models", plain},
+                             Words{"embed", "--model", encoder("bert"), "--query", "x", evil},
+                             Words{"tokenize", "--model", folder / ("none" + evil), "x"}}) {
+    const Result shown = run_on_terminal(words);
+    for (const char* raw : {"\x1b", "\x07", "\b", "\u009b", "\u202e"})
+      EXPECT_THAT(shown.out, testing::Not(HasSubstr(raw))) << words[0];
+    EXPECT_THAT(shown.out, HasSubstr("]0;title\\x07\\x1b[31m\\xc2\\x9b32m\\u202eX\\x08")) << words[0];
+  }
+  EXPECT_THAT(output_of({"classify", "--model", classifier, "hello"}), HasSubstr(evil));  // no terminal
+}
+
 TEST(BadInput, Recipes) {
   const Folder folder;
   const auto recipe = [&](const std::string& name, const std::string& text) {

@@ -35,7 +35,7 @@ void print_json(const std::vector<Answer>& answers, bool list) {
   if (list) json.begin_array();
   for (const Answer& one : answers) write_answer(json, one);
   if (list) json.end_array();
-  fmt::print("{}\n", json.text());
+  print_stdout("{}\n", json.text());
 }
 
 void print_text(const std::vector<Answer>& answers) {
@@ -44,7 +44,7 @@ void print_text(const std::vector<Answer>& answers) {
     line += fmt::format("{}{} {}-{} {}", line.empty() ? "" : "\t", one.text.empty() ? "(none)" : one.text,
                         one.start, one.end, short_score(one.score));
   }
-  fmt::print("{}\n", line);
+  print_stdout("{}\n", line);
 }
 
 // Returns the text on one line: each question has one line of output, which white space in an answer must not

@@ -126,9 +126,9 @@ void show(const AttentionPicture& picture, const std::filesystem::path& file, co
   } else if (globals.json) {
     std::string json = attention_json(picture);
     std::erase(json, '\n');  // one value per line
-    fmt::print("{}\n", json);
+    print_stdout("{}\n", json);
   } else {
-    fmt::print("{}", attention_terminal(picture, {terminal_width(100), color_stdout(), light_terminal()}));
+    print_styled(attention_terminal(picture, {terminal_width(100), color_stdout(), light_terminal()}));
   }
   flush_results();
 }

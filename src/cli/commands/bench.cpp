@@ -15,6 +15,7 @@
 #include "cli/input/models.h"
 #include "cli/options/option_group.h"
 #include "cli/options/task_arguments.h"
+#include "cli/terminal/terminal.h"
 #include "heed/files/file.h"
 #include "heed/io/json.h"
 #include "heed/threads.h"
@@ -59,7 +60,7 @@ void print_report_json(const Work& work, const Measurement& measured, const Spee
     json.key(entry.first);
     std::visit([&](const auto& value) { json.value(value); }, entry.second);
   }
-  fmt::print("{}\n", json.end_object().end_object().text());
+  print_stdout("{}\n", json.end_object().end_object().text());
 }
 
 std::string shape_text(const Work& work) {
@@ -76,22 +77,22 @@ std::string shape_text(const Work& work) {
 
 void print_report(const Work& work, const Measurement& measured, const Speed& speed) {
   const auto [least, most] = std::minmax_element(measured.seconds.begin(), measured.seconds.end());
-  fmt::print("{}{}\n\n", work.kind, shape_text(work));
-  fmt::print("time        {:.4g} ms  ({:.4g} to {:.4g} ms in {} repeats, {} threads)\n", 1e3 * speed.seconds,
-             1e3 * *least, 1e3 * *most, measured.seconds.size(), threads());
+  print_stdout("{}{}\n\n", work.kind, shape_text(work));
+  print_stdout("time        {:.4g} ms  ({:.4g} to {:.4g} ms in {} repeats, {} threads)\n",
+               1e3 * speed.seconds, 1e3 * *least, 1e3 * *most, measured.seconds.size(), threads());
   for (const auto& [item, count] : work.items)
-    fmt::print("{:<12}{:.5g} per second\n", item, count / speed.seconds);
-  fmt::print("arithmetic  {:.4g} of {:.4g} Gflop/s\n", speed.gflops, speed.peak_gflops);
-  fmt::print("memory      {:.4g} of {:.4g} GB/s\n", speed.gbps, speed.peak_gbps);
-  fmt::print("limit       {:.1f} % of {}\n", 100 * speed.fraction, speed.bound);
+    print_stdout("{:<12}{:.5g} per second\n", item, count / speed.seconds);
+  print_stdout("arithmetic  {:.4g} of {:.4g} Gflop/s\n", speed.gflops, speed.peak_gflops);
+  print_stdout("memory      {:.4g} of {:.4g} GB/s\n", speed.gbps, speed.peak_gbps);
+  print_stdout("limit       {:.1f} % of {}\n", 100 * speed.fraction, speed.bound);
   if (work.backward) {
     const double backward = bench::median(measured.backward_seconds);
-    fmt::print("backward    {:.4g} ms, {:.1f} % of arithmetic\n", 1e3 * backward,
-               100 * work.backward_operations / backward / 1e9 / speed.peak_gflops);
+    print_stdout("backward    {:.4g} ms, {:.1f} % of arithmetic\n", 1e3 * backward,
+                 100 * work.backward_operations / backward / 1e9 / speed.peak_gflops);
   }
-  fmt::print("peak        {:.1f} MB, {:.1f} MB above the start\n",
-             static_cast<double>(measured.peak_memory) / 1e6,
-             static_cast<double>(measured.memory_growth) / 1e6);
+  print_stdout("peak        {:.1f} MB, {:.1f} MB above the start\n",
+               static_cast<double>(measured.peak_memory) / 1e6,
+               static_cast<double>(measured.memory_growth) / 1e6);
 }
 
 void measure_and_print(const Work& work, const bench::Repeats& repeats, const Globals& globals) {
@@ -106,21 +107,22 @@ void measure_and_print(const Work& work, const bench::Repeats& repeats, const Gl
 
 void print_table(const std::string& title, const std::vector<KindCosts>& kinds, CostValue value,
                  double unit) {
-  fmt::print("{:<18}", title);
-  for (const KindCosts& kind : kinds) fmt::print("{:>11}", kind.kind);
-  fmt::print("\n");
+  print_stdout("{:<18}", title);
+  for (const KindCosts& kind : kinds) print_stdout("{:>11}", kind.kind);
+  print_stdout("\n");
   for (std::size_t i = 0; i < kinds.front().costs.size(); ++i) {
-    fmt::print("{:<18}", kinds.front().costs[i].length);
+    print_stdout("{:<18}", kinds.front().costs[i].length);
     for (const KindCosts& kind : kinds)
-      fmt::print("{:>11}", i < kind.costs.size() ? fmt::format("{:.4g}", kind.costs[i].*value * unit) : "-");
-    fmt::print("\n");
+      print_stdout("{:>11}",
+                   i < kind.costs.size() ? fmt::format("{:.4g}", kind.costs[i].*value * unit) : "-");
+    print_stdout("\n");
   }
-  fmt::print("{:<18}", "slope");
+  print_stdout("{:<18}", "slope");
   for (const KindCosts& kind : kinds) {
     const double slope = bench::slope(kind, value);
-    fmt::print("{:>11}", std::isfinite(slope) ? fmt::format("{:.2f}", slope) : "-");
+    print_stdout("{:>11}", std::isfinite(slope) ? fmt::format("{:.2f}", slope) : "-");
   }
-  fmt::print("\n\n");
+  print_stdout("\n\n");
 }
 
 void print_lengths(const std::vector<KindCosts>& kinds) {
@@ -130,7 +132,7 @@ void print_lengths(const std::vector<KindCosts>& kinds) {
   for (const KindCosts& kind : kinds) {
     const double length = crossover(kinds.front(), kind);
     if (std::isfinite(length))
-      fmt::print("{} is faster than full from {:.0f} tokens on\n", kind.kind, length);
+      print_stdout("{} is faster than full from {:.0f} tokens on\n", kind.kind, length);
   }
 }
 
@@ -151,7 +153,7 @@ void print_lengths_json(const std::vector<KindCosts>& kinds) {
         .field("bytes_slope", slope(kind, &Cost::bytes))
         .field("token_seconds_slope", slope(kind, &Cost::token_seconds))
         .field("faster_than_full_from", crossover(kinds.front(), kind));
-    fmt::print("{}\n", json.end_object().text());
+    print_stdout("{}\n", json.end_object().text());
   }
 }
 

@@ -52,7 +52,7 @@ void run(const CaptionArguments& arguments, const Globals& globals) {
       options.on_text = [&](std::size_t, std::size_t, const std::string& text) {
         streamed = true;
         if (text.empty()) return true;
-        fmt::print("{}", safe_for_stdout(escape_newlines(text)));
+        print_stdout("{}", escape_newlines(text));
         flush_results();
         return true;
       };
@@ -60,12 +60,12 @@ void run(const CaptionArguments& arguments, const Globals& globals) {
     try {
       return model.caption(files, options);
     } catch (const Canceled&) {
-      if (streamed) fmt::print("\n");
+      if (streamed) print_stdout("\n");
       throw;
     }
   };
   const auto print = [&](const std::vector<Caption>& captions, const Line& line) {
-    streamed ? fmt::print("\n") : print_captions(captions, line.index, globals.json, generation);
+    streamed ? print_stdout("\n") : print_captions(captions, line.index, globals.json, generation);
   };
   for_each_line(file_arguments(arguments.texts), arguments.batch_tokens, globals, compute, print);
 }

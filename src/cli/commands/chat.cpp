@@ -104,7 +104,7 @@ class Terminal {
     WrappedText wrapped(terminal_width(80));
     std::string shown = wrapped.add(safe_for_stdout(text));
     shown += wrapped.finish();
-    fmt::print("{}\n", dim(shown));
+    print_styled(dim(shown) + "\n");
   }
 
   ChatSession& session_;
@@ -165,7 +165,7 @@ void Terminal::run() {
     } catch (const Canceled&) {
       if (stop_signal() != SIGINT) throw;
       forget_stop();
-      fmt::print("\n");
+      print_stdout("\n");
       note("Ctrl-D or /quit ends.");
       continue;
     }
@@ -173,7 +173,7 @@ void Terminal::run() {
       if (!handle(entry)) return;
     }
   }
-  fmt::print("\n");
+  print_stdout("\n");
 }
 
 bool Terminal::handle(const std::string& entry) {
@@ -202,7 +202,7 @@ bool Terminal::command(const std::string& name, const std::string& argument) {
   } else if (name == "/quit") {
     return false;
   } else if (name == "/help") {
-    fmt::print("{}", command_list());
+    print_stdout("{}", command_list());
     note(
         "Lines that are pasted together are one message, and so are lines between \"\"\" and \"\"\"; "
         "Alt-Enter "
@@ -236,7 +236,7 @@ bool Terminal::command(const std::string& name, const std::string& argument) {
 void Terminal::answer() {
   WrappedText wrapped(terminal_width(80));
   const auto show = [&](const std::string& text) {
-    fmt::print("{}", text);
+    print_stdout("{}", text);
     flush_results();
   };
   const auto begun = std::chrono::steady_clock::now();
@@ -278,7 +278,7 @@ void Terminal::answer() {
     note(fmt::format("{} tokens read, {} written in {:.1f} s; {} in all", last_->read,
                      last_->ids.size() - last_->prompt_length, seconds.count(), last_->ids.size()));
   }
-  fmt::print("\n");
+  print_stdout("\n");
   flush_results();
 }
 
@@ -342,9 +342,9 @@ void converse_by_lines(ChatSession& session, const Globals& globals) {
       json.field("finish_reason", std::string(finish_reason_name(answer.finish_reason)));
       json.field("prompt_tokens", answer.prompt_length)
           .field("tokens", answer.ids.size() - answer.prompt_length);
-      fmt::print("{}\n", json.end_object().text());
+      print_stdout("{}\n", json.end_object().text());
     } else {
-      fmt::print("{}\n", safe_for_stdout(escape_newlines(answer.text)));
+      print_stdout("{}\n", escape_newlines(answer.text));
     }
     flush_results();
   }

@@ -11,6 +11,7 @@
 #include "cli/input/lines.h"
 #include "cli/options/option_group.h"
 #include "cli/options/task_arguments.h"
+#include "cli/terminal/terminal.h"
 #include "heed/io/json.h"
 #include "heed/models/kind.h"
 #include "heed/tasks/tag.h"
@@ -33,14 +34,14 @@ void print_json(const std::vector<Label>& labels) {
   json.begin_array();
   for (const Label& one : labels)
     json.begin_object().field("label", one.name).field("score", one.score).end_object();
-  fmt::print("{}\n", json.end_array().text());
+  print_stdout("{}\n", json.end_array().text());
 }
 
 void print_text(const std::vector<Label>& labels) {
   std::string line;
   for (const Label& one : labels)
     line += (line.empty() ? "" : "\t") + one.name + " " + short_score(one.score);
-  fmt::print("{}\n", line);
+  print_stdout("{}\n", line);
 }
 
 void print_json(const std::vector<TaggedText>& tagged, bool tokens) {
@@ -51,7 +52,7 @@ void print_json(const std::vector<TaggedText>& tagged, bool tokens) {
     if (tokens) json.field("index", one.index);
     json.field("word", one.word).field("start", one.start).field("end", one.end).end_object();
   }
-  fmt::print("{}\n", json.end_array().text());
+  print_stdout("{}\n", json.end_array().text());
 }
 
 void print_text(const std::vector<TaggedText>& tagged) {
@@ -60,7 +61,7 @@ void print_text(const std::vector<TaggedText>& tagged) {
     line += fmt::format("{}{} {} {}-{} {}", line.empty() ? "" : "\t", one.label, one.word, one.start, one.end,
                         short_score(one.score));
   }
-  fmt::print("{}\n", line);
+  print_stdout("{}\n", line);
 }
 
 // Options of labels of whole texts, for a model that labels tokens, and the other way round.

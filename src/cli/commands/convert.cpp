@@ -177,7 +177,7 @@ class Comparison {
     if (after_) before_->write_agreement(*after_, json.key("agreement"));
   }
   void print() const {
-    if (after_) fmt::print("{}\n", before_->agreement_text(*after_));
+    if (after_) print_stdout("{}\n", before_->agreement_text(*after_));
   }
 
  private:
@@ -199,19 +199,19 @@ void print_errors(const QuantizeReport& report) {
   const bool outputs = !report.maps.empty() && report.maps.front().output_error.has_value();
   std::size_t width = 0;
   for (const QuantizedMap& map : report.maps) width = std::max(width, map.name.size());
-  fmt::print("{:<{}}  weights{}\n", "relative error of", width, outputs ? "  outputs" : "");
+  print_stdout("{:<{}}  weights{}\n", "relative error of", width, outputs ? "  outputs" : "");
   double weights = 0, results = 0;
   for (const QuantizedMap& map : report.maps) {
     weights += map.weight_error;
     results += map.output_error.value_or(0);
-    fmt::print("{:<{}}{}", map.name, width, percent(map.weight_error));
-    fmt::print("{}\n", outputs ? percent(*map.output_error) : "");
+    print_stdout("{:<{}}{}", map.name, width, percent(map.weight_error));
+    print_stdout("{}\n", outputs ? percent(*map.output_error) : "");
   }
   const auto count = static_cast<double>(report.maps.size());
   if (count > 0)
-    fmt::print("{:<{}}{}{}\n", fmt::format("mean of {} maps", report.maps.size()), width,
-               percent(weights / count), outputs ? percent(results / count) : "");
-  for (const std::string& name : report.kept) fmt::print("kept as it is: {}\n", name);
+    print_stdout("{:<{}}{}{}\n", fmt::format("mean of {} maps", report.maps.size()), width,
+                 percent(weights / count), outputs ? percent(results / count) : "");
+  for (const std::string& name : report.kept) print_stdout("kept as it is: {}\n", name);
 }
 
 // Of weights that keep their type, only how the results of --texts agree.
@@ -229,7 +229,7 @@ void print_report(const QuantizeReport& report, const Comparison& comparison, co
     }
     if (rounded) write_errors(json, report);
     comparison.write(json);
-    fmt::print("{}\n", json.end_object().text());
+    print_stdout("{}\n", json.end_object().text());
     return;
   }
   if (rounded && !(report.maps.empty() && report.kept.empty())) print_errors(report);

@@ -35,9 +35,9 @@ std::string colored(CheckStatus status) {
 }
 
 void print_result(const CheckResult& result) {
-  fmt::print("{} {:<20} {}\n", colored(result.finding.status), result.name,
-             printable(result.finding.measurement));
-  if (!result.finding.advice.empty()) fmt::print("{:<30}{}\n", "", printable(result.finding.advice));
+  print_styled(colored(result.finding.status));
+  print_stdout(" {:<20} {}\n", result.name, printable(result.finding.measurement));
+  if (!result.finding.advice.empty()) print_stdout("{:<30}{}\n", "", printable(result.finding.advice));
   std::fflush(stdout);
 }
 
@@ -70,7 +70,7 @@ void print_findings(const std::string& directory, const Model* model,
     for (const auto& [name, value] : found.values) json.field(name, value);
     json.end_object().end_object();
   }
-  fmt::print("{}\n", json.end_array().end_object().text());
+  print_stdout("{}\n", json.end_array().end_object().text());
 }
 
 void run(const DoctorArguments& a, const Globals& globals) {
@@ -93,9 +93,9 @@ void run(const DoctorArguments& a, const Globals& globals) {
   if (globals.json) {
     print_findings(opened.directory(), checked.model, results);
   } else {
-    fmt::print("{} checks: {} ok, {} warnings, {} failed, {} skipped\n", results.size(),
-               counts[CheckStatus::ok], counts[CheckStatus::warning], counts[CheckStatus::failed],
-               counts[CheckStatus::skipped]);
+    print_stdout("{} checks: {} ok, {} warnings, {} failed, {} skipped\n", results.size(),
+                 counts[CheckStatus::ok], counts[CheckStatus::warning], counts[CheckStatus::failed],
+                 counts[CheckStatus::skipped]);
   }
   if (counts[CheckStatus::failed] > 0) throw ReportedError();
 }

@@ -97,7 +97,7 @@ void print_rows(const Tensor& vectors) {
   for (std::size_t i = 0; i < static_cast<std::size_t>(vectors.size(0)); ++i) {
     const auto begin = numbers.begin() + static_cast<std::ptrdiff_t>(i * width);
     const std::vector<float> row(begin, begin + static_cast<std::ptrdiff_t>(width));
-    fmt::print("{}\n", JsonWriter().value(row).text());
+    print_stdout("{}\n", JsonWriter().value(row).text());
   }
 }
 
@@ -113,7 +113,7 @@ void print_tokens(const TokenEmbeddings& text) {
   for (std::size_t at = 0; at < numbers.size(); at += width)
     json.value(std::vector<float>(numbers.begin() + static_cast<std::ptrdiff_t>(at),
                                   numbers.begin() + static_cast<std::ptrdiff_t>(at + width)));
-  fmt::print("{}\n", json.end_array().end_object().text());
+  print_stdout("{}\n", json.end_array().end_object().text());
 }
 
 void write_tokens(const std::vector<TokenEmbeddings>& texts, const std::filesystem::path& file) {
@@ -195,7 +195,7 @@ void print_similarities(const EmbedSession& session) {
   if (session.globals.json) return print_rows(all);
   const std::vector<float> numbers = all.to_vector<float>();
   for (std::size_t i = 0; i < numbers.size(); ++i)
-    fmt::print("{:.4f}{}", numbers[i], (i + 1) % texts.size() == 0 ? "\n" : "\t");
+    print_stdout("{:.4f}{}", numbers[i], (i + 1) % texts.size() == 0 ? "\n" : "\t");
 }
 
 void print_matches(const EmbedSession& session, std::size_t query, const std::vector<Match>& matches,
@@ -208,13 +208,13 @@ void print_matches(const EmbedSession& session, std::size_t query, const std::ve
       if (!texts.empty()) json.field("text", texts[one.row]);
       json.end_object();
     }
-    fmt::print("{}\n", json.end_array().text());
+    print_stdout("{}\n", json.end_array().text());
     return;
   }
   for (const Match& one : matches) {
-    if (session.arguments.queries.size() > 1) fmt::print("{}\t", query + 1);
-    fmt::print("{:.4f}\t{}", one.score, one.row + 1);
-    fmt::print("{}\n", texts.empty() ? "" : "\t" + texts[one.row]);
+    if (session.arguments.queries.size() > 1) print_stdout("{}\t", query + 1);
+    print_stdout("{:.4f}\t{}", one.score, one.row + 1);
+    print_stdout("{}\n", texts.empty() ? "" : "\t" + texts[one.row]);
   }
 }
 

@@ -131,12 +131,12 @@ void evaluate_text(const EvaluateArguments& a, const Globals& globals) {
         .field("stride", stride)
         .field("seconds", seconds)
         .end_object();
-    fmt::print("{}\n", json.text());
+    print_stdout("{}\n", json.text());
   } else {
-    fmt::print("loss = {:.4f} nats per token  perplexity = {:.4f}  bits per byte = {:.4f}\n", loss.loss(),
-               loss.perplexity(), bits_per_byte);
-    fmt::print("{} tokens of {} bytes predicted, in windows of {} tokens, one every {} tokens\n",
-               loss.predicted, text.size(), window, stride);
+    print_stdout("loss = {:.4f} nats per token  perplexity = {:.4f}  bits per byte = {:.4f}\n", loss.loss(),
+                 loss.perplexity(), bits_per_byte);
+    print_stdout("{} tokens of {} bytes predicted, in windows of {} tokens, one every {} tokens\n",
+                 loss.predicted, text.size(), window, stride);
   }
 }
 
@@ -316,10 +316,10 @@ std::vector<LengthGroup> print_scores(const EvaluateArguments& arguments, const 
   if (globals.json) {
     json.field("exact", exact).field("seconds", seconds);
     if (produced.seed) json.field("seed", *produced.seed);
-    fmt::print("{}\n", json.end_object().text());
+    print_stdout("{}\n", json.end_object().text());
   } else {
-    fmt::print("{}exact matches = {:.2f} % of {} line{}\n", text, exact, outputs.size(),
-               outputs.size() == 1 ? "" : "s");
+    print_stdout("{}exact matches = {:.2f} % of {} line{}\n", text, exact, outputs.size(),
+                 outputs.size() == 1 ? "" : "s");
   }
   return groups;
 }

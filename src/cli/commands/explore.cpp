@@ -135,9 +135,9 @@ void run(ExploreArguments arguments, const Globals& globals) {
          ": other machines can connect, unencrypted; whoever has the address can use the models");
   const std::string address = address_of(server, arguments.host, token);
   if (globals.json) {
-    fmt::print("{}\n", JsonWriter().begin_object().field("url", address).end_object().text());
+    print_stdout("{}\n", JsonWriter().begin_object().field("url", address).end_object().text());
   } else {
-    fmt::print("{}\n", address);
+    print_stdout("{}\n", address);
     if (!globals.quiet) print_stderr("open this address in a browser; Ctrl-C ends");
   }
   flush_results();
@@ -193,7 +193,7 @@ void add_explore(CLI::App& app, const Globals& globals) {
       ->add_flag_callback(
           "--list-fields",
           [] {
-            std::fputs(explore::listed_fields().c_str(), stdout);
+            print_stdout("{}", explore::listed_fields());
             throw CLI::Success();
           },
           "List every field of a request, and exit")

@@ -7,6 +7,7 @@
 #include "cli/input/lines.h"
 #include "cli/options/option_group.h"
 #include "cli/options/task_arguments.h"
+#include "cli/terminal/terminal.h"
 #include "heed/io/json.h"
 
 namespace heed::cli {
@@ -40,7 +41,7 @@ void print_json(const FilledText& filled) {
     for (const std::vector<FillCandidate>& candidates : filled) write_candidates(json, candidates);
     json.end_array();
   }
-  fmt::print("{}\n", json.text());
+  print_stdout("{}\n", json.text());
 }
 
 void print_text(const FilledText& filled) {
@@ -50,7 +51,7 @@ void print_text(const FilledText& filled) {
     for (const FillCandidate& one : candidates)
       line += (line.empty() ? "" : "\t") + one.token + " " + short_score(one.probability);
   }
-  fmt::print("{}\n", line);
+  print_stdout("{}\n", line);
 }
 
 void run(const FillArguments& arguments, const Globals& globals) {

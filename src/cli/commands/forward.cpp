@@ -110,13 +110,13 @@ void add_gradients(const Model& model, const TensorMap& outputs, std::vector<Nam
 void print_results(const std::vector<NamedTensor>& results, const Globals& globals) {
   for (const auto& [name, tensor] : results) {
     if (!globals.json) {
-      fmt::print("{:<20} {}\n", tensor.str(), name);
+      print_stdout("{:<20} {}\n", tensor.str(), name);
       continue;
     }
     JsonWriter json;
     json.begin_object().field("name", name).field("dtype", name_of(tensor.dtype()));
     json.field("shape", std::vector<std::int64_t>(tensor.shape().begin(), tensor.shape().end()));
-    fmt::print("{}\n", json.end_object().text());
+    print_stdout("{}\n", json.end_object().text());
   }
   if (!globals.quiet) print_stderr("nothing was written (--output FILE.safetensors writes these)");
 }
@@ -131,21 +131,21 @@ void print_activation_errors(const LoadedModel& opened, const TensorMap& inputs,
                 "convert --bits makes one)");
   std::size_t width = 0;
   for (const QuantizedMap& map : maps) width = std::max(width, map.name.size());
-  if (!globals.json) fmt::print("{:<{}}  int8 activations\n", "relative error of the products of", width);
+  if (!globals.json) print_stdout("{:<{}}  int8 activations\n", "relative error of the products of", width);
   double sum = 0;
   for (const QuantizedMap& map : maps) {
     sum += *map.output_error;
     if (globals.json) {
       JsonWriter json;
       json.begin_object().field("name", map.name).field("output_error", *map.output_error);
-      fmt::print("{}\n", json.end_object().text());
+      print_stdout("{}\n", json.end_object().text());
     } else {
-      fmt::print("{:<{}}  {:6.3f}%\n", map.name, width, 100 * *map.output_error);
+      print_stdout("{:<{}}  {:6.3f}%\n", map.name, width, 100 * *map.output_error);
     }
   }
   if (!globals.json)
-    fmt::print("{:<{}}  {:6.3f}%\n", fmt::format("mean of {}", maps.size()), width,
-               100 * sum / static_cast<double>(maps.size()));
+    print_stdout("{:<{}}  {:6.3f}%\n", fmt::format("mean of {}", maps.size()), width,
+                 100 * sum / static_cast<double>(maps.size()));
 }
 
 void run(const ForwardArguments& arguments, const Globals& globals) {

@@ -78,7 +78,7 @@ Completions stream(const GenerateSession& session, const std::string& prompt,
                    const std::function<Completions(const CompleteOptions&)>& run) {
   const auto show = [&](const std::string& text) {
     if (text.empty()) return;
-    fmt::print("{}", safe_for_stdout(session.one_line ? escape_newlines(text) : text));
+    print_stdout("{}", session.one_line ? escape_newlines(text) : text);
     flush_results();
   };
   bool begun = false;
@@ -91,7 +91,7 @@ Completions stream(const GenerateSession& session, const std::string& prompt,
   try {
     return run(options);
   } catch (const Canceled&) {
-    fmt::print("\n");
+    print_stdout("\n");
     flush_results();
     throw;
   }
@@ -111,7 +111,7 @@ void continue_lines(GenerateSession& session) {
   };
   const auto print = [&](const std::vector<Completion>& completions, const Line& line) {
     const bool streamed = line.window.texts.size() == 1 && session.streams();
-    streamed ? fmt::print("\n") : print_completions(session, line.index, line.text, completions);
+    streamed ? print_stdout("\n") : print_completions(session, line.index, line.text, completions);
   };
   for_each_line(given, session.arguments.batch_tokens, session.globals, compute, print, kWindow);
 }
@@ -148,7 +148,7 @@ void continue_ids(GenerateSession& session) {
   };
   if (prompts.size() == 1 && session.streams()) {
     stream(session, text_of(prompts.front()), run);
-    fmt::print("\n");
+    print_stdout("\n");
     return;
   }
   const Completions found = run(session.options);

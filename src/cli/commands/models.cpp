@@ -184,10 +184,10 @@ void print_adapter(const fs::path& directory, bool as_json) {
   std::int64_t parameters = 0;
   for (const TensorInfo& info : file.tensors()) parameters += file.get(info.name).numel();
   if (!as_json) {
-    fmt::print("adapter     {}\nmethod      LoRA\nbase        {}\nparameters  {}\n\n", directory.string(),
-               base.empty() ? "not known" : base, parameters);
+    print_stdout("adapter     {}\nmethod      LoRA\nbase        {}\nparameters  {}\n\n", directory.string(),
+                 base.empty() ? "not known" : base, parameters);
     for (const TensorInfo& info : file.tensors())
-      fmt::print("{:<5} {:<14} {}\n", info.dtype, shape_text(info), info.name);
+      print_stdout("{:<5} {:<14} {}\n", info.dtype, shape_text(info), info.name);
     return;
   }
   JsonWriter json;
@@ -204,7 +204,7 @@ void print_adapter(const fs::path& directory, bool as_json) {
         .field("dtype", info.dtype)
         .field("shape", info.shape)
         .end_object();
-  fmt::print("{}\n", json.end_array().end_object().text());
+  print_stdout("{}\n", json.end_array().end_object().text());
 }
 
 void print_summary_json(const Summary& s) {
@@ -237,7 +237,7 @@ void print_summary_json(const Summary& s) {
         .field("trained", s.trained.contains(name))
         .end_object();
   }
-  fmt::print("{}\n", json.end_array().end_object().text());
+  print_stdout("{}\n", json.end_array().end_object().text());
 }
 
 std::string positions(const Summary& s) {
@@ -246,30 +246,30 @@ std::string positions(const Summary& s) {
 }
 
 void print_summary(const Summary& s) {
-  fmt::print("model       {}\nfamily      {}\nparameters  {}\n", s.directory.string(),
-             s.architectures.empty() ? s.family : s.family + ", " + s.architectures.front(), s.parameters);
-  if (!s.source.empty()) fmt::print("source      {}\n", printable(s.source));
-  if (!s.base.empty()) fmt::print("made from   {}\n", printable(s.base));
+  print_stdout("model       {}\nfamily      {}\nparameters  {}\n", s.directory.string(),
+               s.architectures.empty() ? s.family : s.family + ", " + s.architectures.front(), s.parameters);
+  if (!s.source.empty()) print_stdout("source      {}\n", printable(s.source));
+  if (!s.base.empty()) print_stdout("made from   {}\n", printable(s.base));
   std::error_code error;
   const bool read_me = fs::exists(s.directory / "README.md", error);
   if (!s.license.empty() || read_me)
-    fmt::print("license     {}{}\n", s.license.empty() ? "not named" : printable(s.license),
-               read_me ? " (" + (s.directory / "README.md").string() + ")" : "");
-  fmt::print("commands    {}\n", joined(s.commands));
-  fmt::print("file        {:.1f} MB ({}{})\n", static_cast<double>(s.bytes) / 1e6, s.dtype,
-             s.files.file_count() > 1 ? fmt::format(", {} files", s.files.file_count()) : "");
-  fmt::print("in memory   {:.1f} MB (f32), {:.1f} MB (bf16)\n", 1e-6 * static_cast<double>(bytes_in_f32(s)),
-             1e-6 * static_cast<double>(bytes_in_bf16(s)));
-  fmt::print("positions   {}\n\n", positions(s));
+    print_stdout("license     {}{}\n", s.license.empty() ? "not named" : printable(s.license),
+                 read_me ? " (" + (s.directory / "README.md").string() + ")" : "");
+  print_stdout("commands    {}\n", joined(s.commands));
+  print_stdout("file        {:.1f} MB ({}{})\n", static_cast<double>(s.bytes) / 1e6, s.dtype,
+               s.files.file_count() > 1 ? fmt::format(", {} files", s.files.file_count()) : "");
+  print_stdout("in memory   {:.1f} MB (f32), {:.1f} MB (bf16)\n", 1e-6 * static_cast<double>(bytes_in_f32(s)),
+               1e-6 * static_cast<double>(bytes_in_bf16(s)));
+  print_stdout("positions   {}\n\n", positions(s));
   const Config config = load_model_config(s.directory);
   for (const char* key : kSizes) {
-    if (config.has(key)) fmt::print("{:<26}{}\n", key, config.integer(key, 0));
+    if (config.has(key)) print_stdout("{:<26}{}\n", key, config.integer(key, 0));
   }
-  fmt::print("\n");
+  print_stdout("\n");
   for (const std::string& name : s.files.names()) {
     const TensorInfo& info = s.files.info(name);
-    fmt::print("{:<5} {:<14} {}{}\n", info.dtype, shape_text(info), name,
-               s.trained.contains(name) ? "" : "  (not trained)");
+    print_stdout("{:<5} {:<14} {}{}\n", info.dtype, shape_text(info), name,
+                 s.trained.contains(name) ? "" : "  (not trained)");
   }
 }
 
@@ -332,8 +332,8 @@ void print_table(const std::vector<ModelRow>& rows) {
     for (std::size_t i = 0; i < line.size(); ++i) widths[i] = std::max(widths[i], line[i].size());
   }
   for (const auto& line : lines) {
-    fmt::print("{:<{}}  {:<{}}  {:<{}}  {:>{}}  {}\n", line[0], widths[0], line[1], widths[1], line[2],
-               widths[2], line[3], widths[3], printable(line[4]));
+    print_stdout("{:<{}}  {:<{}}  {:<{}}  {:>{}}  {}\n", line[0], widths[0], line[1], widths[1], line[2],
+                 widths[2], line[3], widths[3], printable(line[4]));
   }
 }
 
@@ -349,7 +349,7 @@ void list_models(const Globals& globals) {
           .field("command", row.command)
           .field("bytes", row.bytes)
           .field("directory", row.directory.string());
-      fmt::print("{}\n", json.end_object().text());
+      print_stdout("{}\n", json.end_object().text());
     }
   } else if (!rows.empty()) {
     print_table(rows);

@@ -68,7 +68,7 @@ std::vector<hub::PullOptions> pulls_of(const PullArguments& arguments) {
 
 void report(const hub::PullOptions& options, const hub::PullResult& result, bool as_json) {
   if (!as_json) {
-    fmt::print("{}\n", result.path.string());
+    print_stdout("{}\n", result.path.string());
   } else {
     JsonWriter json;
     json.begin_object()
@@ -79,7 +79,7 @@ void report(const hub::PullOptions& options, const hub::PullResult& result, bool
         .field("files", result.files)
         .field("bytes", result.bytes)
         .field("received", result.received);
-    fmt::print("{}\n", json.end_object().text());
+    print_stdout("{}\n", json.end_object().text());
   }
   flush_results();
 }

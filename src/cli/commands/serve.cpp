@@ -186,9 +186,9 @@ void print_address(const server::HttpServer& server, const std::string& host, co
   const std::string address =
       fmt::format("http://{}:{}", numbers_with_colons ? "[" + host + "]" : host, server.port());
   if (globals.json) {
-    fmt::print("{}\n", JsonWriter().begin_object().field("url", address).end_object().text());
+    print_stdout("{}\n", JsonWriter().begin_object().field("url", address).end_object().text());
   } else {
-    fmt::print("{}\n", address);
+    print_stdout("{}\n", address);
   }
   flush_results();
 }
@@ -311,7 +311,7 @@ void add_serve(CLI::App& app, const Globals& globals) {
       ->add_flag_callback(
           "--list-fields",
           [] {
-            std::fputs(serve::listed_fields().c_str(), stdout);
+            print_stdout("{}", serve::listed_fields());
             throw CLI::Success();
           },
           "List every field of a request, and exit")

@@ -40,7 +40,7 @@ void print(const Encoding& encoding) {
       .begin_array();
   for (const auto& offset : encoding.offsets)
     json.begin_array().value(offset.first).value(offset.second).end_array();
-  fmt::print("{}\n", json.end_array().end_object().text());
+  print_stdout("{}\n", json.end_array().end_object().text());
 }
 
 /// Returns the encoding of a text, truncated if the tokenizer's file requires it.
@@ -99,7 +99,7 @@ void decode(const Tokenizer& tokenizer, const TokenizeArguments& arguments, bool
   }
   for (const std::vector<std::int64_t>& ids : lists) {
     const std::string text = tokenizer.decode(ids, arguments.skip_special_tokens);
-    fmt::print("{}\n", json ? JsonWriter().value(text).text() : safe_for_stdout(text));
+    print_stdout("{}\n", json ? JsonWriter().value(text).text() : text);
   }
 }
 

@@ -209,9 +209,9 @@ std::string summary_json(const TrainResult& result, const TrainArguments& argume
 // still be that of the signal. main reports a failure of stdout.
 void report(const TrainResult& result, const TrainArguments& arguments, bool as_json) {
   if (as_json) {
-    std::fputs(summary_json(result, arguments).c_str(), stdout);
+    print_stdout("{}", summary_json(result, arguments));
   } else if (!result.stopped) {
-    std::fputs(summary(result, arguments).c_str(), stdout);
+    print_stdout("{}", summary(result, arguments));
   }
   if (!result.stopped) return;
   std::fprintf(stderr, "stopped after step %lld; continue with --resume\n",
@@ -288,7 +288,7 @@ void run(const TrainArguments& arguments, const Globals& globals) {
   if (arguments.dry_run) {
     const DryRun result = dry_run(recipe, options);
     leave_processes();
-    if (first) fmt::print("{}", globals.json ? dry_run_json(result) : dry_run_text(result));
+    if (first) print_stdout("{}", globals.json ? dry_run_json(result) : dry_run_text(result));
     return;
   }
   const TrainResult result = train(recipe, options);
@@ -325,7 +325,7 @@ void add_train(CLI::App& app, const Globals& globals) {
       ->add_flag_callback(
           "--list-keys",
           [] {
-            std::fputs(recipe_reference().c_str(), stdout);
+            print_stdout("{}", recipe_reference());
             throw CLI::Success();
           },
           "List every key of a recipe, with its default, and exit")

@@ -126,10 +126,10 @@ class Transcription {
     Progress progress(globals_.quiet || (stdout_is_terminal() && streams(job)));
     std::int64_t number = 0;
     if (streams(job)) {
-      fmt::print("{}", transcript_head(form_));
+      print_stdout("{}", transcript_head(form_));
       options_.on_segment = [&](const TranscriptSegment& segment) {
         const std::string part = transcript_part(segment, ++number, form_);
-        fmt::print("{}", safe_for_stdout(named ? job.file + "\t" + part : part));
+        print_stdout("{}", named ? job.file + "\t" + part : part);
         flush_results();
       };
     }
@@ -151,7 +151,7 @@ class Transcription {
     if (job.output) {
       write_file(*job.output, written(transcript, form_, job.file));
     } else if (form_ == TranscriptForm::json) {
-      fmt::print("{}", written(transcript, form_, job.file));
+      print_stdout("{}", written(transcript, form_, job.file));
       flush_results();
     }
   }
@@ -217,7 +217,7 @@ void run(const TranscribeArguments& arguments, const Globals& globals) {
       const std::string message = message_of(shown_name(job.file), error);
       print_stderr(printable("heed: error: " + message));
       if (form == TranscriptForm::json && !job.output)
-        fmt::print(
+        print_stdout(
             "{}\n",
             JsonWriter().begin_object().field("file", job.file).field("error", message).end_object().text());
     }

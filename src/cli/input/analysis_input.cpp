@@ -268,9 +268,9 @@ void show_report(const AnalyzedModel& model, const ReportOutput& output, const G
     if (!globals.quiet) print_stderr("wrote " + output.file.string());
   }
   if (globals.json) {
-    fmt::print("{}\n", report_json(report));
+    print_stdout("{}\n", report_json(report));
   } else if (output.file.empty()) {
-    fmt::print("{}", report_text(report, color_stdout()));
+    print_styled(report_text(report, color_stdout()));
   }
   flush_results();
 }

@@ -19,9 +19,9 @@ bool FailedLines::print_in_place_of(std::size_t line) const {
   const auto found = messages_.find(line);
   if (found == messages_.end()) return false;
   if (json_) {
-    fmt::print("{}\n", JsonWriter().begin_object().field("error", found->second).end_object().text());
+    print_stdout("{}\n", JsonWriter().begin_object().field("error", found->second).end_object().text());
   } else {
-    fmt::print("\n");
+    print_stdout("\n");
   }
   return true;
 }

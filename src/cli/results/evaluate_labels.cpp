@@ -190,13 +190,13 @@ void print_scores(const Recipe& recipe, const ModelChoice& choice, const Globals
     JsonWriter json;
     json.begin_object().field("loss", evaluation.loss);
     for (const Metric& metric : evaluation.metrics) json.field(metric.name, metric.value);
-    fmt::print("{}\n", json.field("seconds", seconds).end_object().text());
+    print_stdout("{}\n", json.field("seconds", seconds).end_object().text());
     return;
   }
   std::string text = fmt::format("loss = {:.4f}", evaluation.loss);
   for (const Metric& metric : evaluation.metrics)
     text += fmt::format("  {} = {:.2f}", metric.name, metric.value);
-  fmt::print("{}\n", text);
+  print_stdout("{}\n", text);
 }
 
 void print_json(const LabelReport& report, const std::vector<std::string>& names, std::size_t lines,
@@ -218,19 +218,19 @@ void print_json(const LabelReport& report, const std::vector<std::string>& names
         .field("support", report.labels[i].support)
         .end_object();
   }
-  fmt::print("{}\n", json.end_array().field("seconds", seconds).end_object().text());
+  print_stdout("{}\n", json.end_array().field("seconds", seconds).end_object().text());
 }
 
 void print_text(const LabelReport& report, const std::vector<std::string>& names, std::size_t lines,
                 const char* unit) {
-  fmt::print("accuracy = {:.2f} %, macro F1 = {:.2f} %, weighted F1 = {:.2f} % of {} {}{}\n",
-             100 * report.accuracy, 100 * report.macro_f1, 100 * report.weighted_f1, lines, unit,
-             lines == 1 ? "" : "s");
+  print_stdout("accuracy = {:.2f} %, macro F1 = {:.2f} %, weighted F1 = {:.2f} % of {} {}{}\n",
+               100 * report.accuracy, 100 * report.macro_f1, 100 * report.weighted_f1, lines, unit,
+               lines == 1 ? "" : "s");
   for (std::size_t i = 0; i < names.size(); ++i) {
     const LabelStatistics& label = report.labels[i];
-    fmt::print("{}: precision {:.2f} %, recall {:.2f} %, F1 {:.2f} %, {} {}{}\n", names[i],
-               100 * label.precision, 100 * label.recall, 100 * label.f1, label.support, unit,
-               label.support == 1 ? "" : "s");
+    print_stdout("{}: precision {:.2f} %, recall {:.2f} %, F1 {:.2f} %, {} {}{}\n", names[i],
+                 100 * label.precision, 100 * label.recall, 100 * label.f1, label.support, unit,
+                 label.support == 1 ? "" : "s");
   }
 }
 

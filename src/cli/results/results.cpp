@@ -48,16 +48,16 @@ void print_json(const Written& all) {
     json.end_array();
   }
   if (all.options.do_sample) json.field("seed", all.options.seed);
-  fmt::print("{}\n", json.end_object().text());
+  print_stdout("{}\n", json.end_object().text());
 }
 
 void print_text(const Written& all) {
   if (all.options.num_return_sequences <= 1) {
-    fmt::print("{}\n", safe_for_stdout(*all.texts.front()));
+    print_stdout("{}\n", *all.texts.front());
     return;
   }
   for (std::size_t i = 0; i < all.texts.size(); ++i)
-    fmt::print("{} ||| {} ||| {:.4f}\n", all.index, safe_for_stdout(*all.texts[i]), all.score(i));
+    print_stdout("{} ||| {} ||| {:.4f}\n", all.index, *all.texts[i], all.score(i));
 }
 
 }  // namespace

@@ -89,7 +89,7 @@ void collect_results() {
   if (!job()) return;
   const std::vector<std::string> all = job()->gather(job()->is_first() ? "" : take_results());
   if (!job()->is_first()) return;
-  for (const std::string& text : all) std::fwrite(text.data(), 1, text.size(), stdout);
+  for (const std::string& text : all) print_stdout("{}", text);
   flush_results();
 }
 

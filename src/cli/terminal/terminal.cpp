@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -20,6 +21,12 @@ namespace heed::cli {
 namespace {
 
 std::string escaped(char byte) { return fmt::format("\\x{:02x}", static_cast<unsigned char>(byte)); }
+
+// Embeddings, overrides and isolates, with which a text can be shown in another order than it has (Unicode
+// Standard Annex 9); the marks U+200E, U+200F and U+061C, which texts of two directions need, cannot do that.
+bool steers_direction(std::string_view character) {
+  return (character >= "\u202A" && character <= "\u202E") || (character >= "\u2066" && character <= "\u2069");
+}
 
 enum class LineEnds { as_spaces, kept };
 
@@ -37,6 +44,10 @@ void append_without_controls(std::string& out, std::string_view text, LineEnds e
       // U+0080 to U+009F, which some terminals also interpret as control characters.
       out += escaped(text[i]) + escaped(text[i + 1]);
       ++i;
+    } else if (const std::string_view steering = text.substr(i, 3); steers_direction(steering)) {
+      std::size_t at = 0;
+      out += fmt::format("\\u{:04x}", static_cast<std::uint32_t>(next_character(steering, at)));
+      i += 2;
     } else {
       out += text[i];
     }
@@ -85,6 +96,8 @@ int terminal_width(int default_value) {
   if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
   return default_value;
 }
+
+void print_styled(const std::string& text) { fmt::print("{}", text); }
 
 std::string safe_for_stdout(const std::string& text) {
   return stdout_is_terminal() ? without_controls(text, LineEnds::kept) : text;
@@ -146,7 +159,7 @@ void Progress::show_text(std::int64_t done, std::int64_t total, const std::strin
   const std::int64_t filled = total > 0 ? done * kWidth / total : 0;
   std::string cells;
   for (std::int64_t i = 0; i < kWidth; ++i) cells += i < filled ? "█" : "░";
-  std::fputs(fmt::format("\r\033[K{} {}", cells, text).c_str(), stderr);
+  std::fputs(fmt::format("\r\033[K{} {}", cells, printable(text)).c_str(), stderr);
   std::fflush(stderr);
   drawn_ = true;
 }

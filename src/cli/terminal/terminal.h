@@ -1,10 +1,13 @@
 // Warnings on stderr, text and progress that suit a terminal or a log file.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <chrono>
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace heed::cli {
 
@@ -18,12 +21,21 @@ bool light_terminal();
 int terminal_width(int default_value);
 
 /// Returns `text` as one line that is safe for any terminal: line ends and tabs become spaces, other control
-/// characters and invalid UTF-8 are escaped as in \x1b, and a long text loses its middle.
+/// characters and invalid UTF-8 are escaped as in \x1b, embeddings and isolates of the writing direction as
+/// in \u202e, and a long text loses its middle.
 std::string printable(const std::string& text);
 
-/// Returns a text for stdout. Where that is a terminal, control characters other than line ends and tabs are
-/// escaped, so that the text of a model cannot change the terminal; elsewhere it is unchanged.
+/// Returns a text for stdout. Where that is a terminal, what printable() escapes is escaped, but for line
+/// ends and tabs, so that no text of a model or a file can change the terminal; elsewhere it is unchanged.
 std::string safe_for_stdout(const std::string& text);
+
+/// Prints what has escape sequences of heed's own, made of texts that are safe.
+void print_styled(const std::string& text);
+/// Prints to stdout through safe_for_stdout(): the only way of any other text there.
+template <class... Args>
+void print_stdout(fmt::format_string<Args...> format, Args&&... args) {
+  print_styled(safe_for_stdout(fmt::format(format, std::forward<Args>(args)...)));
+}
 
 /// Prints "heed: warning: MESSAGE" to stderr.
 void warn(const std::string& message);
