@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <map>
-#include <new>
 #include <set>
 
 #include "generate/decoding_batch.h"
@@ -60,6 +59,7 @@ class Generation::Requests {
     std::uint64_t number = 0;
     std::int64_t rows = 0;  // that it takes of the limit
     bool alone = false;     // whether it shares no pass
+    bool in_pieces = true;  // whether its prompt may be read so
     bool begun = false, finished = false;
     std::uint64_t end = 0;                    // how many had finished before it
     std::unique_ptr<Search> search = {};      // until its batch has it
@@ -161,7 +161,9 @@ std::uint64_t Generation::Requests::add(GenerationRequest asked) {
   request->number = next_;
   const GenerationRequest& own = request->asked;
   request->rows = std::max(own.options.num_beams, own.options.num_return_sequences);
-  request->alone = chunk_size_ == 0 || own.hooks.taps != nullptr || !own.hooks.capture.empty();
+  const bool listens = own.hooks.taps != nullptr || !own.hooks.capture.empty();
+  request->alone = chunk_size_ == 0 || listens;
+  request->in_pieces = !request->alone || (chunk_size_ > 0 && own.taps_in_pieces);
   request->search = generate::make_search({.prompt = own.prompt,
                                            .options = own.options,
                                            .hooks = own.hooks,
@@ -309,14 +311,15 @@ void Generation::Requests::read_prompts(Step& step) {
   const std::int64_t most = limits_.prompt_tokens;
   for (std::int64_t left = most; left > 0 && !unread_.empty() && begin(*unread_.begin()->second);) {
     Request& first = *unread_.begin()->second;
-    if (first.alone) {
+    if (!first.in_pieces) {
       left -= first.rest();
       read_whole({&first}, step);
       continue;
     }
     take_what_others_read(first);
     if (first.rest() <= left) {
-      const std::vector<Request*> together = choose_together(left);
+      const std::vector<Request*> together =
+          first.alone ? std::vector<Request*>{&first} : choose_together(left);
       std::int64_t longest = 0;
       for (const Request* request : together) longest = std::max(longest, request->rest());
       left -= longest * std::ssize(together);
@@ -349,7 +352,7 @@ bool Generation::Requests::begin(Request& request) {
 }
 
 void Generation::Requests::take_what_others_read(Request& request) {
-  if (decoder_ == nullptr || request.read > request.cached) return;
+  if (decoder_ == nullptr || request.alone || request.read > request.cached) return;
   auto [from, length] = cache_.find(request.prompt(), request.dtype());
   std::int64_t row = 0;
   for (const Group& group : batches_) {
@@ -394,7 +397,7 @@ void Generation::Requests::read_piece(Request& request, std::int64_t tokens) {
     request.decoding->step(Tensor::from(piece, {1, tokens}), context);
     request.read += tokens;
     const auto read = request.prompt().first(static_cast<std::size_t>(request.read));
-    if (chunk_size_ != 1 && cache_.wants(read, request.dtype()))
+    if (chunk_size_ != 1 && !request.alone && cache_.wants(read, request.dtype()))
       cache_.keep({read.begin(), read.end()}, request.dtype(), request.decoding->copy_row(0, request.read));
   } catch (...) {
     close(request, std::current_exception());

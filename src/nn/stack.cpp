@@ -5,6 +5,7 @@
 #include <numeric>
 #include <utility>
 
+#include "core/pause_point.h"
 #include "heed/autograd.h"
 #include "heed/nn/linear.h"
 #include "heed/nn/weight.h"
@@ -20,6 +21,7 @@ namespace {
 thread_local std::vector<const StackResume*> resumes;
 
 Tensor run(const Sublayer& sublayer, const Tensor& x, Pass& pass, PartState* state) {
+  pause_point();
   Tensor input = x;
   if (sublayer.norm_before) {
     input = (*sublayer.norm_before)(x);

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <new>
 
+#include "core/pause_point.h"
 #include "core/strings.h"
 #include "core/utf8.h"
 #include "heed/error.h"
@@ -163,6 +164,9 @@ void Application::run(const std::shared_ptr<Call>& call, const Route& route) con
                ? ApiError(ErrorCode::invalid, "canceled: the client closed its end of the connection")
                : ApiError(ErrorCode::stopping, "canceled: the server stops");
   };
+  const PauseScope check([&] {
+    if (call->is_over()) throw Canceled();
+  });
   try {
     if (call->is_over()) throw canceled();
     const Json body = body_of(call->request(), route);

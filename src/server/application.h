@@ -26,8 +26,8 @@ struct ApplicationOptions {
 /// Threads: handle() and takes_large() one at a time, on the network's thread.
 class Application {
  public:
-  /// Answers the route of the document, if it is there. The routes are answered on one thread, one after the
-  /// other, but for those that answer at once; what they do not answer there, others answer later.
+  /// Answers the route of the document, if it is there. The routes are answered one at a time, in slices, but
+  /// for those that answer at once; what they do not answer there, others answer later.
   Application(std::vector<Route> routes, ApplicationOptions options);
   /// Call it after the server has ended, so that nobody waits for answers any more.
   ~Application() = default;

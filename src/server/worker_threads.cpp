@@ -3,11 +3,16 @@
 
 #include <utility>
 
+#include "core/pause_point.h"
 #include "heed/error.h"
 
 namespace heed::server {
 
-WorkQueue::WorkQueue(std::size_t waiting) : waiting_(waiting), thread_([this] { run(); }) {}
+using Clock = std::chrono::steady_clock;
+
+WorkQueue::WorkQueue(std::size_t waiting) : waiting_(waiting) {
+  threads_.emplace_back([this] { run(); });
+}
 
 WorkQueue::~WorkQueue() {
   {
@@ -15,7 +20,14 @@ WorkQueue::~WorkQueue() {
     ended_ = true;
   }
   wake_.notify_all();
-  thread_.join();
+  // Who works may start another thread.
+  for (std::size_t i = 0;; ++i) {
+    std::unique_lock lock(mutex_);
+    if (i == threads_.size()) return;
+    std::thread thread = std::move(threads_[i]);
+    lock.unlock();
+    thread.join();
+  }
 }
 
 bool WorkQueue::post(std::function<void()> work) {
@@ -24,20 +36,48 @@ bool WorkQueue::post(std::function<void()> work) {
     if (works_.size() >= waiting_) return false;
     works_.push_back(std::move(work));
   }
-  wake_.notify_one();
+  wake_.notify_all();
   return true;
 }
 
 void WorkQueue::run() {
+  const PauseScope scope([this] {
+    if (Clock::now() >= due_) give_way();
+  });
+  std::unique_lock lock(mutex_);
   while (true) {
-    std::unique_lock lock(mutex_);
-    wake_.wait(lock, [this] { return ended_ || !works_.empty(); });
+    ++idle_;
+    wake_.wait(lock, [this] { return works_.empty() ? ended_ : !busy_; });
+    --idle_;
     if (works_.empty()) return;
-    const std::function<void()> work = std::move(works_.front());
-    works_.pop_front();
-    lock.unlock();
-    work();
+    {
+      const std::function<void()> work = std::move(works_.front());
+      works_.pop_front();
+      busy_ = true;
+      due_ = Clock::now() + kSlice;
+      lock.unlock();
+      work();
+    }
+    lock.lock();
+    busy_ = false;
+    wake_.notify_all();
   }
+}
+
+// What has not begun goes first, as it may be short.
+void WorkQueue::give_way() {
+  std::unique_lock lock(mutex_);
+  if (!works_.empty() || !paused_.empty()) {
+    if (idle_ == 0) threads_.emplace_back([this] { run(); });
+    const std::uint64_t own = next_++;
+    paused_.push_back(own);
+    busy_ = false;
+    wake_.notify_all();
+    wake_.wait(lock, [&] { return !busy_ && works_.empty() && paused_.front() == own; });
+    paused_.pop_front();
+    busy_ = true;
+  }
+  due_ = Clock::now() + kSlice;
 }
 
 PausedCall::~PausedCall() {
@@ -54,6 +94,7 @@ bool PausedCall::resume() {
   std::unique_lock lock(mutex_);
   if (returned_) return false;
   has_turn_ = true;
+  due_ = Clock::now() + kSlice;
   if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
   changed_.notify_all();
   changed_.wait(lock, [this] { return !has_turn_; });
@@ -62,6 +103,9 @@ bool PausedCall::resume() {
 }
 
 void PausedCall::run() {
+  const PauseScope scope([this] {
+    if (Clock::now() >= due_) pause();
+  });
   std::exception_ptr error;
   try {
     call_([this] { pause(); });

@@ -1,21 +1,28 @@
-// Threads that work for others: one that does one thing after the other, and one that runs a long call piece
-// by piece.
+// Work of others on threads that take turns, so that what takes long gives way to what came later: a queue,
+// and a call that runs slice by slice.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <exception>
 #include <functional>
 #include <mutex>
 #include <thread>
+#include <vector>
 
 namespace heed::server {
 
-/// Threads: post() from any.
+/// What has worked for so long gives way at its next pause_point().
+inline constexpr std::chrono::milliseconds kSlice{50};
+
+/// Works one thing at a time, in order of arrival. One that has worked for a slice waits until those that
+/// came later have had theirs. Threads: post() from any.
 class WorkQueue {
  public:
-  /// `waiting`: how many things may wait.
+  /// `waiting`: how many things may wait that have not begun.
   explicit WorkQueue(std::size_t waiting);
   /// Does what waits, and ends.
   ~WorkQueue();
@@ -27,16 +34,22 @@ class WorkQueue {
 
  private:
   void run();
+  void give_way();
 
   const std::size_t waiting_;
   std::mutex mutex_;  // of what follows
   std::condition_variable wake_;
   std::deque<std::function<void()>> works_;
-  bool ended_ = false;
-  std::thread thread_;
+  std::deque<std::uint64_t> paused_;           // works, in the order in which they go on
+  std::uint64_t next_ = 0;                     // number of a pause
+  std::chrono::steady_clock::time_point due_;  // when the one that works gives way
+  bool ended_ = false, busy_ = false;
+  std::size_t idle_ = 0;              // threads that wait for work
+  std::vector<std::thread> threads_;  // one more than works are paused, at most
 };
 
-/// A function on a thread of its own, which runs only while resume() waits for it.
+/// A function on a thread of its own, which runs only while resume() waits for it. It pauses by itself at the
+/// first pause_point() after a slice.
 /// Threads: one at a time.
 class PausedCall {
  public:
@@ -56,7 +69,8 @@ class PausedCall {
   void pause();
 
   const std::function<void(const Pause&)> call_;
-  std::mutex mutex_;  // of what follows
+  std::chrono::steady_clock::time_point due_;  // of a pause
+  std::mutex mutex_;                           // of what follows
   std::condition_variable changed_;
   bool has_turn_ = false, returned_ = false, ended_ = false;
   std::exception_ptr error_;

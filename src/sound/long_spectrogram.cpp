@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "core/pause_point.h"
 #include "heed/error.h"
 #include "heed/sound/processor.h"
 #include "sound/processor_config.h"
@@ -28,6 +29,7 @@ LongSpectrogram::LongSpectrogram(SoundProcessor processor, SoundReader reader, c
   std::int64_t done = 0;
   for (bool more = true; more;) {
     if (stop != nullptr && stop->load()) throw Canceled();
+    pause_point();
     const std::size_t before = held_.size();
     held_.resize(before + static_cast<std::size_t>(kFrames * hop_));
     const std::size_t got = reader_.read(std::span(held_).subspan(before));

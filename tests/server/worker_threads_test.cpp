@@ -1,10 +1,12 @@
-// A call in pieces: order, errors and its end.
+// Works and calls in slices: order, errors and their end.
 #include "server/worker_threads.h"
 
 #include <gtest/gtest.h>
 
+#include <future>
 #include <vector>
 
+#include "core/pause_point.h"
 #include "heed/error.h"
 
 namespace heed::server {
@@ -54,6 +56,72 @@ TEST(PausedCall, EndsTheCallThatPauses) {
   }
   EXPECT_TRUE(canceled);
   const PausedCall never([](const PausedCall::Pause&) { FAIL(); });
+}
+
+TEST(PausedCall, PausesAfterASlice) {
+  int slices = 0;
+  const auto begin = std::chrono::steady_clock::now();
+  PausedCall call([&](const PausedCall::Pause&) {
+    while (std::chrono::steady_clock::now() - begin < 3 * kSlice) pause_point();
+  });
+  while (call.resume()) ++slices;
+  EXPECT_GE(slices, 1);
+  EXPECT_LE(slices, 3);
+}
+
+// Until `go_on`, the work waits at its pause points for others.
+TEST(WorkQueue, WhatTakesLongGivesWay) {
+  std::vector<int> done;
+  std::atomic<bool> go_on{false};
+  {
+    WorkQueue queue(8);
+    for (const int number : {1, 2}) {
+      ASSERT_TRUE(queue.post([&, number] {
+        while (!go_on) pause_point();
+        done.push_back(number);
+      }));
+    }
+    std::promise<void> worked;
+    ASSERT_TRUE(queue.post([&] {
+      done.push_back(3);
+      worked.set_value();
+    }));
+    worked.get_future().wait();
+    go_on = true;
+  }
+  EXPECT_EQ(done.front(), 3);
+  EXPECT_EQ(done.size(), 3u);
+}
+
+TEST(WorkQueue, OneWorksAtATime) {
+  std::atomic<int> working{0}, most{0};
+  {
+    WorkQueue queue(100);
+    for (int i = 0; i < 100; ++i) {
+      queue.post([&, i] {
+        const auto begin = std::chrono::steady_clock::now();
+        most = std::max(most.load(), ++working);
+        --working;
+        while (i % 25 == 0 && std::chrono::steady_clock::now() - begin < 2 * kSlice) pause_point();
+        most = std::max(most.load(), ++working);
+        --working;
+      });
+    }
+  }
+  EXPECT_EQ(most, 1);
+}
+
+TEST(WorkQueue, RefusesWhatIsTooMuch) {
+  std::promise<void> begun, end;
+  WorkQueue queue(1);
+  ASSERT_TRUE(queue.post([&] {
+    begun.set_value();
+    end.get_future().wait();
+  }));
+  begun.get_future().wait();
+  EXPECT_TRUE(queue.post([] {}));
+  EXPECT_FALSE(queue.post([] {}));
+  end.set_value();
 }
 
 }  // namespace

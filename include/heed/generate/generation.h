@@ -36,9 +36,10 @@ struct GenerationRequest {
   std::int64_t top = 0;         ///< GeneratedToken::top has this many alternatives
   /// As in search_prompts(), for row 0. Objects that the hooks refer to must live until the request is
   /// finished. Hooks must not call the generation. Requests with `capture` or `taps` share no pass with
-  /// others, and their prompts are read at once. `sample_ids` has no effect; `sources`, if given, has one
-  /// row.
+  /// others, and their prompts are read at once, unless `taps_in_pieces`. `sample_ids` has no effect;
+  /// `sources`, if given, has one row.
   SearchHooks hooks = {};
+  bool taps_in_pieces = false;  ///< `taps` listens to each piece of a prompt, from Taps::first_position() on
   /// The source, for an encoder-decoder only: either token ids, or features of one row, as search_features()
   /// takes them. The prompt is then the decoder's and may be empty.
   std::vector<std::int64_t> source = {};

@@ -5,6 +5,7 @@
 #include <ctime>
 #include <numeric>
 
+#include "core/pause_point.h"
 #include "core/strings.h"
 #include "core/utf8.h"
 #include "heed/core/utf8.h"
@@ -77,6 +78,8 @@ TextJob::TextJob(std::shared_ptr<Call> given_call, const ServedModel& given_mode
       auto scores =
           std::make_unique<PromptScores>(*given_model.decoder(), requests[i].prompt, *request_.top_logprobs);
       requests[i].hooks.taps = &scores->taps();
+      requests[i].hooks.stop = &call->stop();
+      requests[i].taps_in_pieces = true;
       choices_[i].prompt = std::move(scores);
     }
   }
@@ -96,6 +99,7 @@ void TextJob::inspect(std::shared_ptr<Inspection> inspection) {
   for (GenerationRequest& one : requests) {
     inspection->require_room(std::ssize(one.prompt) + one.options.max_new_tokens.value_or(0));
     one.hooks.taps = &inspection->taps();
+    one.hooks.stop = &call->stop();
   }
   failure = ErrorCode::invalid;  // of heads, for example, that the model does not have
   inspection_ = std::move(inspection);
@@ -151,6 +155,7 @@ void TextJob::score_prompt(std::size_t index) {
   choice.last = ids.front();
   pass(ids.front());
   for (const GeneratedToken& token : choice.prompt->tokens()) {
+    pause_point();
     choice.scores.push_back(scored(choice, token));
     choice.last = token.id;
     pass(token.id);
@@ -260,6 +265,7 @@ void TextJob::send(std::size_t index, const std::string& text) {
 }
 
 Json TextJob::choice_of(std::size_t index, const std::string& text, bool last) {
+  pause_point();
   Choice& choice = choices_[index];
   Json one = {{"index", index}};
   const bool event = request_.stream;

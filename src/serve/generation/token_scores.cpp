@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/pause_point.h"
 #include "generate/processors.h"
 #include "heed/autograd.h"
 #include "heed/nn/stack.h"
@@ -47,6 +48,7 @@ Json top_json(const ScoredToken& token) {
 Json chat_logprobs(const std::vector<ScoredToken>& tokens) {
   Json content = Json::array();
   for (const ScoredToken& token : tokens) {
+    pause_point();
     Json one = score_json(token.token);
     one["top_logprobs"] = Json::array();
     for (const TokenScore& other : token.top) one["top_logprobs"].push_back(score_json(other));
@@ -61,6 +63,7 @@ Json completion_logprobs(const std::vector<ScoredToken>& tokens) {
                   {"top_logprobs", Json::array()},
                   {"text_offset", Json::array()}};
   for (const ScoredToken& token : tokens) {
+    pause_point();
     columns["tokens"].push_back(token.token.text);
     columns["token_logprobs"].push_back(token.is_first ? Json() : Json(token.token.log_probability));
     columns["top_logprobs"].push_back(top_json(token));
@@ -85,11 +88,13 @@ void PromptScores::have_stream(const Tensor& stream) {
   const std::int64_t first = taps_.first_position(), all = std::ssize(prompt_);
   const std::int64_t count = std::min(stream.size(1), all - 1 - first);
   for (std::int64_t begin = 0; begin < count; begin += at_once_) {
+    pause_point();
     const std::int64_t end = std::min(count, begin + at_once_);
     const Tensor some = slice(stream, 1, begin, end).contiguous();
     const Tensor log_probs = log_softmax(read_out_.logits(some), 2).contiguous();
     const std::int64_t vocabulary = log_probs.size(2);
     for (std::int64_t i = begin; i < end; ++i) {
+      pause_point();
       const std::span row(log_probs.data<float>() + (i - begin) * vocabulary,
                           static_cast<std::size_t>(vocabulary));
       const std::int64_t token = prompt_[static_cast<std::size_t>(first + i + 1)];

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "core/pause_point.h"
 #include "heed/tasks/classify.h"
 #include "serve/routes/routes.h"
 #include "serve/routes/text_inputs.h"
@@ -86,8 +87,10 @@ void predict(const RequestContext& context, PredictFields given) {
   job->done = [call = context.call, &model = context.model, raw = given.raw,
                is_list](const std::vector<EncoderResult>& results) {
     Json all = Json::array();
-    for (const EncoderResult& one : results)
+    for (const EncoderResult& one : results) {
+      pause_point();
       all.push_back(labels_json(*model.encoder(), label_scores_of(*model.encoder(), one.numbers, raw)));
+    }
     call->answer(is_list ? all : all.front());
   };
   context.scheduler.add(std::move(job));

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "core/base64.h"
+#include "core/pause_point.h"
 #include "heed/io/json.h"
 #include "serve/inspection.h"
 #include "serve/routes/routes.h"
@@ -118,6 +119,7 @@ void embeddings(const RequestContext& context, OpenAiFields given) {
                      JsonWriter json;
                      json.begin_object().field("object", "list").key("data").begin_array();
                      for (std::size_t i = 0; i < vectors.size(); ++i) {
+                       pause_point();
                        json.begin_object().field("object", "embedding").field("index", i).key("embedding");
                        base64 ? json.value(base64_of(vectors[i].numbers)) : json.value(vectors[i].numbers);
                        json.end_object();
@@ -139,7 +141,10 @@ void embed(const RequestContext& context, EmbedFields given) {
                    [&](const std::vector<EncoderResult>& vectors) {
                      JsonWriter json;
                      json.begin_array();
-                     for (const EncoderResult& vector : vectors) json.value(vector.numbers);
+                     for (const EncoderResult& vector : vectors) {
+                       pause_point();
+                       json.value(vector.numbers);
+                     }
                      const std::string list = json.end_array().text();
                      return inspection != nullptr ? "{\"embeddings\":" + list + "}" : list;
                    });
@@ -153,6 +158,7 @@ void answer_list(Call& call, const std::vector<EncoderResult>& results, Write wr
   JsonWriter json;
   json.begin_array();
   for (const EncoderResult& text : results) {
+    pause_point();
     json.begin_array();
     write(json, text);
     json.end_array();

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "core/pause_point.h"
 #include "heed/autograd.h"
 #include "heed/ops/reduce.h"
 #include "heed/ops/shape.h"
@@ -75,6 +76,7 @@ std::vector<EncoderResult> with_head(const ServedModel& model, EncoderWork work,
       return;
     }
     for (std::size_t b = 0; b < chosen.size(); ++b) {
+      pause_point();
       const auto row = static_cast<std::int64_t>(b);
       const Tensor tokens = reshape(slice(hidden, 0, row, row + 1), {hidden.size(1), hidden.size(2)});
       results[chosen[b]] =

@@ -2,7 +2,10 @@
 #include "serve/scheduler/model_queues.h"
 
 #include <algorithm>
+#include <ctime>
 #include <numeric>
+
+#include "core/pause_point.h"
 
 namespace heed::serve {
 
@@ -29,6 +32,10 @@ void begin(Job& job, Clock::time_point now = Clock::now()) {
   metrics.observe(Histogram::queue_seconds, job.call->record.queue_seconds);
 }
 
+void fail(Job& job, const std::exception& error) {
+  if (!has_ended(job)) job.call->fail(error_of(job, error));
+}
+
 // Whether a job took what it was told; else it has failed.
 template <class Tell>
 bool told(Job& job, Tell tell) {
@@ -36,9 +43,18 @@ bool told(Job& job, Tell tell) {
     tell();
     return true;
   } catch (const std::exception& error) {
-    job.call->fail(error_of(job, error));
+    fail(job, error);
     return false;
   }
+}
+
+bool is_over(const Job& job) { return job.call->is_over() || job.call->is_late(); }
+
+// Of this thread, which waits in between for the turns of others.
+double processor_seconds() {
+  timespec time{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
 }  // namespace
@@ -70,7 +86,14 @@ void EncoderQueue::add(std::shared_ptr<EncoderJob> job) {
   jobs_.push_back(std::move(job));
 }
 
+std::int64_t EncoderQueue::most_tokens() const {
+  if (token_seconds_ == 0) return std::min(limits_.batch_tokens, kFirstTokens);
+  const double tokens = std::min(kBatchSeconds / token_seconds_, static_cast<double>(limits_.batch_tokens));
+  return static_cast<std::int64_t>(tokens);
+}
+
 std::vector<EncoderQueue::Text> EncoderQueue::next_batch() {
+  const std::int64_t most = most_tokens();
   const EncoderJob& first = *jobs_.front();
   std::vector<Text> batch;
   std::int64_t longest = 0;
@@ -79,7 +102,7 @@ std::vector<EncoderQueue::Text> EncoderQueue::next_batch() {
     while (job->next < job->texts.size()) {
       const std::size_t index = job->order[job->next];
       const std::int64_t length = std::max(longest, job->texts[index].size());
-      if (!batch.empty() && length * (std::ssize(batch) + 1) > limits_.batch_tokens) break;
+      if (!batch.empty() && length * (std::ssize(batch) + 1) > most) break;
       longest = length;
       batch.push_back({job.get(), index});
       ++job->next;
@@ -93,12 +116,21 @@ std::vector<EncoderQueue::Text> EncoderQueue::next_batch() {
 
 void EncoderQueue::compute(const std::vector<Text>& batch) {
   std::vector<Encoding> texts;
+  std::int64_t longest = 0;
   for (const Text& text : batch) {
     begin(*text.job);
     texts.push_back(text.job->texts[text.index]);
+    longest = std::max(longest, texts.back().size());
   }
+  const PauseScope check([&] {
+    if (std::all_of(batch.begin(), batch.end(), [](const Text& text) { return is_over(*text.job); }))
+      throw Canceled();
+  });
+  const double started = processor_seconds();
   const EncoderJob& first = *batch.front().job;
   std::vector<EncoderResult> results = run_batch(model_, first.work, first.recipe, texts);
+  const double seconds = (processor_seconds() - started) / static_cast<double>(longest * std::ssize(batch));
+  token_seconds_ = token_seconds_ == 0 ? seconds : 0.7 * token_seconds_ + 0.3 * seconds;
   for (std::size_t i = 0; i < batch.size(); ++i)
     batch[i].job->results[batch[i].index] = std::move(results[i]);
 }
@@ -144,6 +176,9 @@ bool PassQueue::turn() {
   if (has_ended(*job)) return true;
   begin(*job);
   bool goes_on = false;
+  const PauseScope check([&] {
+    if (is_over(*job)) throw Canceled();
+  });
   told(*job, [&] { goes_on = job->pass(); });
   if (!goes_on) return true;
   const std::size_t others = std::min(jobs_.size(), kMostOpen - 1);

@@ -11,7 +11,8 @@
 namespace heed::serve {
 
 /// Batches of texts of all requests that wait for the same work: each turn begins with the texts of the
-/// request that has waited longest for its turn, and others fill the batch.
+/// request that has waited longest for its turn, and others fill the batch. A batch has as many tokens as
+/// take about kBatchSeconds, at most SchedulerLimits::batch_tokens.
 class EncoderQueue : public ModelQueue {
  public:
   EncoderQueue(const ServedModel& model, const SchedulerLimits& limits) : model_(model), limits_(limits) {}
@@ -23,12 +24,16 @@ class EncoderQueue : public ModelQueue {
     EncoderJob* job;
     std::size_t index;
   };
+  static constexpr double kBatchSeconds = 0.1;
+  static constexpr std::int64_t kFirstTokens = 512;  // of a batch, until it is known how long they take
+  std::int64_t most_tokens() const;
   std::vector<Text> next_batch();
   void compute(const std::vector<Text>& batch);
   void compute_or_fail(const std::vector<Text>& batch);
 
   const ServedModel& model_;
   const SchedulerLimits& limits_;
+  double token_seconds_ = 0;  // of the processor, lately
   std::deque<std::shared_ptr<EncoderJob>> jobs_;
 };
 

@@ -6,8 +6,41 @@
 #include <map>
 
 #include "serve/scheduler/model_queues.h"
+#include "server/worker_threads.h"
 
 namespace heed::serve {
+
+/// A queue whose turns take a slice at most: it goes on with its piece of work in its next one.
+class SlicedQueue {
+ public:
+  explicit SlicedQueue(std::unique_ptr<ModelQueue> queue)
+      : queue_(std::move(queue)), call_([this](const server::PausedCall::Pause& pause) { run(pause); }) {}
+
+  void add(std::function<void()> added) {
+    added_.push_back(std::move(added));
+    has_work_ = true;
+  }
+  /// Returns false if there is nothing to do.
+  bool turn() {
+    if (!has_work_) return false;
+    call_.resume();
+    return true;
+  }
+
+ private:
+  void run(const server::PausedCall::Pause& pause) {
+    for (;; pause()) {
+      for (const auto& one : std::exchange(added_, {})) one();
+      const bool worked = queue_->turn();
+      has_work_ = worked || !added_.empty();
+    }
+  }
+
+  const std::unique_ptr<ModelQueue> queue_;
+  std::vector<std::function<void()>> added_;
+  bool has_work_ = false;
+  server::PausedCall call_;  // ends first
+};
 
 /// The queues of each model, made when it is first needed.
 class Scheduler::Queues {
@@ -20,7 +53,7 @@ class Scheduler::Queues {
     add_to(generations_, std::dynamic_pointer_cast<GenerationJob>(job));
   }
 
-  /// One piece of work of the queue whose turn it is, or of the next that has some.
+  /// The turn of the next queue that has work.
   bool turn() {
     for (std::size_t i = 0; i < queues_.size(); ++i) {
       next_ = (next_ + 1) % queues_.size();
@@ -30,22 +63,25 @@ class Scheduler::Queues {
   }
 
  private:
+  template <class Kind>
+  using Kinds = std::map<const ServedModel*, std::pair<Kind*, SlicedQueue*>>;
+
   template <class Kind, class Work>
-  void add_to(std::map<const ServedModel*, Kind*>& queues, std::shared_ptr<Work> job) {
-    Kind*& queue = queues[job->model];
+  void add_to(Kinds<Kind>& queues, std::shared_ptr<Work> job) {
+    auto& [queue, turns] = queues[job->model];
     if (queue == nullptr) {
       auto made = std::make_unique<Kind>(*job->model, limits_);
       queue = made.get();
-      queues_.push_back(std::move(made));
+      turns = queues_.emplace_back(std::make_unique<SlicedQueue>(std::move(made))).get();
     }
-    queue->add(std::move(job));
+    turns->add([queue = queue, job = std::move(job)] { queue->add(job); });
   }
 
   const SchedulerLimits& limits_;
-  std::map<const ServedModel*, EncoderQueue*> encoders_;
-  std::map<const ServedModel*, PassQueue*> passes_;
-  std::map<const ServedModel*, GenerationQueue*> generations_;
-  std::vector<std::unique_ptr<ModelQueue>> queues_;
+  Kinds<EncoderQueue> encoders_;
+  Kinds<PassQueue> passes_;
+  Kinds<GenerationQueue> generations_;
+  std::vector<std::unique_ptr<SlicedQueue>> queues_;
   std::size_t next_ = 0;
 };
 

@@ -1,5 +1,5 @@
 // The computing thread: takes the requests of all models in turns, a step of a generation or a batch of an
-// encoder's texts at a time.
+// encoder's texts at a time. A turn that takes longer than a slice goes on when the others have had theirs.
 #pragma once
 
 #include <condition_variable>

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "core/pause_point.h"
 #include "heed/error.h"
 #include "text/pipeline/word_ends.h"
 
@@ -189,6 +190,7 @@ void Pipeline::tokenize_pieces(Pieces pieces, const CharacterOffsets& characters
   if (pre_tokenizer) pre_tokenizer->apply(pieces);
   ModelTokens tokens;
   for (const Pieces::Piece& piece : pieces.list) {
+    pause_point();
     tokens.list.clear();
     tokens.texts.clear();
     const std::string_view view = pieces.view(piece);
