@@ -22,9 +22,16 @@ std::string_view name_of_host(std::string_view host) {
   return port.empty() || (port.front() == ':' && number) ? name : std::string_view();
 }
 
-bool names_this_server(const HttpRequest& request, const std::string& host) {
-  const std::string_view name = name_of_host(request.host);
-  return !name.empty() && (name == request.local_address || name == "localhost" || name == host);
+// No browser leaves the header out, or says HTTP/1.0, and no public name leads to `NAME.localhost` or to what
+// containers call their host.
+bool names_this_server(const HttpRequest& request, const AccessOptions& access) {
+  if (request.host.empty()) return request.version == 10;
+  const std::string name = ascii_lower(name_of_host(request.host));
+  if (name.empty()) return false;
+  const auto is_name = [&](const std::string& host) { return name == ascii_lower(host); };
+  return name == request.local_address || name == "localhost" || name.ends_with(".localhost") ||
+         name == "host.docker.internal" || is_name(access.host) ||
+         std::any_of(access.hosts.begin(), access.hosts.end(), is_name);
 }
 
 std::string_view key_of(const HttpRequest& request) {
@@ -99,10 +106,21 @@ bool is_listed_page(const HttpRequest& request, const AccessOptions& access) {
                      [&](const std::string& one) { return one == "*" || one == *request.origin; });
 }
 
+std::size_t number_of_key(const HttpRequest& request, const AccessOptions& access) {
+  std::size_t number = 0;  // all are compared, so that the time does not tell which
+  for (std::size_t i = 0; i < access.keys.size(); ++i)
+    number = same_secret(key_of(request), access.keys[i]) ? i + 1 : number;
+  return number;
+}
+
+void require_host(const HttpRequest& request, const AccessOptions& access) {
+  if (!access.host.empty() && !names_this_server(request, access))
+    throw ApiError(ErrorCode::forbidden, "Host: expected " + request.local_address +
+                                             ", the address of this server, or a name that is allowed "
+                                             "(heed serve --allow-host NAME)");
+}
+
 void require_access(const HttpRequest& request, const AccessOptions& access, bool needs_key) {
-  if (!access.host.empty() && !names_this_server(request, access.host))
-    throw ApiError(ErrorCode::forbidden,
-                   "Host: expected " + request.local_address + ", the address of this server");
   if (request.origin && !is_own_page(request, access) && !is_listed_page(request, access))
     throw ApiError(ErrorCode::forbidden, access.token.empty()
                                              ? "Origin: expected a page of this server (see --cors-origin)"
@@ -110,10 +128,7 @@ void require_access(const HttpRequest& request, const AccessOptions& access, boo
   if (!needs_key) return;
   if (!access.token.empty() && !same_secret(request.token, access.token))
     throw ApiError(ErrorCode::forbidden, "X-Heed-Token: missing or wrong");
-  if (access.keys.empty()) return;
-  bool known = false;  // all are compared, so that the time does not tell which
-  for (const std::string& key : access.keys) known = same_secret(key_of(request), key) || known;
-  if (!known)
+  if (!access.keys.empty() && number_of_key(request, access) == 0)
     throw ApiError(ErrorCode::unauthorized, "Authorization: expected Bearer and the key of this server");
 }
 

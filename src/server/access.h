@@ -36,6 +36,7 @@ struct AccessOptions {
   /// The name or address that the server listens on; empty: any name of this server may be asked for, for
   /// servers that other machines can reach.
   std::string host = {};
+  std::vector<std::string> hosts = {};  ///< further names that may be asked for
 };
 
 /// Whether an Origin is that of a page of this server.
@@ -43,9 +44,16 @@ bool is_own_page(const HttpRequest& request, const AccessOptions& access);
 /// Whether a page of another origin may ask.
 bool is_listed_page(const HttpRequest& request, const AccessOptions& access);
 
-/// Throws ApiError (401, 403) for who may not ask: the header Host must name this end of the connection,
-/// localhost or the host (another name may lead here by DNS rebinding), an Origin must be that of this server
-/// or be listed, and a key or token be right, if `needs_key`.
+/// The place of a request's key among the keys, from 1 on; 0: it has none of them.
+std::size_t number_of_key(const HttpRequest& request, const AccessOptions& access);
+
+/// Throws ApiError (403) for a header Host that does not name this server: this end of the connection,
+/// `localhost`, a name below it, `host.docker.internal`, the host, or one of the hosts, in any case. Another
+/// name may lead here by DNS rebinding. HTTP/1.0 may leave the header out.
+void require_host(const HttpRequest& request, const AccessOptions& access);
+
+/// Throws ApiError (401, 403) for who may not ask: an Origin must be that of this server or be listed, and a
+/// key or token be right, if `needs_key`.
 void require_access(const HttpRequest& request, const AccessOptions& access, bool needs_key);
 
 }  // namespace heed::server

@@ -51,7 +51,7 @@ Json form_of(const HttpRequest& request, const Route& route) {
   return fields;
 }
 
-Json body_of(const HttpRequest& request, const Route& route) {
+Json fields_in(const HttpRequest& request, const Route& route) {
   if (!route.walk) return Json::object();
   return route.is_form ? form_of(request, route) : parse_body(request.body);
 }
@@ -82,9 +82,9 @@ std::vector<std::pair<std::string, std::string>> Application::headers_for(const 
 }
 
 // What a browser asks before it sends a page's request.
-void Application::preflight(Call& call, const std::string& methods) {
+void Application::preflight(Call& call, const std::string& methods) const {
   HttpResponse response{204, "", "application/json", {{"Allow", methods + ", OPTIONS"}}};
-  if (!call.headers.empty()) {
+  if (!headers_for(call.request()).empty()) {
     response.headers.emplace_back("Access-Control-Allow-Methods", methods);
     // Those that the page wants to send: clients have some of their own.
     const std::string& asked = call.request().asked_headers;
@@ -95,25 +95,39 @@ void Application::preflight(Call& call, const std::string& methods) {
   call.answer(std::move(response));
 }
 
-HttpResponse Application::error_form(int status, const std::string& message,
-                                     const std::string& target) const {
+HttpResponse Application::refuse(int status, const std::string& message, const HttpRequest& request) const {
   const Route* route = nullptr;
   for (const char* method : {"POST", "GET"}) {
-    if (route == nullptr) route = find_route(routes_, method, path_of(target));
+    if (route == nullptr) route = find_route(routes_, method, path_of(request.target));
   }
-  if (route == nullptr) return error_response(status, message);
-  return {status, json_text(error_json(route->errors, ApiError(ErrorCode::invalid, message)))};
+  HttpResponse response = error_response(status, message);
+  if (route != nullptr)
+    response.body = json_text(error_json(route->errors, ApiError(ErrorCode::invalid, message)));
+  AccessRecord record;
+  record.id = id_of(request);
+  record.error = "not_read";
+  response.headers.emplace_back("X-Request-Id", record.id);
+  note_answer(*options_.registry, request, route != nullptr ? route->paths.front() : "unknown", status, 0,
+              record);
+  return response;
 }
 
-bool Application::takes_large(const HttpRequest& request) const {
+Body Application::body_of(const HttpRequest& request) const {
   const Route* route = find_route(routes_, request.method, path_of(request.target));
-  if (route == nullptr || !route->is_large) return false;
+  if (route == nullptr) return Body::none;
   try {
-    require_access(request, options_.access, !route->is_public);
-    return true;
+    admit(request, route);
+    return route->is_large ? Body::large : Body::usual;
   } catch (const ApiError&) {  // a stranger gets no memory
-    return false;
+    return Body::none;
   }
+}
+
+// Throws ApiError for who may not ask. Who lacks the token learns nothing; keys are for what there is.
+void Application::admit(const HttpRequest& request, const Route* route) const {
+  if (route == nullptr && options_.access.token.empty()) return;
+  if (route == nullptr || !route->any_host) require_host(request, options_.access);
+  require_access(request, options_.access, route == nullptr || !route->is_public);
 }
 
 void Application::handle(HttpRequest request, std::shared_ptr<Reply> reply) {
@@ -125,14 +139,12 @@ void Application::handle(HttpRequest request, std::shared_ptr<Reply> reply) {
   const auto call =
       std::make_shared<Call>(std::move(request), std::move(reply), name,
                              route != nullptr ? route->errors : options_.errors, options_.registry);
-  call->headers = headers_for(call->request());
+  for (auto& header : headers_for(call->request())) call->headers.push_back(std::move(header));
   call->deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(
                                       std::chrono::duration<double>(options_.request_seconds));
   try {
-    // Who lacks the token learns nothing; keys are for what there is.
-    const bool hides = !options_.access.token.empty();
-    if (route != nullptr || hides)
-      require_access(call->request(), options_.access, route == nullptr || !route->is_public);
+    admit(call->request(), route);
+    call->record.key = number_of_key(call->request(), options_.access);
     if (methods.empty())
       throw ApiError(ErrorCode::not_found, "path: " + json_shown(path) + " not found (see /openapi.json)");
     if (asks_first) return preflight(*call, methods);
@@ -169,7 +181,7 @@ void Application::run(const std::shared_ptr<Call>& call, const Route& route) con
   });
   try {
     if (call->is_over()) throw canceled();
-    const Json body = body_of(call->request(), route);
+    const Json body = fields_in(call->request(), route);
     const RequestObject object(body);
     Fields fields(object, options_.strict);
     route.answer(call, fields);

@@ -23,7 +23,7 @@ struct ApplicationOptions {
   std::shared_ptr<Registry> registry = std::make_shared<Registry>();
 };
 
-/// Threads: handle() and takes_large() one at a time, on the network's thread.
+/// Threads: all but routes() one at a time, on the network's thread.
 class Application {
  public:
   /// Answers the route of the document, if it is there. The routes are answered one at a time, in slices, but
@@ -36,17 +36,18 @@ class Application {
 
   /// Does not hold up its caller.
   void handle(HttpRequest request, std::shared_ptr<Reply> reply);
-  /// Whether a request, of which only the headers are known, may have a large body.
-  bool takes_large(const HttpRequest& request) const;
-  /// The answer to what could not be read as a request, in the form of the route that has its path.
-  HttpResponse error_form(int status, const std::string& message, const std::string& target) const;
+  /// Which body a request may have, of which only the headers are known: none for who may not ask.
+  Body body_of(const HttpRequest& request) const;
+  /// Answers what could not be read as a request, in the form of the route that has its path.
+  HttpResponse refuse(int status, const std::string& message, const HttpRequest& request) const;
   const std::vector<Route>& routes() const { return routes_; }
 
  private:
   void enter(const std::shared_ptr<Call>& call, const Route& route);
   void run(const std::shared_ptr<Call>& call, const Route& route) const;
   std::vector<std::pair<std::string, std::string>> headers_for(const HttpRequest& request) const;
-  static void preflight(Call& call, const std::string& methods);
+  void admit(const HttpRequest& request, const Route* route) const;
+  void preflight(Call& call, const std::string& methods) const;
 
   const std::vector<Route> routes_;
   const ApplicationOptions options_;

@@ -1,8 +1,10 @@
 // Answers, events, and the line of the log.
 #include "server/call.h"
 
+#include <algorithm>
 #include <ctime>
 
+#include "core/strings.h"
 #include "server/access.h"
 
 namespace heed::server {
@@ -17,15 +19,20 @@ Call::Call(HttpRequest request, std::shared_ptr<Reply> reply, std::string route,
       reply_(std::move(reply)),
       route_(std::move(route)),
       form_(form),
-      registry_(std::move(registry)) {}
+      registry_(std::move(registry)) {
+  record.id = id_of(request_);
+  headers.emplace_back("X-Request-Id", record.id);
+}
 
 Call::~Call() {
   if (!closed_) fail(ApiError(ErrorCode::computation, "the request ended without an answer"));
+  give_memory_back(request_.body.size() + answered_bytes_);
 }
 
 void Call::answer(HttpResponse response) {
   if (closed_) return;
   response.headers.insert(response.headers.end(), headers.begin(), headers.end());
+  answered_bytes_ = response.body.size();
   close(response.status);
   reply_->answer(std::move(response));
 }
@@ -34,6 +41,7 @@ void Call::answer(const Json& body) { answer(HttpResponse{200, json_text(body)})
 
 void Call::fail(const ApiError& error) {
   if (closed_) return;
+  record.error = name_of(error.code());
   if (!events_) return answer(error_answer(form_, error));
   reply_->write("data: " + json_text(error_json(form_, error)) + "\n\n");
   close(status_of(form_, error.code()));
@@ -57,18 +65,35 @@ void Call::end_events() {
 void Call::close(int status) {
   closed_ = true;
   if (reply_->has_left()) status = 499;  // as proxies log a client that has gone
-  const double seconds = seconds_since(begin_);
-  registry_->metrics.count_request(route_, status, seconds);
-  if (!registry_->log) return;
+  note_answer(*registry_, request_, route_, status, seconds_since(begin_), record);
+}
+
+std::string id_of(const HttpRequest& request) {
+  constexpr std::size_t kLongest = 128;
+  const bool good = !request.id.empty() && request.id.size() <= kLongest &&
+                    std::all_of(request.id.begin(), request.id.end(), [](char c) {
+                      return is_ascii_letter_or_digit(c) || c == '-' || c == '_' || c == '.' || c == ':';
+                    });
+  return good ? request.id : random_token();
+}
+
+void note_answer(Registry& registry, const HttpRequest& request, const std::string& route, int status,
+                 double seconds, const AccessRecord& record) {
+  registry.metrics.count_request(route, record.model, status, seconds);
+  if (!registry.log) return;
   char time[32];
   const std::time_t now = std::time(nullptr);
   std::tm parts{};
   std::strftime(time, sizeof time, "%Y-%m-%dT%H:%M:%SZ", ::gmtime_r(&now, &parts));
   Json line = {{"time", time},
-               {"method", request_.method},
-               {"path", path_of(request_.target)},
+               {"id", record.id},
+               {"client", request.client},
+               {"method", request.method},
+               {"path", path_of(request.target)},
                {"status", status},
                {"seconds", seconds}};
+  if (record.key > 0) line["key"] = record.key;
+  if (!record.error.empty()) line["error"] = record.error;
   if (!record.model.empty()) line["model"] = record.model;
   if (record.prompt_tokens > 0) {
     line["queue_seconds"] = record.queue_seconds;
@@ -76,7 +101,7 @@ void Call::close(int status) {
     line["completion_tokens"] = record.completion_tokens;
     line["cached_tokens"] = record.cached_tokens;
   }
-  registry_->log(json_text(line));
+  registry.log(json_text(line));
 }
 
 }  // namespace heed::server

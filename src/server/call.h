@@ -16,8 +16,12 @@ namespace heed::server {
 using Clock = std::chrono::steady_clock;
 double seconds_since(Clock::time_point begin);
 
-/// What the log says of a request besides its status and its time; of one for a model.
+/// What the log says of a request besides its status and its time.
 struct AccessRecord {
+  std::string id;       ///< that its answer has as X-Request-Id
+  std::size_t key = 0;  ///< number_of_key()
+  std::string error;    ///< name_of() its error
+  // Of one for a model.
   std::string model;
   double queue_seconds = 0;
   std::int64_t prompt_tokens = 0, completion_tokens = 0, cached_tokens = 0;
@@ -29,11 +33,18 @@ struct Registry {
   std::function<void(const std::string& line)> log;  ///< may be empty
 };
 
+/// Counts and logs a request that is answered; `route` names it in the metrics.
+void note_answer(Registry& registry, const HttpRequest& request, const std::string& route, int status,
+                 double seconds, const AccessRecord& record);
+
+/// The id of a request: its own, if that is a word of at most 128 characters; else a new one.
+std::string id_of(const HttpRequest& request);
+
 /// Answered once, by answer(), fail() or end_events(); what comes after that has no effect.
 /// Threads: one at a time, any.
 class Call {
  public:
-  /// `route` names it in the metrics.
+  /// `route` is as for note_answer().
   Call(HttpRequest request, std::shared_ptr<Reply> reply, std::string route, ErrorForm form,
        std::shared_ptr<Registry> registry);
   ~Call();
@@ -71,6 +82,7 @@ class Call {
   const ErrorForm form_;
   const std::shared_ptr<Registry> registry_;
   const Clock::time_point begin_ = Clock::now();
+  std::size_t answered_bytes_ = 0;
   bool events_ = false, closed_ = false;
 };
 

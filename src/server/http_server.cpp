@@ -56,6 +56,26 @@ const char* repeated_header(const http::request<http::string_body>& message) {
   return nullptr;
 }
 
+/// The room that the body of a request takes among those of all.
+class Room {
+ public:
+  explicit Room(std::shared_ptr<std::atomic<std::size_t>> all) : all_(std::move(all)) {}
+  ~Room() { *all_ -= bytes_; }
+  Room(const Room&) = delete;
+  Room& operator=(const Room&) = delete;
+  /// Whether there is room for so many bytes of it.
+  bool grow(std::size_t bytes, std::size_t most) {
+    if (bytes <= bytes_) return true;
+    *all_ += bytes - bytes_;
+    bytes_ = bytes;
+    return *all_ <= most;
+  }
+
+ private:
+  const std::shared_ptr<std::atomic<std::size_t>> all_;
+  std::size_t bytes_ = 0;
+};
+
 HttpRequest request_of(http::request<http::string_body> message, const tcp::socket& socket) {
   const auto text = [](auto part) { return std::string(part.data(), part.size()); };
   HttpRequest request{text(message.method_string()),
@@ -69,6 +89,9 @@ HttpRequest request_of(http::request<http::string_body> message, const tcp::sock
   error_code ignored;
   const tcp::endpoint here = socket.local_endpoint(ignored);
   request.local_address = here.address().to_string();
+  request.client = socket.remote_endpoint(ignored).address().to_string();
+  request.id = text(message["X-Request-Id"]);
+  request.version = message.version();
   request.authorization = text(message[http::field::authorization]);
   request.content_type = text(message[http::field::content_type]);
   request.accept = text(message[http::field::accept]);
@@ -133,9 +156,11 @@ class HttpServer::State {
   const ServerOptions options_;
   const Handle handle_;
   const std::shared_ptr<Network> network_ = std::make_shared<Network>();
-  std::set<Connection*> connections_;               // outlives io_, whose handlers hold them
-  bool stopping_ = false;                           // no more is accepted
-  std::chrono::steady_clock::time_point deadline_;  // of what was
+  std::set<Connection*> connections_;  // outlives io_, whose handlers hold them
+  const std::shared_ptr<std::atomic<std::size_t>> bodies_ =
+      std::make_shared<std::atomic<std::size_t>>(0);  // their bytes
+  bool stopping_ = false;                             // no more is accepted
+  std::chrono::steady_clock::time_point deadline_;    // of what was
   asio::io_context io_{1};
   tcp::acceptor acceptor_{io_};
   asio::steady_timer pause_{io_}, look_{io_};
@@ -325,8 +350,10 @@ class HttpServer::State::Connection : public std::enable_shared_from_this<Connec
   void wait() {
     idle_since_ = std::chrono::steady_clock::now();
     // An idle connection keeps nothing of what its largest request and answer took.
+    const std::size_t bytes = (message_ ? message_->body().size() : 0) + sent_.capacity();
     message_.reset();
     std::string().swap(sent_);
+    give_memory_back(bytes);
     if (buffer_.size() > 0) return read();
     buffer_.shrink_to_fit();
     arm(is_admitted_ ? limits_.idle : limits_.first);
@@ -351,9 +378,11 @@ class HttpServer::State::Connection : public std::enable_shared_from_this<Connec
   // Who sends much is known before there is memory for it.
   void have_header(const error_code& error) {
     if (error) return have_read(error);
-    const auto& is_large = server_.options_.has_large_body;
-    const bool large = is_large && is_large(request_of(parser_->get(), socket_));
-    body_limit_ = large ? limits_.large_body_bytes : limits_.body_bytes;
+    const auto& body_of = server_.options_.body_of;
+    const Body body = body_of ? body_of(request_of(parser_->get(), socket_)) : Body::usual;
+    if (body == Body::none && !parser_->is_done()) return have_read({});
+    body_limit_ = body == Body::large ? limits_.large_body_bytes : limits_.body_bytes;
+    room_ = std::make_shared<Room>(server_.bodies_);
     if (const auto length = parser_->content_length(); length && *length > body_limit_)
       return have_read(http::error::body_limit);
     parser_->body_limit(body_limit_);  // of a body without a length
@@ -366,9 +395,20 @@ class HttpServer::State::Connection : public std::enable_shared_from_this<Connec
   }
 
   void read_body() {
-    http::async_read(
-        socket_, buffer_, *parser_,
-        [self = shared_from_this()](const error_code& failed, std::size_t) { self->have_read(failed); });
+    if (parser_->is_done()) return have_read({});
+    http::async_read_some(
+        socket_, buffer_, *parser_, [self = shared_from_this()](const error_code& failed, std::size_t) {
+          if (failed) return self->have_read(failed);
+          const std::size_t bytes = self->parser_->get().body().size();
+          self->room_->grow(bytes, self->limits_.bodies_bytes) ? self->read_body() : self->refuse_body();
+        });
+  }
+
+  void refuse_body() {
+    reading_ = false;
+    disarm();
+    refuse(503, "request: the server holds as many bodies as it may, " +
+                    std::to_string(limits_.bodies_bytes) + " bytes together (try again later)");
   }
 
   void have_read(const error_code& error) {
@@ -385,9 +425,10 @@ class HttpServer::State::Connection : public std::enable_shared_from_this<Connec
     }
     if (const char* name = repeated_header(parser_->get()))
       return refuse(400, std::string(name) + ": expected one header, got several");
-    keep_alive_ = parser_->get().keep_alive();
+    keep_alive_ = parser_->get().keep_alive() && parser_->is_done();
     version_ = parser_->get().version();
     HttpRequest request = request_of(parser_->release(), socket_);
+    request.room = std::move(room_);
     request.stopping = server_.stopping_;
     is_head_ = request.method == "HEAD";
     exchange_ =
@@ -406,11 +447,12 @@ class HttpServer::State::Connection : public std::enable_shared_from_this<Connec
 
   // What could not be read, perhaps with its path.
   void refuse(int status, const std::string& message) {
-    const auto target = parser_->get().target();
-    const auto& form = server_.options_.error_form;
-    respond(form ? form(status, message, std::string(target.data(), target.size()))
-                 : error_response(status, message),
-            false);
+    const auto& form = server_.options_.refuse;
+    const auto known =
+        form ? request_of(http::request<http::string_body>(parser_->get().base()), socket_) : HttpRequest();
+    parser_.reset();
+    room_.reset();
+    respond(form ? form(status, message, known) : error_response(status, message), false);
   }
 
   // A client that has closed its end wants no answer. It is asked for now and then: what it sent before may
@@ -480,6 +522,7 @@ class HttpServer::State::Connection : public std::enable_shared_from_this<Connec
   std::string head_, ping_, sent_;      // of an answer in parts: what is sent first, in silence, and now
   std::chrono::steady_clock::time_point wrote_;  // when the client last took something
   std::size_t body_limit_ = 0;                   // of the request that is read
+  std::shared_ptr<Room> room_;                   // of its body
   std::array<char, 4096> rest_{};
   std::uint64_t turn_ = 0;  // of the timer
   std::chrono::steady_clock::time_point idle_since_ = std::chrono::steady_clock::now();

@@ -18,7 +18,8 @@ namespace heed::server {
 struct ServerLimits {
   std::size_t header_bytes = 16 * 1024;             ///< beyond: 431
   std::size_t body_bytes = 1024 * 1024;             ///< beyond: 413
-  std::size_t large_body_bytes = 32 * 1024 * 1024;  ///< of requests that ServerOptions::has_large_body names
+  std::size_t large_body_bytes = 32 * 1024 * 1024;  ///< of requests whose Body is large
+  std::size_t bodies_bytes = 256 * 1024 * 1024;     ///< of all requests that are not yet answered: 503
   std::size_t connections = 32;  ///< beyond: the longest idle one is closed, or 429 if all are busy
   std::chrono::milliseconds read = std::chrono::seconds(15);   ///< of a request, from its first byte: 408
   std::chrono::milliseconds write = std::chrono::seconds(30);  ///< of an answer
@@ -34,13 +35,12 @@ struct ServerOptions {
   std::string host = "127.0.0.1";  ///< a name or an address
   std::uint16_t port = 0;          ///< 0: one that is free
   ServerLimits limits = {};
-  /// Called on the network's thread with the headers of a request, before its body is read: whether that may
-  /// be large.
-  std::function<bool(const HttpRequest&)> has_large_body = {};
-  /// Called on the network's thread for what could not be read as a request, with its target as far as that
-  /// is known (else empty): the answer. Empty: error_response().
-  std::function<HttpResponse(int status, const std::string& message, const std::string& target)> error_form =
-      {};
+  /// Called on the network's thread with the headers of a request, before its body is read. Empty: all have a
+  /// usual one.
+  std::function<Body(const HttpRequest&)> body_of = {};
+  /// Called on the network's thread for what could not be read as a request, with what is known of it: the
+  /// answer. Empty: error_response().
+  std::function<HttpResponse(int status, const std::string& message, const HttpRequest& request)> refuse = {};
 };
 
 class HttpServer {

@@ -1,6 +1,8 @@
 // The table of error codes.
 #include "server/messages.h"
 
+#include <malloc.h>
+
 namespace heed::server {
 namespace {
 
@@ -43,6 +45,11 @@ ApiError overloaded(const std::string& full, const char* option) {
   return {ErrorCode::overloaded, full + ", as many as " + option + " lets (try again later)"};
 }
 
+const char* name_of(ErrorCode code) {
+  const Written& one = written(code);
+  return one.openai_code != nullptr ? one.openai_code : one.openai_type;
+}
+
 int status_of(ErrorForm form, ErrorCode code) {
   return form == ErrorForm::tei ? written(code).tei_status : written(code).status;
 }
@@ -67,8 +74,13 @@ HttpResponse error_answer(ErrorForm form, const ApiError& error) {
 
 HttpResponse error_response(int status, const std::string& message) {
   HttpResponse response{status, json_text(Json{{"error", message}})};
-  if (status == 429) response.headers.emplace_back("Retry-After", "1");
+  if (status == 429 || status == 503) response.headers.emplace_back("Retry-After", "1");
   return response;
+}
+
+void give_memory_back(std::size_t bytes) {
+  constexpr std::size_t kMany = 1 << 20;
+  if (bytes >= kMany) ::malloc_trim(0);
 }
 
 }  // namespace heed::server

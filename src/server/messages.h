@@ -3,6 +3,8 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -22,10 +24,17 @@ struct HttpRequest {
   std::string local_address;          ///< of this end of the connection: 127.0.0.1
   std::string body;
   std::string authorization = {}, content_type = {}, accept = {},
-              content_encoding = {};  ///< the headers of these names
-  std::string asked_headers = {};     ///< the header Access-Control-Request-Headers
+              content_encoding = {};      ///< the headers of these names
+  std::string asked_headers = {};         ///< the header Access-Control-Request-Headers
+  std::string id = {};                    ///< the header X-Request-Id
+  std::string client = {};                ///< the address of the other end
+  unsigned version = 11;                  ///< 10: HTTP/1.0
+  std::shared_ptr<const void> room = {};  ///< that its body takes of ServerLimits::bodies_bytes
   bool stopping = false;  ///< the server has been asked to stop: it answers what it has accepted, and no more
 };
+
+/// Which body a request may have: none is read of one that is answered by its headers alone.
+enum class Body : std::uint8_t { none, usual, large };
 
 struct HttpResponse {
   int status = 200;
@@ -34,7 +43,7 @@ struct HttpResponse {
   std::vector<std::pair<std::string, std::string>> headers = {};
 };
 
-/// {"error": message}; of status 429 with the time to wait, a second.
+/// {"error": message}; of status 429 and 503 with the time to wait, a second.
 HttpResponse error_response(int status, const std::string& message);
 
 /// The way back to the client of one request. Where it ends without an answer, the client gets 500.
@@ -98,9 +107,14 @@ class ApiError : public Error {
 ApiError overloaded(const std::string& full, const char* option);
 
 int status_of(ErrorForm form, ErrorCode code);
+/// In a word, for the log: `overloaded`.
+const char* name_of(ErrorCode code);
 /// {"error": {"message", "type", "param", "code"}}, {"error", "error_type"}, or {"error"}.
 Json error_json(ErrorForm form, const ApiError& error);
 HttpResponse error_answer(ErrorForm form, const ApiError& error);
+
+/// Gives freed memory back to the system, after a body or an answer of so many bytes, if they are many.
+void give_memory_back(std::size_t bytes);
 
 // Bodies of type multipart/form-data (RFC 7578), as browsers and clients send files with fields.
 

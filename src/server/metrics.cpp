@@ -2,9 +2,16 @@
 #include "server/metrics.h"
 
 #include <fmt/format.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <ctime>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 
+#include "core/json.h"
 #include "heed/version.h"
 
 namespace heed::server {
@@ -36,6 +43,34 @@ void describe(std::string& text, const char* name, const char* help, const char*
   text += fmt::format("# HELP {} {}\n# TYPE {} {}\n", name, help, name, type);
 }
 
+double seconds_of(const timeval& time) {
+  return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
+}
+
+const std::time_t started = std::time(nullptr);
+
+// As Prometheus' own clients name them.
+void describe_process(std::string& text) {
+  const auto gauge = [&](const char* name, const char* help, auto value, const char* type = "gauge") {
+    describe(text, name, help, type);
+    text += fmt::format("{} {}\n", name, value);
+  };
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  gauge("process_cpu_seconds_total", "Time of processors, of all threads",
+        seconds_of(usage.ru_utime) + seconds_of(usage.ru_stime), "counter");
+  std::int64_t pages = 0, resident = 0;
+  std::ifstream("/proc/self/statm") >> pages >> resident;
+  const std::int64_t page = ::sysconf(_SC_PAGESIZE);
+  gauge("process_resident_memory_bytes", "Memory that is used", resident * page);
+  gauge("process_virtual_memory_bytes", "Memory that is mapped", pages * page);
+  std::error_code ignored;
+  const std::filesystem::directory_iterator files("/proc/self/fd", ignored);
+  gauge("process_open_fds", "Files and connections that are open",
+        std::distance(std::filesystem::begin(files), std::filesystem::end(files)));
+  gauge("process_start_time_seconds", "When the process started, in seconds since 1970", started);
+}
+
 }  // namespace
 
 void Metrics::put(Buckets& buckets, const double* bounds, double value) {
@@ -45,10 +80,12 @@ void Metrics::put(Buckets& buckets, const double* bounds, double value) {
   buckets.sum += value;
 }
 
-void Metrics::count_request(const std::string& route, int status, double seconds) {
+void Metrics::count_request(const std::string& route, const std::string& model, int status, double seconds) {
+  std::string labels = fmt::format("route=\"{}\"", route);
+  if (!model.empty()) labels += fmt::format(",model={}", json_quoted(model));
   const std::lock_guard lock(mutex_);
-  ++requests_[{route, status}];
-  put(request_seconds_[route], kSeconds, seconds);
+  ++requests_[{labels, status}];
+  put(request_seconds_[labels], kSeconds, seconds);
 }
 
 void Metrics::add(Counter counter, std::int64_t amount) {
@@ -91,11 +128,10 @@ std::string Metrics::text() const {
   text += fmt::format("heed_build_info{{version=\"{}\"}} 1\n", version());
   describe(text, "heed_requests_total", "Requests that were answered", "counter");
   for (const auto& [key, count] : requests_)
-    text +=
-        fmt::format("heed_requests_total{{route=\"{}\",status=\"{}\"}} {}\n", key.first, key.second, count);
+    text += fmt::format("heed_requests_total{{{},status=\"{}\"}} {}\n", key.first, key.second, count);
   describe(text, "heed_request_seconds", "Time from a request to the end of its answer", "histogram");
-  for (const auto& [route, buckets] : request_seconds_)
-    write(text, "heed_request_seconds", fmt::format("route=\"{}\"", route), buckets, kSeconds);
+  for (const auto& [labels, buckets] : request_seconds_)
+    write(text, "heed_request_seconds", labels, buckets, kSeconds);
   for (std::size_t i = 0; i < counters_.size(); ++i) {
     describe(text, kCounters[i].name, kCounters[i].help, "counter");
     text += fmt::format("{} {}\n", kCounters[i].name, counters_[i]);
@@ -108,6 +144,7 @@ std::string Metrics::text() const {
     describe(text, kHistograms[i].name, kHistograms[i].help, "histogram");
     write(text, kHistograms[i].name, "", histograms_[i], kHistograms[i].bounds);
   }
+  describe_process(text);
   return text;
 }
 

@@ -24,7 +24,8 @@ enum class Histogram : std::uint8_t {
 /// Threads: any.
 class Metrics {
  public:
-  void count_request(const std::string& route, int status, double seconds);
+  /// `model`: that was asked; empty: none.
+  void count_request(const std::string& route, const std::string& model, int status, double seconds);
   void add(Counter counter, std::int64_t amount);
   void change(Gauge gauge, std::int64_t amount);
   void observe(Histogram histogram, double value);
@@ -41,9 +42,9 @@ class Metrics {
   static void write(std::string& text, const std::string& name, const std::string& labels,
                     const Buckets& buckets, const double* bounds);
 
-  mutable std::mutex mutex_;  // of what follows
-  std::map<std::pair<std::string, int>, std::uint64_t> requests_;
-  std::map<std::string, Buckets> request_seconds_;
+  mutable std::mutex mutex_;                                       // of what follows
+  std::map<std::pair<std::string, int>, std::uint64_t> requests_;  // by labels, and status
+  std::map<std::string, Buckets> request_seconds_;                 // by labels
   std::array<std::int64_t, static_cast<std::size_t>(Counter::size)> counters_{};
   std::array<std::int64_t, static_cast<std::size_t>(Gauge::size)> gauges_{};
   std::array<Buckets, static_cast<std::size_t>(Histogram::size)> histograms_{};

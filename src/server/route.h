@@ -23,6 +23,7 @@ struct Route {
   /// Passes the fields of its JSON object, as `answer` does; empty: it has none, and its body is not read.
   std::function<void(Fields& fields)> walk = {};
   bool is_public = false;  ///< needs no key or token
+  bool any_host = false;   ///< answers whatever Host it is asked for
   bool is_form = false;    ///< its fields are those of a form (multipart/form-data)
   bool at_once = false;    ///< answers on the network's thread, which it does not hold up
   bool is_always = false;  ///< answers once the server is to stop, too

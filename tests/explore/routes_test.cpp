@@ -115,12 +115,12 @@ TEST_F(Explored, RunsAndGivesPacks) {
 
 TEST_F(Explored, FilesAloneMayBeLarge) {
   HttpRequest file = post("/api/file?model=0", "");
-  EXPECT_TRUE(application.takes_large(file));
-  EXPECT_FALSE(application.takes_large(post("/api/run", "")));
-  EXPECT_FALSE(application.takes_large(get("/api/file?model=0")));
+  EXPECT_EQ(application.body_of(file), server::Body::large);
+  EXPECT_EQ(application.body_of(post("/api/run", "")), server::Body::usual);
+  EXPECT_EQ(application.body_of(get("/api/file?model=0")), server::Body::none);
   EXPECT_EQ(status(get("/api/file?model=0")), 405);
   file.token = "wrong";
-  EXPECT_FALSE(application.takes_large(file)) << "a stranger gets no memory";
+  EXPECT_EQ(application.body_of(file), server::Body::none) << "a stranger gets no memory";
   EXPECT_EQ(status(file), 403);
   const HttpResponse refused = answer(post("/api/file", "bytes"));
   EXPECT_EQ(refused.body, R"({"error":"file: expected ?model=N"})");

@@ -130,7 +130,8 @@ TEST(Application, BodiesAreNotCompressed) {
 TEST(Application, WhatIsNotReadIsAnErrorInTheFormOfItsRoute) {
   Asking server(one(shakespeare()));
   const auto body = [&](const char* target) {
-    const server::HttpResponse response = server.application().error_form(413, "too much", target);
+    const server::HttpResponse response =
+        server.application().refuse(413, "too much", request_of("POST", target));
     EXPECT_EQ(response.status, 413);
     return Json::parse(response.body);
   };
@@ -138,6 +139,12 @@ TEST(Application, WhatIsNotReadIsAnErrorInTheFormOfItsRoute) {
   EXPECT_EQ(body("/v1/chat/completions")["error"]["type"], "invalid_request_error");
   EXPECT_EQ(body("/embed"), (Json{{"error", "too much"}, {"error_type", "Validation"}}));
   EXPECT_EQ(body(""), (Json{{"error", "too much"}}));
+  const std::vector<std::string> log = server.log();
+  ASSERT_EQ(log.size(), 4u);
+  EXPECT_EQ(Json::parse(log[2])["path"], "/embed");
+  EXPECT_EQ(Json::parse(log[2])["status"], 413);
+  EXPECT_THAT(server.get("/metrics").text,
+              HasSubstr("heed_requests_total{route=\"/embed\",status=\"413\"} 1\n"));
 }
 
 TEST(Application, RoutesByPathAndMethod) {
@@ -335,7 +342,8 @@ TEST(Application, WhoGoesAwayIsNotComputedFor) {
   EXPECT_EQ(line["status"], 499);
   EXPECT_GE(line["completion_tokens"].get<int>(), 1) << "those that were computed before";
   const Answer metrics = server.get("/metrics");
-  EXPECT_THAT(metrics.text, HasSubstr("heed_requests_total{route=\"/v1/completions\",status=\"499\"} 1\n"));
+  EXPECT_THAT(metrics.text,
+              HasSubstr("{route=\"/v1/completions\",model=\"shakespeare\",status=\"499\"} 1\n"));
   EXPECT_EQ(server.post("/v1/completions", {{"prompt", "a"}}).status, 200);
 }
 

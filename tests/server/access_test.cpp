@@ -13,7 +13,9 @@ using server::HttpRequest;
 /// The status of the refusal of a request with the token `secret` to 127.0.0.1; 0 for none.
 int refused(const HttpRequest& request) {
   try {
-    server::require_access(request, {.token = "secret", .host = "127.0.0.1"}, true);
+    const server::AccessOptions access{.token = "secret", .host = "127.0.0.1", .hosts = {"Models.Example"}};
+    server::require_host(request, access);
+    server::require_access(request, access, true);
     return 0;
   } catch (const server::ApiError& error) {
     return server::status_of(server::ErrorForm::message, error.code());
@@ -22,16 +24,22 @@ int refused(const HttpRequest& request) {
 
 TEST(Access, RefusesOtherHostsAndOrigins) {
   HttpRequest request{"GET", "/api/models", "127.0.0.1:8717", "secret", {}, "127.0.0.1", ""};
-  for (const char* host : {"127.0.0.1", "localhost", "localhost:9000", "127.0.0.1:8717"}) {
+  for (const char* host :
+       {"127.0.0.1", "localhost", "localhost:9000", "127.0.0.1:8717", "LOCALHOST:8080", "app.localhost",
+        "host.docker.internal:8080", "models.example", "MODELS.EXAMPLE:80"}) {
     request.host = host;
     EXPECT_EQ(refused(request), 0) << host;
   }
   for (const char* host :
        {"", "evil.example", "evil.example:8717", "127.0.0.1.evil.example", "[::1]:8717", "[", ":8717",
-        "127.0.0.1:x@evil.example", "127.0.0.1:", "127.0.0.1:80:80", "localhost@evil.example"}) {
+        "127.0.0.1:x@evil.example", "127.0.0.1:", "127.0.0.1:80:80", "localhost@evil.example",
+        "evillocalhost", "localhost.evil.example", "docker.internal", "a.models.example"}) {
     request.host = host;
     EXPECT_EQ(refused(request), 403) << host;
   }
+  request.host = "";
+  request.version = 10;
+  EXPECT_EQ(refused(request), 0) << "HTTP/1.0 may leave it out";
   request.host = "127.0.0.1:8717";
   request.origin = "http://127.0.0.1:8717";
   EXPECT_EQ(refused(request), 0);

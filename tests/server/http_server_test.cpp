@@ -33,11 +33,11 @@ using testing::HasSubstr;
 class Served {
  public:
   explicit Served(server::ServerLimits limits = {},
-                  std::function<bool(const HttpRequest&)> has_large_body = {},
-                  std::function<HttpResponse(int, const std::string&, const std::string&)> error_form = {},
+                  std::function<server::Body(const HttpRequest&)> body_of = {},
+                  std::function<HttpResponse(int, const std::string&, const HttpRequest&)> refuse = {},
                   std::int64_t waiting = 8)
       : application_(routes(), {.errors = server::ErrorForm::message, .queue = waiting}),
-        server({"127.0.0.1", 0, limits, std::move(has_large_body), std::move(error_form)},
+        server({"127.0.0.1", 0, limits, std::move(body_of), std::move(refuse)},
                [this](HttpRequest request, std::shared_ptr<server::Reply> reply) {
                  count(read_);
                  application_.handle(std::move(request), std::move(reply));
@@ -176,8 +176,8 @@ TEST(HttpServer, WhatIsNotReadIsAnsweredInTheFormOfItsPath) {
   server::ServerLimits limits;
   limits.body_bytes = 1000;
   limits.header_bytes = 2000;
-  Served served(limits, {}, [](int status, const std::string& message, const std::string& target) {
-    return HttpResponse{status, target + "|" + message};
+  Served served(limits, {}, [](int status, const std::string& message, const HttpRequest& request) {
+    return HttpResponse{status, request.target + "|" + message};
   });
   const auto answer = [&](const std::string& bytes) { return Client(served.server.port()).ask(bytes); };
   EXPECT_THAT(answer(post("/compute?a", std::string(1001, 'a'))),
@@ -192,13 +192,51 @@ TEST(HttpServer, WhatIsNotReadIsAnsweredInTheFormOfItsPath) {
               testing::EndsWith("/quick|Host: expected one header, got several"));
 }
 
+TEST(HttpServer, WhoMayNotAskSendsNoBody) {
+  Served served({}, [](const server::HttpRequest& request) {
+    return request.token == "secret" ? server::Body::usual : server::Body::none;
+  });
+  const Client client(served.server.port());
+  client.send("POST /compute HTTP/1.1\r\nContent-Length: 100000\r\n\r\nabc");
+  EXPECT_THAT(client.answer(), testing::EndsWith("computed ")) << "of its headers alone, at once";
+  EXPECT_TRUE(client.is_closed());
+  const Client known(served.server.port());
+  const std::string request =
+      "POST /compute HTTP/1.1\r\nX-Heed-Token: secret\r\nContent-Length: 3\r\n\r\nabc";
+  EXPECT_THAT(known.ask(request), testing::EndsWith("computed abc"));
+  EXPECT_THAT(known.ask("POST /compute HTTP/1.1\r\nContent-Length: 0\r\n\r\n"),
+              testing::EndsWith("computed "));
+  EXPECT_EQ(status_of(known.ask(request)), 200) << "there was no body to leave unread";
+}
+
+TEST(HttpServer, BodiesTogetherHaveALimit) {
+  server::ServerLimits limits;
+  limits.body_bytes = 1000;
+  limits.bodies_bytes = 1500;
+  Served served(limits);
+  const auto compute = [&](std::size_t size) {
+    return Client(served.server.port()).ask(post("/compute", std::string(size, 'a')));
+  };
+  const Client first(served.server.port());
+  first.send(post("/compute", std::string(900, 'a')).substr(0, 800));  // its body is not whole
+  std::string second;
+  for (int i = 0; i < 1000 && status_of(second) != 503; ++i) second = compute(1000);  // until that is read
+  EXPECT_EQ(status_of(second), 503);
+  EXPECT_THAT(second, HasSubstr("Retry-After: 1"));
+  EXPECT_EQ(status_of(compute(500)), 200);
+  first.send(std::string(200, 'a'));
+  EXPECT_EQ(status_of(first.answer()), 200);
+  EXPECT_EQ(status_of(compute(1000)), 200) << "there is room again";
+}
+
 TEST(HttpServer, LargeBodiesAreForThoseWhoMaySendThem) {
   server::ServerLimits limits;
   limits.body_bytes = 1000;
   limits.large_body_bytes = 5000;
   Served served(limits, [](const server::HttpRequest& request) {
     EXPECT_EQ(request.body, "") << "only the headers are known";
-    return request.token == "secret" && request.target == "/compute";
+    const bool large = request.token == "secret" && request.target == "/compute";
+    return large ? server::Body::large : server::Body::usual;
   });
   const auto status = [&](const std::string& path, const std::string& token, std::size_t size) {
     return status_of(Client(served.server.port())

@@ -125,8 +125,7 @@ void run(ExploreArguments arguments, const Globals& globals) {
   server::HttpServer server(
       {.host = arguments.host,
        .port = static_cast<std::uint16_t>(arguments.port),
-       .has_large_body =
-           [&](const server::HttpRequest& request) { return application.takes_large(request); }},
+       .body_of = [&](const server::HttpRequest& request) { return application.body_of(request); }},
       [&](server::HttpRequest request, std::shared_ptr<server::Reply> reply) {
         application.handle(std::move(request), std::move(reply));
       });

@@ -31,10 +31,10 @@ struct ServeArguments {
   bool any_model = false;
   std::string host = "127.0.0.1";
   std::int64_t port = 8080;
-  std::vector<std::string> keys, origins;
+  std::vector<std::string> keys, origins, hosts;
   std::filesystem::path key_file;
   std::vector<std::string> steering;                       // NAME=FILE
-  std::int64_t max_body = 32;                              // MB
+  std::int64_t max_body = 32, max_bodies = 256;            // MB
   std::int64_t prompt_cache = 256;                         // MB
   std::int64_t request_timeout = 600, drain_timeout = 30;  // seconds
   std::int64_t connections = 1024;
@@ -164,6 +164,7 @@ serve::Services load_services(ServeArguments& arguments, const Globals& globals)
 server::ServerLimits http_limits(const ServeArguments& arguments) {
   server::ServerLimits limits;
   limits.body_bytes = static_cast<std::size_t>(arguments.max_body) << 20;
+  limits.bodies_bytes = static_cast<std::size_t>(arguments.max_bodies) << 20;
   limits.connections = static_cast<std::size_t>(arguments.connections);
   limits.read = std::chrono::seconds(60);
   limits.drain = std::chrono::seconds(arguments.drain_timeout);
@@ -195,20 +196,26 @@ void print_address(const server::HttpServer& server, const std::string& host, co
 
 void run(ServeArguments arguments, const Globals& globals) {
   check_origins(arguments.origins);
-  server::AccessOptions access{
-      .keys = keys_of(arguments), .origins = arguments.origins, .host = arguments.host};
+  server::AccessOptions access{.keys = keys_of(arguments),
+                               .origins = arguments.origins,
+                               .host = arguments.host,
+                               .hosts = arguments.hosts};
   const std::atomic<bool>& stop = stop_flag();
   serve::Services services = load_services(arguments, globals);
   std::unique_ptr<serve::ModelServer> models;
-  const auto error_form = [&models, megabytes = arguments.max_body](int status, std::string message,
-                                                                    const std::string& target) {
-    if (status == 413) message += " (--max-body " + std::to_string(megabytes) + ")";
-    return models->application().error_form(status, message, target);
+  const auto body_of = [&models](const server::HttpRequest& request) {
+    return models->application().body_of(request);
+  };
+  const auto refuse = [&](int status, std::string message, const server::HttpRequest& request) {
+    if (status == 413) message += " (--max-body " + std::to_string(arguments.max_body) + ")";
+    if (status == 503) message += " (--max-bodies " + std::to_string(arguments.max_bodies) + ")";
+    return models->application().refuse(status, message, request);
   };
   server::HttpServer server({.host = arguments.host,
                              .port = static_cast<std::uint16_t>(arguments.port),
                              .limits = http_limits(arguments),
-                             .error_form = error_form},
+                             .body_of = body_of,
+                             .refuse = refuse},
                             [&](server::HttpRequest request, std::shared_ptr<server::Reply> reply) {
                               models->application().handle(std::move(request), std::move(reply));
                             });
@@ -272,6 +279,8 @@ void add_serve(CLI::App& app, const Globals& globals) {
                "A file of keys, one on each line; # begins a comment line");
   server.value("--cors-origin", a->origins, "ORIGIN",
                "Let pages of this origin ask (https://example.org); *: of any");
+  server.value("--allow-host", a->hosts, "NAME",
+               "On a loopback address, answer requests for this host, too (of a proxy, for example)");
   OptionGroup(*command, "Model")
       .value("--steer", a->steering, "NAME=FILE",
              "Steering vectors (heed steer) that requests may add, under a name");
@@ -296,6 +305,10 @@ void add_serve(CLI::App& app, const Globals& globals) {
   limits
       .count("--max-body", a->max_body, 1, "The largest body of a request (2^20 bytes); beyond, status 413",
              1024)
+      ->type_name("MB");
+  limits
+      .count("--max-bodies", a->max_bodies, 1,
+             "The bodies of all requests that are not yet answered (2^20 bytes); beyond, status 503", 1 << 20)
       ->type_name("MB");
   limits
       .count("--request-timeout", a->request_timeout, 1,

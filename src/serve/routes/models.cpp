@@ -41,8 +41,16 @@ const char* pooling_name(const EmbeddingRecipe& recipe) {
   HEED_ASSERT(false, "unknown pooling");
 }
 
-HttpResponse health_of(bool stopping) {
-  return {stopping ? 503 : 200, stopping ? R"({"status":"stopping"})" : R"({"status":"ok"})"};
+// A slice of work takes milliseconds; one that takes so long does not end.
+constexpr double kHangs = 60;
+
+HttpResponse status_answer(const char* wrong) {
+  return {wrong != nullptr ? 503 : 200, json_text(Json{{"status", wrong != nullptr ? wrong : "ok"}})};
+}
+
+// Whether the server answers, or null. One that hangs is to be started again.
+const char* illness_of(const Scheduler& scheduler, bool stopping) {
+  return stopping ? "stopping" : scheduler.seconds_in_slice() > kHangs ? "hanging" : nullptr;
 }
 
 Json list_of(const Services& services) {
@@ -105,10 +113,20 @@ Routes model_routes(Serving* serving) {
   const auto json = [serving](Json (*made)(const Services&)) {
     return [serving, made](const CallPointer& call, Fields&) { call->answer(made(serving->services)); };
   };
-  Route health =
-      get({"/health", "/v1/health", "/ping"}, ErrorForm::openai, "Whether the server answers",
-          [](const CallPointer& call, Fields&) { call->answer(health_of(call->request().stopping)); });
-  health.is_public = health.at_once = health.is_always = true;
+  Route health = get({"/health", "/v1/health", "/ping"}, ErrorForm::openai,
+                     "Whether the server answers: 503 once it stops, and if a computation hangs",
+                     [serving](const CallPointer& call, Fields&) {
+                       call->answer(status_answer(illness_of(serving->scheduler, call->request().stopping)));
+                     });
+  Route ready = get({"/ready"}, ErrorForm::openai,
+                    "Whether it takes a request now: as /health, and 503 if too many wait",
+                    [serving](const CallPointer& call, Fields&) {
+                      const char* ill = illness_of(serving->scheduler, call->request().stopping);
+                      const char* full = serving->scheduler.is_full() ? "full" : nullptr;
+                      call->answer(status_answer(ill != nullptr ? ill : full));
+                    });
+  for (Route* route : {&health, &ready})
+    route->is_public = route->any_host = route->at_once = route->is_always = true;
   Route metrics = get({"/metrics"}, ErrorForm::openai, "Counts and times, for Prometheus",
                       [serving](const CallPointer& call, Fields&) {
                         call->answer(HttpResponse{200, serving->services.registry->metrics.text(),
@@ -117,6 +135,7 @@ Routes model_routes(Serving* serving) {
   metrics.at_once = true;
   return {
       std::move(health),
+      std::move(ready),
       std::move(metrics),
       server::document_route(kServerTopic),
       get({"/"}, ErrorForm::openai, "The models and routes, in short", json(overview_of)),

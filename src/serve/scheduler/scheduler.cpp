@@ -118,7 +118,7 @@ void Scheduler::add(std::shared_ptr<Job> job, const std::function<void()>& accep
   ++accepted_;
   tokens_ += job->tokens;
   registry_->metrics.change(server::Gauge::waiting, 1);
-  registry_->metrics.add(server::Counter::prompt_tokens, job->tokens);
+  registry_->metrics.add(server::Counter::prompt_tokens, job->call->record.prompt_tokens);
   // The room is free again once nothing holds the job.
   added_.push_back(std::shared_ptr<Job>(job.get(), [this, job](Job*) {
     job->call->metrics().change(job->has_begun ? server::Gauge::running : server::Gauge::waiting, -1);
@@ -128,6 +128,16 @@ void Scheduler::add(std::shared_ptr<Job> job, const std::function<void()>& accep
     seconds_ = 0.8 * seconds_ + 0.2 * seconds_since(job->queued);
   }));
   wake_.notify_one();
+}
+
+bool Scheduler::is_full() const {
+  const std::lock_guard lock(mutex_);
+  return accepted_ >= limits_.queue || tokens_ >= limits_.queue_tokens;
+}
+
+double Scheduler::seconds_in_slice() const {
+  const Clock::rep begin = slice_;
+  return begin == 0 ? 0 : seconds_since(Clock::time_point(Clock::duration(begin)));
 }
 
 void Scheduler::run() {
@@ -140,7 +150,10 @@ void Scheduler::run() {
     }
     for (auto& job : added) queues.add(std::move(job));
     added.clear();
-    if (queues.turn()) continue;
+    slice_ = Clock::now().time_since_epoch().count();
+    const bool worked = queues.turn();
+    slice_ = 0;
+    if (worked) continue;
     std::unique_lock lock(mutex_);
     if (ended_ && added_.empty()) return;
     wake_.wait(lock, [this] { return ended_ || !added_.empty(); });

@@ -2,6 +2,7 @@
 // encoder's texts at a time. A turn that takes longer than a slice goes on when the others have had theirs.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -50,7 +51,7 @@ std::vector<EncoderResult> run_batch(const ServedModel& model, EncoderWork work,
 struct Job {
   std::shared_ptr<Call> call;
   const ServedModel* model = nullptr;
-  std::int64_t tokens = 0;
+  std::int64_t tokens = 0;  ///< that count in SchedulerLimits::queue_tokens
   Clock::time_point queued = Clock::now();
   bool has_begun = false;
   ErrorCode failure = ErrorCode::computation;  ///< what an error of its computation is
@@ -107,6 +108,10 @@ class Scheduler {
 
   /// Throws ApiError (429) if too much waits. `accepted` is called before anything is computed.
   void add(std::shared_ptr<Job> job, const std::function<void()>& accepted = {});
+  /// Whether add() would refuse any request.
+  bool is_full() const;
+  /// Since the computing thread began a slice that it has not ended; 0: none.
+  double seconds_in_slice() const;
 
  private:
   class Queues;
@@ -114,7 +119,8 @@ class Scheduler {
 
   const SchedulerLimits limits_;
   const std::shared_ptr<Registry> registry_;
-  std::mutex mutex_;  // of what follows
+  std::atomic<Clock::rep> slice_{0};  // when it began; 0: none has
+  mutable std::mutex mutex_;          // of what follows
   std::condition_variable wake_;
   std::deque<std::shared_ptr<Job>> added_;
   std::int64_t accepted_ = 0, tokens_ = 0;
