@@ -89,7 +89,9 @@ TEST(OpenAi, StreamsJoinToTheWholeAnswer) {
 }
 
 TEST(OpenAi, APromptThatIsKnownIsCountedOnce) {
-  Asking server(only(shakespeare()));
+  serve::SchedulerLimits limits;
+  limits.generation.cached_bytes = std::size_t{1} << 24;
+  Asking server(only(shakespeare()), {}, limits);
   std::string prompt;
   for (int i = 0; i < 8; ++i) prompt += kPrompt;
   const Json body = completion({{"prompt", prompt}, {"n", 4}, {"max_tokens", 2}});
