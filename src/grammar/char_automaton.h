@@ -64,8 +64,8 @@ CharAutomaton texts_other_than(const std::vector<std::string>& names);
 /// alternative.
 CharAutomaton regex_texts(std::string_view pattern, bool whole);
 
-/// Returns the texts of a JSON Schema format. Throws GrammarError for one that is not known.
-const CharAutomaton& format_texts(std::string_view format);
+/// Returns the texts of a JSON Schema format, or null for one that is not known.
+const CharAutomaton* format_texts(std::string_view format);
 
 // Numbers between bounds, as texts: a comparison digit by digit.
 

@@ -1,9 +1,8 @@
 // Makes grammars of schemas, expressions, lists and tools, and matches texts with them.
 #include "heed/grammar/grammar.h"
 
-#include <deque>
-
 #include "core/json_field.h"
+#include "grammar/call_rules.h"
 #include "grammar/char_automaton.h"
 #include "grammar/lazy_dfa.h"
 #include "grammar/schema_rules.h"
@@ -44,28 +43,22 @@ Json parse_limited(std::string_view text, const std::string& where) {
   return parse_json(text, where);
 }
 
-/// The schema of the arguments of a function, whose parameters may be missing.
-Json arguments_schema(const JsonField& function) {
-  static const Json kNone = {{"type", "object"}, {"additionalProperties", false}};
-  const auto parameters = function.find("parameters");
-  return parameters ? parameters->value() : kNone;
-}
-
 }  // namespace
 
-Grammar::Grammar(std::shared_ptr<const Network> network, std::string where)
-    : network_(std::move(network)), where_(std::move(where)) {}
+Grammar::Grammar(std::shared_ptr<const Network> network, std::string where, std::vector<std::string> notes)
+    : network_(std::move(network)), where_(std::move(where)), notes_(std::move(notes)) {}
 
-Grammar Grammar::json_schema(std::string_view schema, std::string where) {
+Grammar Grammar::json_schema(std::string_view schema, std::string where, UnsupportedKeywords unsupported) {
   const Json root = parse_limited(schema, where);
+  std::vector<std::string> notes;
   auto network = network_of(where, [&](Network& made, State start) {
     const grammar::JsonRules json(made);
-    grammar::SchemaRules rules(json, root, where);
+    grammar::SchemaRules rules(json, root, where, unsupported, notes);
     const Rule whole = rules.add();
     rules.require_texts(whole);
     return json.add(json.add_space(start), whole);
   });
-  return {std::move(network), std::move(where)};
+  return {std::move(network), std::move(where), std::move(notes)};
 }
 
 Grammar Grammar::json_object(std::string where) {
@@ -98,36 +91,14 @@ Grammar Grammar::choices(std::span<const std::string> texts, std::string where) 
 }
 
 Grammar Grammar::tool_calls(std::string_view tools, const ToolCallMarks& marks, std::string_view only,
-                            std::string where) {
+                            std::string where, UnsupportedKeywords unsupported) {
   const Json list = parse_limited(tools, where);
-  const JsonField field(list, where);
-  std::deque<Json> schemas;
+  std::vector<std::string> notes;
   auto network = network_of(where, [&](Network& made, State start) {
-    const grammar::JsonRules json(made);
-    const State begun = made.add_text(start, marks.begin), end = made.add_state();
-    bool any = false;
-    for (std::size_t i = 0; i < field.array_size(); ++i) {
-      const JsonField function = field.at(i).at("function");
-      const std::string& name = function.at("name").string();
-      if (!only.empty() && name != only) continue;
-      any = true;
-      const State open = json.add_space(made.add_text(begun, "{"));
-      const State named =
-          json.add_string(json.add_space(made.add_text(json.add_string(open, std::string_view("name")), ":")),
-                          std::string_view(name));
-      const State key =
-          json.add_string(json.add_space(made.add_text(named, ",")), std::string_view(marks.arguments_key));
-      const std::string in_tool = where + ": " + name;
-      grammar::SchemaRules rules(json, schemas.emplace_back(arguments_schema(function)), in_tool);
-      const State value = json.add(json.add_space(made.add_text(key, ":")), rules.add());
-      made.add_free(made.add_text(made.add_text(json.add_space(value), "}"), marks.end), end);
-    }
-    if (!any)
-      throw grammar::GrammarError("expected a function" + (only.empty() ? "" : " " + std::string(only)) +
-                                  ", got none");
-    return end;
+    const grammar::JsonRules json(made, marks.syntax == ToolCallMarks::Syntax::python);
+    return grammar::CallRules(json, marks, unsupported, notes).add(start, JsonField(list, where), only);
   });
-  return {std::move(network), std::move(where)};
+  return {std::move(network), std::move(where), std::move(notes)};
 }
 
 GrammarMatcher::GrammarMatcher(const Grammar& grammar)

@@ -90,8 +90,9 @@ State add_integer(Network& network, State from) {
 
 }  // namespace
 
-JsonRules::JsonRules(Network& rules_of)
+JsonRules::JsonRules(Network& rules_of, bool in_python)
     : network(rules_of),
+      python(in_python),
       space(network.add_rule()),
       character(network.add_rule()),
       string(network.add_rule()),
@@ -122,8 +123,8 @@ JsonRules::JsonRules(Network& rules_of)
 
   for (const Rule rule : {string, number, object, array})
     network.add_call(network.start(value), rule, network.end(value));
-  for (const std::string_view word : {"true", "false", "null"})
-    finish(value, network.add_text(network.start(value), word));
+  for (const Json& one : {Json(true), Json(false), Json()})
+    finish(value, network.add_text(network.start(value), word(one)));
 
   const auto add_list = [&](Rule list, std::string_view open, unsigned char close, auto add_element) {
     const State first = add_space(network.add_text(network.start(list), open)), element = network.add_state();
@@ -203,9 +204,14 @@ State JsonRules::add_string(State from, std::string_view text) const {
   return network.add_text(from, json_quoted(text));
 }
 
+std::string JsonRules::word(const Json& value) const {
+  if (!python || value.is_number()) return json_text(value);
+  return value.is_null() ? "None" : value == Json(true) ? "True" : "False";
+}
+
 State JsonRules::add_value(State from, const Json& given) const {
   if (given.is_string()) return add_string(from, given.get_ref<const std::string&>());
-  if (!given.is_structured()) return network.add_text(from, json_text(given));
+  if (!given.is_structured()) return network.add_text(from, word(given));
   from = add_space(network.add_text(from, given.is_array() ? "[" : "{"));
   bool first = true;
   for (const auto& [key, member] : given.items()) {

@@ -332,17 +332,14 @@ CharAutomaton regex_texts(std::string_view pattern, bool whole) {
   return texts;
 }
 
-const CharAutomaton& format_texts(std::string_view format) {
+const CharAutomaton* format_texts(std::string_view format) {
   static const std::map<std::string_view, CharAutomaton> kTexts = [] {
     std::map<std::string_view, CharAutomaton> texts;
     for (const auto& [name, pattern] : format_patterns()) texts.emplace(name, regex_texts(pattern, true));
     return texts;
   }();
   const auto found = kTexts.find(format);
-  if (found == kTexts.end()) {
-    throw GrammarError("expected a format (" + joined_keys(kTexts) + "), got " + std::string(format));
-  }
-  return found->second;
+  return found == kTexts.end() ? nullptr : &found->second;
 }
 
 }  // namespace heed::grammar

@@ -36,46 +36,70 @@ enum class Takes {
   boolean,
   unique,
   reference,
-  identifier
+  identifier,
+  unsupported
 };
 
 constexpr std::pair<std::string_view, Takes> kKeywords[] = {
     {"$comment", Takes::annotation},
     {"$defs", Takes::named_schemas},
+    {"$dynamicRef", Takes::unsupported},
     {"$id", Takes::identifier},
+    {"$recursiveRef", Takes::unsupported},
     {"$ref", Takes::reference},
     {"$schema", Takes::annotation},
+    {"additionalItems", Takes::unsupported},
     {"additionalProperties", Takes::schema},
     {"allOf", Takes::schemas},
     {"anyOf", Takes::schemas},
     {"const", Takes::value},
+    {"contains", Takes::unsupported},
     {"default", Takes::annotation},
     {"definitions", Takes::named_schemas},
+    {"dependencies", Takes::unsupported},
+    {"dependentRequired", Takes::unsupported},
+    {"dependentSchemas", Takes::unsupported},
     {"deprecated", Takes::annotation},
     {"description", Takes::annotation},
+    {"disallow", Takes::unsupported},
     {"discriminator", Takes::annotation},
+    {"divisibleBy", Takes::unsupported},
+    {"else", Takes::unsupported},
     {"enum", Takes::values},
     {"example", Takes::annotation},
     {"examples", Takes::annotation},
     {"exclusiveMaximum", Takes::number},
     {"exclusiveMinimum", Takes::number},
+    {"extends", Takes::unsupported},
     {"format", Takes::text},
+    {"if", Takes::unsupported},
     {"items", Takes::schema},
+    {"maxContains", Takes::unsupported},
     {"maxItems", Takes::count},
     {"maxLength", Takes::count},
+    {"maxProperties", Takes::unsupported},
     {"maximum", Takes::number},
+    {"minContains", Takes::unsupported},
     {"minItems", Takes::count},
     {"minLength", Takes::count},
+    {"minProperties", Takes::unsupported},
     {"minimum", Takes::number},
+    {"multipleOf", Takes::unsupported},
+    {"not", Takes::unsupported},
     {"nullable", Takes::boolean},
     {"oneOf", Takes::schemas},
     {"pattern", Takes::text},
+    {"patternProperties", Takes::unsupported},
     {"prefixItems", Takes::schemas},
     {"properties", Takes::named_schemas},
+    {"propertyNames", Takes::unsupported},
     {"readOnly", Takes::annotation},
     {"required", Takes::names},
+    {"then", Takes::unsupported},
     {"title", Takes::annotation},
     {"type", Takes::type},
+    {"unevaluatedItems", Takes::unsupported},
+    {"unevaluatedProperties", Takes::unsupported},
     {"uniqueItems", Takes::unique},
     {"writeOnly", Takes::annotation},
 };
@@ -88,7 +112,9 @@ const Takes* keyword(std::string_view key) {
 
 class Check {
  public:
-  Check(const Json& root, const std::string& where) : root_(root), where_(where) {}
+  Check(const Json& root, const std::string& where, UnsupportedKeywords unsupported,
+        std::vector<std::string>& notes, std::set<std::string>& ignored)
+      : root_(root), where_(where), unsupported_(unsupported), notes_(notes), ignored_(ignored) {}
 
   /// Checks the whole schema, and then each oneOf, once all that it may refer to has been checked.
   void run() {
@@ -125,8 +151,18 @@ class Check {
     if (depth_ >= kDeepest) fail(pointer, "references that are less deep", schema);
     found_.push_back({&schema, pointer, depth_ + 1});
   }
-  [[noreturn]] void fail(const std::string& pointer, const std::string& expected, const Json& got) const {
-    throw Error(where_ + ": " + pointer + ": expected " + expected + ", got " + json_shown(got));
+  [[noreturn]] void fail(const std::string& pointer, const std::string& expected, const Json& got,
+                         const char* advice = "") const {
+    throw Error(where_ + ": " + pointer + ": expected " + expected + ", got " + json_shown(got) + advice);
+  }
+  void note(const std::string& pointer, const Json& what) {
+    notes_.push_back(where_ + ": " + pointer + ": " + json_shown(what) + " is not enforced");
+  }
+  /// Throws Error for what a grammar cannot follow, or notes it.
+  void unsupported(const std::string& pointer, const char* expected, const Json& got,
+                   const char* advice = "") {
+    if (unsupported_ == UnsupportedKeywords::refused) fail(pointer, expected, got, advice);
+    note(pointer, got);
   }
   void texts(const Json& value, const std::string& pointer, const char* expected) const {
     if (!value.is_array()) fail(pointer, expected, value);
@@ -137,15 +173,17 @@ class Check {
   void member(const std::string& key, const Json& value, const std::string& pointer,
               const std::string& parent) {
     const Takes* takes = keyword(key);
-    if (takes == nullptr) {
-      throw Error(where_ + ": " + pointer + ": expected a keyword that a grammar can follow, got " +
-                  json_shown(Json(key)) + " (leave it out, and check it in the answer)");
-    }
+    if (takes == nullptr) return note(pointer, key);  // JSON Schema: an annotation
     switch (*takes) {
       case Takes::annotation: return;
+      case Takes::unsupported:
+        return unsupported(pointer, "a keyword that a grammar can follow", key,
+                           " (leave it out, and check it in the answer)");
       case Takes::schema:
-        if (key == "items" && value.is_array()) fail(pointer, "a schema (a list is prefixItems)", value);
-        return add(value, pointer);
+        if (key != "items" || !value.is_array()) return add(value, pointer);
+        unsupported(pointer, "a schema (a list is prefixItems)", value);
+        for (std::size_t i = 0; i < value.size(); ++i) add(value[i], pointer + "/" + std::to_string(i));
+        return;
       case Takes::schemas:
         if (!value.is_array() || value.empty()) fail(pointer, "an array of schemas", value);
         for (std::size_t i = 0; i < value.size(); ++i) add(value[i], pointer + "/" + std::to_string(i));
@@ -173,24 +211,30 @@ class Check {
         return valid(pointer, [&] { decimal_of(value); });
       case Takes::text:
         if (!value.is_string()) fail(pointer, "a text", value);
-        return valid(pointer, [&] {
-          const std::string& text = value.get_ref<const std::string&>();
-          if (key == "format") {
-            format_texts(text);
-          } else {
-            regex_texts(text, false);
-          }
-        });
+        return key == "format" ? format(value, pointer) : pattern(value, pointer);
       case Takes::boolean:
         if (!value.is_boolean()) fail(pointer, "true or false", value);
         return;
       case Takes::unique:
-        if (value != Json(false)) fail(pointer, "false, as a grammar cannot compare elements", value);
+        if (value != Json(false)) unsupported(pointer, "false, as a grammar cannot compare elements", value);
         return;
       case Takes::identifier:
-        if (parent != "#") fail(pointer, "no $id but that of the whole schema", value);
+        if (parent != "#") unsupported(pointer, "no $id but that of the whole schema", value);
         return;
       case Takes::reference: return reference(value, pointer);
+    }
+  }
+  void format(const Json& value, const std::string& pointer) {
+    if (format_texts(value.get_ref<const std::string&>()) == nullptr) note(pointer, value);
+  }
+  void pattern(const Json& value, const std::string& pointer) {
+    try {
+      regex_texts(value.get_ref<const std::string&>(), false);
+    } catch (const GrammarError& error) {
+      if (unsupported_ == UnsupportedKeywords::refused)
+        throw Error(where_ + ": " + pointer + ": " + error.what());
+      ignored_.insert(value.get<std::string>());
+      note(pointer, value);
     }
   }
   void reference(const Json& value, const std::string& pointer) {
@@ -212,6 +256,7 @@ class Check {
     for (std::size_t i = 0; i < branches.size(); ++i) {
       for (std::size_t j = i + 1; j < branches.size(); ++j) {
         if (exclude_each_other(root_, branches[i], branches[j], steps_)) continue;
+        if (unsupported_ == UnsupportedKeywords::ignored) return note(pointer, "oneOf");
         throw Error(
             where_ + ": " + pointer +
             ": expected branches of which each value matches one at most, by type, by a const of a required "
@@ -225,7 +270,10 @@ class Check {
   static constexpr std::size_t kMostBranches = 200;
   const Json& root_;
   const std::string& where_;
-  std::vector<Found> found_;  // the next one last
+  const UnsupportedKeywords unsupported_;
+  std::vector<std::string>& notes_;
+  std::set<std::string>& ignored_;  // patterns
+  std::vector<Found> found_;        // the next one last
   std::set<const Json*> seen_;
   std::vector<std::pair<const Json*, std::string>> one_ofs_;
   int depth_ = 0;          // of the schema that is checked
@@ -349,7 +397,10 @@ class Comparison {
 
 }  // namespace
 
-void check_schema(const Json& root, const std::string& where) { Check(root, where).run(); }
+void check_schema(const Json& root, const std::string& where, UnsupportedKeywords unsupported,
+                  std::vector<std::string>& notes, std::set<std::string>& ignored) {
+  Check(root, where, unsupported, notes, ignored).run();
+}
 
 bool exclude_each_other(const Json& root, const Json& one, const Json& other, std::size_t& steps) {
   Comparison comparison(root, steps);
@@ -358,8 +409,8 @@ bool exclude_each_other(const Json& root, const Json& one, const Json& other, st
 
 bool is_annotation(std::string_view key) {
   const Takes* takes = keyword(key);
-  return takes != nullptr && (*takes == Takes::annotation || *takes == Takes::identifier ||
-                              *takes == Takes::unique || key == "$defs" || key == "definitions");
+  return takes == nullptr || *takes == Takes::annotation || *takes == Takes::identifier ||
+         *takes == Takes::unique || *takes == Takes::unsupported || key == "$defs" || key == "definitions";
 }
 
 std::string pointer_to(const std::string& pointer, std::string_view key) {

@@ -15,7 +15,6 @@ constexpr std::pair<std::string_view, unsigned> kMentioned[] = {
     {"additionalProperties", kObjectType},
     {"exclusiveMaximum", kIntegerType | kFractionType},
     {"exclusiveMinimum", kIntegerType | kFractionType},
-    {"format", kStringType},
     {"items", kArrayType},
     {"maxItems", kArrayType},
     {"maxLength", kStringType},
@@ -29,12 +28,20 @@ constexpr std::pair<std::string_view, unsigned> kMentioned[] = {
     {"required", kObjectType},
 };
 
+/// The format of a schema, if it is enforced; else null.
+const std::string* known_format(const Json& schema) {
+  const auto found = schema.find("format");
+  if (found == schema.end()) return nullptr;
+  const std::string& format = found->get_ref<const std::string&>();
+  return format_texts(format) == nullptr ? nullptr : &format;
+}
+
 unsigned mentioned_types(const Json& schema) {
   unsigned types = 0;
   for (const auto& [key, about] : kMentioned) {
     if (schema.contains(key)) types |= about;
   }
-  return types;
+  return known_format(schema) != nullptr ? types | kStringType : types;
 }
 
 unsigned types_in(const Json& type) {
@@ -78,9 +85,13 @@ SchemaPart own_part(const Json& schema) {
   count("minItems", part.least_items);
   count("maxItems", part.most_items);
   if (const Json* pattern = find("pattern")) part.patterns.push_back(*pattern);
-  if (const Json* format = find("format")) part.formats.push_back(*format);
+  if (const std::string* format = known_format(schema)) part.formats.push_back(*format);
   if (const Json* prefix = find("prefixItems")) part.prefix.assign(prefix->begin(), prefix->end());
-  if (const Json* items = find("items")) part.items = *items;
+  if (const Json* items = find("items"); items != nullptr && items->is_array()) {
+    part.prefix.assign(items->begin(), items->end());
+  } else if (items != nullptr) {
+    part.items = *items;
+  }
   if (const Json* properties = find("properties")) {
     for (const auto& [name, property] : properties->items()) part.properties.emplace_back(name, property);
   }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -11,6 +12,7 @@
 
 #include "core/json.h"
 #include "grammar/char_automaton.h"
+#include "heed/grammar/grammar.h"
 
 namespace heed::grammar {
 
@@ -55,9 +57,11 @@ Json both_schemas(const Json& one, const Json& other);
 
 // The check of a JSON Schema before rules are made of it: every keyword is known, and of the right type.
 
-/// Throws Error `WHERE: POINTER: expected X, got Y` for the first keyword that is not supported, or has a
-/// wrong value. The parts that references name are checked too.
-void check_schema(const Json& root, const std::string& where);
+/// Throws Error `WHERE: POINTER: expected X, got Y` for the first keyword that has a wrong value or, if
+/// refused, is not supported. The parts that references name are checked too. What is not enforced is added
+/// to `notes`, and the patterns among it to `ignored`.
+void check_schema(const Json& root, const std::string& where, UnsupportedKeywords unsupported,
+                  std::vector<std::string>& notes, std::set<std::string>& ignored);
 
 /// Returns what a reference within the document (`#`, `#/$defs/a`) names, or null if there is nothing.
 const Json* referenced(const Json& root, std::string_view reference);

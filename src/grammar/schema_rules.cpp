@@ -10,13 +10,19 @@
 
 namespace heed::grammar {
 
-SchemaRules::SchemaRules(const JsonRules& json, const Json& root, const std::string& where)
-    : json_(json), network_(json.network), root_(root), where_(where) {
-  check_schema(root, where);
+SchemaRules::SchemaRules(const JsonRules& json, const Json& root, const std::string& where,
+                         UnsupportedKeywords unsupported, std::vector<std::string>& notes)
+    : json_(json),
+      network_(json.network),
+      root_(root),
+      where_(where),
+      unsupported_(unsupported),
+      notes_(notes) {
+  check_schema(root, where, unsupported, notes, ignored_);
 }
 
-Rule SchemaRules::add() {
-  const Rule rule = rule_of(root_, "#");
+Rule SchemaRules::add(const Json& schema, const std::string& at) {
+  const Rule rule = rule_of(schema, at);
   while (!pending_.empty()) {
     const Pending next = std::move(pending_.front());
     pending_.pop_front();
@@ -70,23 +76,26 @@ void SchemaRules::add_alternatives(const Ends& ends, const Json& schema, const s
 
 void SchemaRules::add_part(const Ends& ends, const SchemaPart& part, const std::string& pointer) {
   const unsigned types = part.allowed();
-  if (part.values) return add_values(ends, part);
-  const auto add_word = [&](const char* word) {
-    network_.add_free(network_.add_text(ends.start, word), ends.end);
+  if (part.values) return add_values(ends, part, pointer);
+  const auto add_word = [&](const Json& value) {
+    network_.add_free(json_.add_value(ends.start, value), ends.end);
   };
-  if ((types & kNullType) != 0) add_word("null");
-  if ((types & kBooleanType) != 0) add_word("true"), add_word("false");
+  if ((types & kNullType) != 0) add_word(nullptr);
+  if ((types & kBooleanType) != 0) add_word(true), add_word(false);
   if ((types & kIntegerType) != 0) add_number(ends, part);
-  if ((types & kStringType) != 0) add_string(ends, part);
+  if ((types & kStringType) != 0) add_string(ends, part, pointer);
   if ((types & kArrayType) != 0) add_array(ends, part, pointer);
   if ((types & kObjectType) != 0) add_object(ends, part, pointer);
 }
 
-void SchemaRules::add_values(const Ends& ends, const SchemaPart& part) {
-  if (part.mentioned != 0)
-    throw GrammarError(
-        "expected enum and const without other keywords than type, got some (list only the values that "
-        "match)");
+void SchemaRules::add_values(const Ends& ends, const SchemaPart& part, const std::string& pointer) {
+  if (part.mentioned != 0) {
+    if (unsupported_ == UnsupportedKeywords::refused)
+      throw GrammarError(
+          "expected enum and const without other keywords than type, got some (list only the values that "
+          "match)");
+    notes_.push_back(where_ + ": " + pointer + ": what stands beside enum and const is not enforced");
+  }
   for (const Json& value : *part.values) {
     if ((type_of(value) & part.types) != 0) network_.add_free(json_.add_value(ends.start, value), ends.end);
   }
@@ -108,15 +117,29 @@ void SchemaRules::add_number(const Ends& ends, const SchemaPart& part) {
   }
 }
 
-void SchemaRules::add_string(const Ends& ends, const SchemaPart& part) {
+std::optional<CharAutomaton> SchemaRules::limited_texts(const SchemaPart& part,
+                                                        const std::string& pointer) const {
   std::optional<CharAutomaton> texts;
   const auto limit = [&](CharAutomaton limited) {
     texts = texts ? intersection(*texts, limited) : std::move(limited);
   };
-  for (const std::string& pattern : part.patterns) limit(regex_texts(pattern, false));
-  for (const std::string& format : part.formats) limit(format_texts(format));
+  for (const std::string& pattern : part.patterns) {
+    if (ignored_.count(pattern) == 0) limit(regex_texts(pattern, false));
+  }
   if (part.least_length > 0 || part.most_length) limit(texts_of_length(part.least_length, part.most_length));
-  if (texts) {
+  for (const std::string& format : part.formats) {
+    try {
+      limit(*format_texts(format));
+    } catch (const GrammarError&) {  // too large with a length: JSON Schema lets formats be annotations
+      notes_.push_back(where_ + ": " + pointer + ": the format " + json_quoted(format) +
+                       " is not enforced beside so long a length");
+    }
+  }
+  return texts;
+}
+
+void SchemaRules::add_string(const Ends& ends, const SchemaPart& part, const std::string& pointer) {
+  if (const auto texts = limited_texts(part, pointer)) {
     network_.add_free(json_.add_string(ends.start, *texts), ends.end);
   } else {
     network_.add_call(ends.start, json_.string, ends.end);

@@ -4,6 +4,8 @@
 
 #include <deque>
 #include <map>
+#include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -20,10 +22,12 @@ namespace heed::grammar {
 /// Numbers have at most 100 digits before a point, 100 after it and 2 in the exponent, so that every double
 /// can hold them.
 struct JsonRules {
-  /// Adds the rules to `network`, which must outlive this.
-  explicit JsonRules(Network& network);
+  /// Adds the rules to `network`, which must outlive this. `python`: with Python's words for null and
+  /// booleans.
+  explicit JsonRules(Network& network, bool python = false);
 
   Network& network;
+  const bool python;
   Rule space, character, string, number, integer, value, object, array;
 
   /// Each adds something after `from`, and returns the state after it.
@@ -40,6 +44,7 @@ struct JsonRules {
   State add_raw(State from, const CharAutomaton& texts) const;
 
  private:
+  std::string word(const Json& value) const;
   template <class AddEdge>
   State add_texts(State from, const CharAutomaton& texts, const AddEdge& add_edge) const;
   /// Characters of a string in their shortest form.
@@ -48,11 +53,17 @@ struct JsonRules {
 
 class SchemaRules {
  public:
-  /// Checks `root`. Throws Error `WHERE: POINTER: expected X, got Y` if it says something that is not
-  /// supported. Everything must outlive this.
-  SchemaRules(const JsonRules& json, const Json& root, const std::string& where);
+  /// Checks `root`, as check_schema() does. Everything must outlive this.
+  SchemaRules(const JsonRules& json, const Json& root, const std::string& where,
+              UnsupportedKeywords unsupported, std::vector<std::string>& notes);
   /// Adds the rule of the whole schema and those it needs. Throws Error as the constructor.
-  Rule add();
+  Rule add() { return add(root_, "#"); }
+  /// The same of a part of it.
+  Rule add(const Json& schema, const std::string& pointer);
+  /// The parts of a part of it.
+  std::vector<SchemaPart> parts(const Json& schema) { return parts_of(root_, schema, work_); }
+  /// The texts of a string without its quotes; nothing if any will do.
+  std::optional<CharAutomaton> limited_texts(const SchemaPart& part, const std::string& pointer) const;
   /// Throws Error `WHERE: POINTER: …` if the rule of the whole schema, which has been added, has no text.
   /// POINTER is the first schema that has none whatever its parts have.
   void require_texts(Rule rule) const;
@@ -70,9 +81,9 @@ class SchemaRules {
   Rule rule_of(const Json& schema, const std::string& pointer);
   void add_alternatives(const Ends& ends, const Json& schema, const std::string& pointer);
   void add_part(const Ends& ends, const SchemaPart& part, const std::string& pointer);
-  void add_values(const Ends& ends, const SchemaPart& part);
+  void add_values(const Ends& ends, const SchemaPart& part, const std::string& pointer);
   void add_number(const Ends& ends, const SchemaPart& part);
-  void add_string(const Ends& ends, const SchemaPart& part);
+  void add_string(const Ends& ends, const SchemaPart& part, const std::string& pointer);
   void add_array(const Ends& ends, const SchemaPart& part, const std::string& pointer);
   void add_object(const Ends& ends, const SchemaPart& part, const std::string& pointer);
 
@@ -80,6 +91,9 @@ class SchemaRules {
   Network& network_;
   const Json& root_;
   const std::string& where_;
+  const UnsupportedKeywords unsupported_;
+  std::vector<std::string>& notes_;
+  std::set<std::string> ignored_;      // patterns
   std::map<std::string, Rule> rules_;  // by the schema's text
   std::deque<Pending> pending_;
   std::vector<std::pair<Rule, std::string>> pointers_;  // of all rules that were added

@@ -4,6 +4,7 @@
 
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,27 @@ TEST(Grammar, MatchesAsJsonschema) {
         EXPECT_TRUE(begins(grammar, text.substr(0, text.size() / 2)));
       }
     }
+  }
+}
+
+/// Field types of Pydantic (tests/fixtures/grammar_pydantic.py): all but those with a constraint that is not
+/// supported, which may be ignored.
+TEST(Grammar, FollowsSchemasOfPydantic) {
+  std::ifstream file(HEED_FIXTURES "/grammar/pydantic.json");
+  const Json fields = Json::parse(file);
+  ASSERT_GT(fields.size(), 60u);
+  const std::set<std::string> constrained = {"Decimal", "set", "frozenset", "multiple", "dict_constr"};
+  for (const Json& field : fields) {
+    const std::string type = field["type"], schema = field["schema"].dump(), value = field["value"].dump();
+    SCOPED_TRACE(type);
+    if (constrained.count(type) == 0) {
+      EXPECT_TRUE(matches(Grammar::json_schema(schema), value));
+    } else {
+      EXPECT_THROW(Grammar::json_schema(schema), Error);
+    }
+    const Grammar lax = Grammar::json_schema(schema, "r", UnsupportedKeywords::ignored);
+    EXPECT_TRUE(matches(lax, value));
+    EXPECT_GE(lax.notes().size(), constrained.count(type));
   }
 }
 
@@ -155,6 +177,63 @@ TEST(Grammar, ToolCalls) {
   EXPECT_ERROR(Grammar::tool_calls(R"([{"function": {"name": "h", "parameters": {"not": {}}}}])"),
                "tools: h: #/not: expected");
   EXPECT_ERROR(Grammar::tool_calls(R"([{"function": {}}])"), "tools: 0.function");
+}
+
+TEST(Grammar, CallsHaveTheSyntaxOfTheModel) {
+  using Syntax = ToolCallMarks::Syntax;
+  const char* tools = R"([{"function": {"name": "f", "parameters": {"type": "object", "properties": {
+      "a": {"type": "string"}, "n": {"type": "integer"}, "b": {"enum": ["x", "y"]},
+      "c": {"type": "array", "items": {"type": ["boolean", "null"]}}, "d": {"type": "string", "pattern": "^d+$"}},
+      "required": ["a"]}}}, {"function": {"name": "now", "parameters": {"type": "object", "properties": {}}}},
+      {"function": {"name": "none", "parameters": {}}}, {"function": {"name": "some", "parameters": {"type": "object",
+      "additionalProperties": true}}}])";
+  const Grammar object = Grammar::tool_calls(tools, {"", ""});
+  EXPECT_TRUE(matches(object, R"({"name": "now", "arguments": {}})"));
+  EXPECT_FALSE(matches(object, R"({"name": "now", "arguments": {"x": 5}})"));
+  EXPECT_FALSE(matches(object, R"({"name": "none", "arguments": {"x": 5}})"));
+  EXPECT_TRUE(matches(object, R"({"name": "some", "arguments": {"x": 5}})"));
+  const Grammar code = Grammar::tool_calls(tools, {.begin = "", .end = "", .syntax = Syntax::code});
+  EXPECT_TRUE(matches(code, "f\n```json\n{\"a\":\"b\"}\n```"));
+  EXPECT_FALSE(matches(code, "f\n```json\n{}\n```"));
+
+  const Grammar tags = Grammar::tool_calls(tools, {.syntax = Syntax::tags});
+  const auto tagged = [](const std::string& parameters) {
+    return "<tool_call>\n<function=f>" + parameters + "\n</function>\n</tool_call>";
+  };
+  const std::string a = "\n<parameter=a>\nA \"b\"\n<c>\n</parameter\n\n</parameter>";
+  EXPECT_TRUE(matches(tags, tagged(a)));
+  EXPECT_TRUE(matches(tags, "<tool_call>\n<function=now>\n</function>\n</tool_call>"));
+  EXPECT_TRUE(matches(tags, tagged(a + "\n<parameter=n>\n5\n</parameter>\n<parameter=b>\nx\n</parameter>")));
+  EXPECT_TRUE(matches(
+      tags, tagged(a + "\n<parameter=c>\n[true,null]\n</parameter>\n<parameter=d>\ndd\n</parameter>")));
+  EXPECT_FALSE(matches(tags, tagged(a + "\n<parameter=d>\ne\n</parameter>")));
+  EXPECT_FALSE(matches(tags, tagged(a + "\n<parameter=n>\nfive\n</parameter>")));
+  EXPECT_FALSE(matches(tags, tagged("\n<parameter=n>\n5\n</parameter>")));
+  EXPECT_FALSE(begins(tags, "<tool_call>\n<function=f>\n<parameter=a>\nb\n</parameter>\n</parameter>"));
+  EXPECT_TRUE(matches(tags, "<tool_call>\n{\"name\": \"some\", \"arguments\": {\"x\": 5}}\n</tool_call>"));
+
+  const ToolCallMarks in_list{.begin = "",
+                              .end = "",
+                              .syntax = Syntax::python,
+                              .list_begin = "[",
+                              .list_end = "]",
+                              .separator = ", ",
+                              .several = true};
+  const Grammar python = Grammar::tool_calls(R"([{"function": {"name": "f", "parameters": {"type": "object",
+      "properties": {"a": {"type": "string"}, "c": {"type": "array", "items": {"type": ["boolean", "null"]}}}}}},
+      {"function": {"name": "now"}}])",
+                                             in_list);
+  EXPECT_TRUE(matches(python, "[f(a=\"b\", c=[True,None])]"));
+  EXPECT_TRUE(matches(python, "[f(c=[False]), now(), f()]"));
+  EXPECT_FALSE(matches(python, "[f(c=[false])]"));
+  EXPECT_FALSE(matches(python, "[f(, c=[])]"));
+  EXPECT_FALSE(matches(python, "[]"));
+  EXPECT_ERROR(Grammar::tool_calls(tools, in_list), "tools: some: expected parameters that are one object");
+  const Grammar two = Grammar::tool_calls(tools, {.several = true}, "now");
+  const std::string now = "<tool_call>\n{\"name\": \"now\", \"arguments\": {}}\n</tool_call>";
+  EXPECT_TRUE(matches(two, now));
+  EXPECT_TRUE(matches(two, now + "\n" + now));
+  EXPECT_FALSE(matches(Grammar::tool_calls(tools, {}, "now"), now + "\n" + now));
 }
 
 // Alternatives whose ways multiply with every bracket end in an error instead of all memory.

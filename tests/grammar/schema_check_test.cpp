@@ -1,6 +1,7 @@
 // What is not supported is an error that names its place.
 #include "grammar/schema_parts.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "core/json.h"
+#include "grammar/matching.h"
 #include "heed/grammar/grammar.h"
 #include "reference/error.h"
 #include "reference/small_stack.h"
@@ -37,9 +39,7 @@ TEST(SchemaCheck, NamesWhatIsWrong) {
       {R"({"$ref": "other.json"})", "r: #/$ref: expected a reference to a part of this schema"},
       {R"({"$ref": "#/$defs/none"})", "r: #/$ref: expected a reference to a part of this schema"},
       {R"({"anyOf": []})", "r: #/anyOf: expected an array of schemas"},
-      {R"({"format": "color"})",
-       "r: #/format: expected a format (date, date-time, duration, email, hostname, ipv4, ipv6, "
-       "time, uri, uuid), got color"},
+      {R"({"format": 5})", "r: #/format: expected a text, got 5"},
       {R"({"pattern": "(?=a)b"})", "r: #/pattern: expected a regular expression of"},
       {R"({"pattern": "a\\1"})", "r: #/pattern: expected a regular expression of"},
       {R"({"pattern": "a{1,99999}"})", "r: #/pattern: expected at most 10000 repetitions"},
@@ -79,6 +79,57 @@ TEST(SchemaCheck, NamesWhatIsWrong) {
   }
   EXPECT_ERROR(Grammar::json_schema("{\"title\": \"" + std::string(300'000, 'a') + "\"}", "r"),
                "r: expected at most 262144 bytes, got 300013");
+}
+
+TEST(SchemaCheck, AnnotationsAreNotEnforced) {
+  const auto notes = [](const char* schema) { return Grammar::json_schema(schema, "r").notes(); };
+  EXPECT_THAT(notes(R"({"type": "object", "x-order": 1, "strict": true, "properties": {
+                          "f": {"type": "string", "format": "path"}, "n": {"format": "uint32", "type": "integer"},
+                          "u": {"type": "string", "contentEncoding": "base64", "format": "uri"}}})"),
+              testing::ElementsAre("r: #/x-order: \"x-order\" is not enforced",
+                                   "r: #/strict: \"strict\" is not enforced",
+                                   "r: #/properties/f/format: \"path\" is not enforced",
+                                   "r: #/properties/n/format: \"uint32\" is not enforced",
+                                   "r: #/properties/u/contentEncoding: \"contentEncoding\" is not enforced"));
+  const Grammar number = Grammar::json_schema(R"({"type": "integer", "format": "uint32", "minimum": 3})");
+  EXPECT_TRUE(matches(number, "3"));
+  EXPECT_FALSE(matches(number, "2"));
+  const Grammar any = Grammar::json_schema(R"({"format": "int64", "x-a": {"type": 5}})");
+  EXPECT_TRUE(matches(any, "3"));
+  EXPECT_TRUE(matches(any, "\"a\""));
+  // What is not known may still be referred to.
+  const Grammar within = Grammar::json_schema(
+      R"({"$ref": "#/components/schemas/a", "components": {"schemas": {"a": {"type": "boolean"}}}})");
+  EXPECT_TRUE(matches(within, "true"));
+  EXPECT_FALSE(matches(within, "1"));
+}
+
+TEST(SchemaCheck, ConstraintsMayBeIgnored) {
+  const auto lax = [](const char* schema) {
+    return Grammar::json_schema(schema, "r", UnsupportedKeywords::ignored);
+  };
+  EXPECT_THAT(lax(R"({"type": "integer", "multipleOf": 5, "not": {"const": 7}})").notes(),
+              testing::ElementsAre("r: #/multipleOf: \"multipleOf\" is not enforced",
+                                   "r: #/not: \"not\" is not enforced"));
+  const Grammar text = lax(R"({"type": "string", "pattern": "(?=a)b", "maxLength": 2})");
+  EXPECT_TRUE(matches(text, "\"cc\""));
+  EXPECT_FALSE(matches(text, "\"ccc\""));
+  EXPECT_EQ(text.notes().size(), 1u);
+  const Grammar pair =
+      lax(R"({"type": "array", "items": [{"type": "integer"}, {"type": "boolean"}], "uniqueItems": true})");
+  EXPECT_TRUE(matches(pair, "[1,true]"));
+  EXPECT_FALSE(matches(pair, "[true,1]"));
+  EXPECT_EQ(pair.notes().size(), 2u);
+  const Grammar either = lax(R"({"oneOf": [{"type": "string"}, {"maxLength": 3}]})");
+  EXPECT_TRUE(matches(either, "\"abcd\""));
+  EXPECT_THAT(either.notes(), testing::ElementsAre("r: #/oneOf: \"oneOf\" is not enforced"));
+  const Grammar listed = lax(R"({"enum": ["xx", "y"], "maxLength": 1})");
+  EXPECT_TRUE(matches(listed, "\"y\""));
+  EXPECT_EQ(listed.notes().size(), 1u);
+  EXPECT_TRUE(matches(lax(R"({"type": "object", "properties": {"a": {"$id": "x", "type": "null"}}})"),
+                      "{\"a\":null}"));
+  EXPECT_ERROR(lax(R"({"type": "text"})"), "r: #/type: expected array");
+  EXPECT_ERROR(lax(R"({"$ref": "other.json"})"), "r: #/$ref: expected a reference");
 }
 
 TEST(SchemaCheck, ExclusiveBranches) {

@@ -200,7 +200,7 @@ TEST(Application, DocumentsWhatItReads) {
           body["inputs"] = {{"source_sentence", "a"}, {"sentences", {"a"}}};
         if (std::string(path) == "/tokenize") body[name == "add_special" ? "content" : "inputs"] = "a";
         if (route.paths.front() == std::string("/decode")) body["ids"] = Json::array({1});
-        body[name] = field.type == "object" ? Json(5) : Json{{"wrong", true}};
+        body[name] = field.type == "object" ? Json(5) : Json{{"type", true}};
         if (name == "content" || name == "prompt") body.erase("inputs");
         if (std::string(path).ends_with("completions")) body["model"] = "chatting";
         if (name == "model") body["model"] = 5;

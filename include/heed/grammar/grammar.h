@@ -22,13 +22,26 @@ class LazyDfa;
 class Network;
 }  // namespace grammar
 
-/// How a model writes a call of a function: `begin`, a JSON object with name and arguments, `end`. The
-/// default is that of Hermes and Qwen.
+/// How a model writes calls of functions. The default is that of Hermes and Qwen.
 struct ToolCallMarks {
-  std::string begin = "<tool_call>\n";
+  enum class Syntax : std::uint8_t {
+    object,  ///< `{"name": NAME, ARGUMENTS_KEY: ARGUMENTS}`
+    code,    ///< DeepSeek: NAME, and ARGUMENTS in a block ```` ```json ````
+    tags,    ///< Qwen3-Coder: `<function=NAME>`, `<parameter=KEY>`, VALUE, ..., each on a line of its own,
+             ///< with texts as they are
+    python,  ///< `NAME(KEY=VALUE, ...)`
+  };
+  std::string begin = "<tool_call>\n";  ///< of each call
   std::string end = "\n</tool_call>";
   std::string arguments_key = "arguments";  ///< Llama 3: parameters
+  Syntax syntax = Syntax::object;
+  std::string list_begin = {}, list_end = {};  ///< of all calls
+  std::string separator = "\n";                ///< between two calls
+  bool several = false;                        ///< one call or more, rather than one
 };
+
+/// What becomes of keywords of a JSON Schema that constrain a value, but that a grammar cannot follow.
+enum class UnsupportedKeywords : std::uint8_t { refused, ignored };
 
 /// A set of texts in UTF-8. Cheap to copy. Threads: several may use one object at once.
 ///
@@ -44,9 +57,11 @@ class Grammar {
   /// (enum, const, pattern, format, names of properties) has its characters in the shortest form. A number
   /// that is limited has no exponent, an integer no point.
   ///
-  /// Throws Error `WHERE: #/properties/a/KEY: expected X, got Y` if the schema has a keyword that is not
-  /// supported or is wrong, if it is too large, or if it matches no value.
-  static Grammar json_schema(std::string_view schema, std::string where = "response_format");
+  /// Keywords and formats that are not known are annotations; notes() tells which. Throws Error `WHERE:
+  /// #/properties/a/KEY: expected X, got Y` if the schema has a constraint that is not supported, unless
+  /// these are ignored, if a keyword is wrong, if the schema is too large, or if it matches no value.
+  static Grammar json_schema(std::string_view schema, std::string where = "response_format",
+                             UnsupportedKeywords unsupported = UnsupportedKeywords::refused);
   /// Any JSON object.
   static Grammar json_object(std::string where = "response_format");
   /// The texts that match a regular expression as a whole. Throws Error if it contains anything but
@@ -55,20 +70,26 @@ class Grammar {
   /// One of the texts. Throws Error if there is none, or if one is not UTF-8 or is empty.
   static Grammar choices(std::span<const std::string> texts, std::string where = "guided_choice");
   /// One call of one of the functions of `tools`, OpenAI's JSON array of `{"type": "function", "function":
-  /// {"name": ..., "parameters": SCHEMA}}`. If `only` is not empty, the call is of that function. Throws
-  /// Error if there is no such function, and as json_schema().
+  /// {"name": ..., "parameters": SCHEMA}}`, or several. A function whose parameters say nothing gets `{}`. If
+  /// `only` is not empty, calls are of that function. Throws Error if there is no such function, and as
+  /// json_schema().
   static Grammar tool_calls(std::string_view tools, const ToolCallMarks& marks = {},
-                            std::string_view only = {}, std::string where = "tools");
+                            std::string_view only = {}, std::string where = "tools",
+                            UnsupportedKeywords unsupported = UnsupportedKeywords::refused);
 
   /// The prefix of its error messages.
   const std::string& where() const { return where_; }
+  /// What a JSON Schema says that is not enforced: `WHERE: #/properties/a/format: "path" is not enforced`.
+  const std::vector<std::string>& notes() const { return notes_; }
   const std::shared_ptr<const grammar::Network>& network() const { return network_; }
 
  private:
-  Grammar(std::shared_ptr<const grammar::Network> network, std::string where);
+  Grammar(std::shared_ptr<const grammar::Network> network, std::string where,
+          std::vector<std::string> notes = {});
 
   std::shared_ptr<const grammar::Network> network_;
   std::string where_;
+  std::vector<std::string> notes_;
 };
 
 /// Reads a text piece by piece. Copies are cheap and independent. Threads: a matcher and its copies, one at a

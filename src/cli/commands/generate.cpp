@@ -34,6 +34,7 @@ struct GenerateArguments : TaskArguments {
   ChatArguments chat;
   std::vector<std::string> stop;
   std::filesystem::path json_schema;
+  bool json_schema_lax = false;
   std::optional<std::string> regex;
   bool full_text = false;
   GenerationArguments generation;
@@ -216,12 +217,17 @@ void open_chat(GenerateSession& session, const std::vector<GivenChat>& chats) {
   generate::allow_whole_length(session.model.decoder(), session.options.generation);
 }
 
-std::optional<Grammar> grammar_of(const GenerateArguments& a) {
+std::optional<Grammar> grammar_of(const GenerateArguments& a, bool quiet) {
   if (!a.json_schema.empty() && a.regex) throw UsageError("--regex: expected no --json-schema with it");
   if (a.regex) return Grammar::regex(*a.regex, "--regex");
   if (a.json_schema.empty()) return std::nullopt;
   require_file("--json-schema", a.json_schema);
-  return Grammar::json_schema(read_file(a.json_schema), shown_name(a.json_schema.string()));
+  Grammar grammar =
+      Grammar::json_schema(read_file(a.json_schema), shown_name(a.json_schema.string()),
+                           a.json_schema_lax ? UnsupportedKeywords::ignored : UnsupportedKeywords::refused);
+  for (const std::string& note : grammar.notes())
+    if (!quiet) warn(note);
+  return grammar;
 }
 
 void run(const GenerateArguments& arguments, const Globals& globals) {
@@ -236,7 +242,7 @@ void run(const GenerateArguments& arguments, const Globals& globals) {
   for (const GivenChat& chat : chats) session.given.push_back(chat.json);
   session.options.generation = arguments.generation.load(directory, globals);
   session.options.stop_strings = arguments.stop;
-  session.options.grammar = grammar_of(arguments);
+  session.options.grammar = grammar_of(arguments, globals.quiet);
   check_taps(arguments, session.given.size() + arguments.prompt_ids.size(), session.options.generation);
   for (const std::string& stop : arguments.stop) {
     if (stop.empty()) throw UsageError("--stop: expected a text, got an empty one");
@@ -266,8 +272,15 @@ void add_generate(CLI::App& app, const Globals& globals) {
   a->chat.add_to(*command);
   add_model_options(*command, *a)->required();
   lengths.value("--stop", a->stop, "TEXT", "A text that ends the continuation, which includes it");
-  constraints.value("--json-schema", a->json_schema, "FILE",
-                    "JSON Schema of the continuation, which is JSON of that kind, unless its length ends it");
+  CLI::Option* schema = constraints.value(
+      "--json-schema", a->json_schema, "FILE",
+      "JSON Schema of the continuation, which is JSON of that kind, unless its length ends it");
+  constraints
+      .flag(
+          "--json-schema-lax", a->json_schema_lax,
+          "Ignore constraints of the schema that cannot be followed (multipleOf, not, if, ...), rather than "
+          "refuse it")
+      ->needs(schema);
   constraints.value("--regex", a->regex, "PATTERN",
                     "Regular expression that the continuation matches, in the same way");
   a->generation.add_to(*command, "20; of a conversation " + std::string(kLongestAnswer));
