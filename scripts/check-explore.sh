@@ -123,7 +123,7 @@ step "all heads as lines" ' expect("no pairs here", find(".lines-pairs").parentE
 step "narrow" 'expect("no wider than the window: " + [...document.querySelectorAll("body *")].filter(one => one.getBoundingClientRect().right > innerWidth).map(one => one.id || one.className || one.tagName).slice(0, 5), page.scrollWidth <= innerWidth)'
 page_size 390 844
 for name in flow steps why traps all-lines; do
-  step "narrower: $name" "look('$name'); await viewer.drawn; await new Promise(r => setTimeout(r, 300)); await until('no wider than 390 pixels', () => page.scrollWidth <= innerWidth)"
+  step "narrower: $name" "look('$name'); await viewer.drawn; await new Promise(r => setTimeout(r, 300)); await until('no wider than 390 pixels', () => page.scrollWidth <= innerWidth); const tab = find('#views [aria-selected=true]').getBoundingClientRect(); expect('its tab is seen', tab.left >= 0 && tab.right <= innerWidth); const chosen = find('#tokens .chosen').getBoundingClientRect(); expect('its token is seen', chosen.left >= 0 && chosen.right <= innerWidth)"
 done
 step "and back" 'look("matrix"); await viewer.drawn'
 step "narrower" 'await until("no wider than 390 pixels", () => page.scrollWidth <= innerWidth)'

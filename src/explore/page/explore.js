@@ -390,6 +390,7 @@ const viewer = new Viewer({
     if (!results.length) return;
     writeAddress();
     drawHead();
+    markTokens();
     markWhy();
     if (viewer.state.view === "neurons" && !viewer.kind.vectors && !running.vectors) { run(); running.vectors = true; }
   },

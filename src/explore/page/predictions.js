@@ -86,7 +86,7 @@ function markTokens() {
     all.forEach((button, index) => {
       const own = cellOfToken(box.kind, box.tokens, index), on = !!own && (own[0] >= 0 ? own[0] === cell[0] : own[1] === cell[1] && cell[1] >= 0);
       button.classList.toggle("chosen", on);
-      if (on && box.scrollWidth > box.clientWidth) box.scrollLeft = button.offsetLeft - box.clientWidth / 2;
+      if (on) center(box, button);
       button.setAttribute("aria-pressed", on && !!state.pin);
       button.tabIndex = on ? 0 : -1;
     });

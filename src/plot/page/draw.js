@@ -142,8 +142,16 @@ function markTab(box, chosen) {
     const own = tab.dataset.value === String(chosen);
     tab.setAttribute("aria-selected", own);
     tab.tabIndex = own ? 0 : -1;
+    if (own) center(box, tab);
   }
 }
+/// Brings a part of a box that scrolls sideways to its middle.
+function center(box, part) {
+  if (box.scrollWidth <= box.clientWidth) return;
+  const outer = box.getBoundingClientRect(), inner = part.getBoundingClientRect();
+  box.scrollLeft += inner.left - outer.left + (inner.width - outer.width) / 2;
+}
+
 /// A token, with its position where several are the same.
 function nameIn(tokens, index) {
   const token = tokens[index];
