@@ -15,15 +15,6 @@
 namespace heed::doctor {
 namespace {
 
-// What rows of ids are made of where the tokenizer knows its words.
-constexpr const char* kProse =
-    "The old dog slept near the door while the man read a letter from his sister. She wrote that the river "
-    "was "
-    "high again, and that two of the boats had gone. In the morning he walked down to the water, sat on a "
-    "stone, "
-    "and watched a small bird cross from one side to the other. Nobody bites a man who waits, he thought, "
-    "but the "
-    "dog had never heard of that.";
 constexpr std::size_t kFewestIds = 8;
 constexpr std::int64_t kSamples = 4000;     // of a waveform of any length: a quarter of a second at 16 kHz
 constexpr std::int64_t kSourceTokens = 12;  // of the source that a decoder is run with
@@ -198,9 +189,21 @@ Tensor Examination::same_rows(std::int64_t rows, std::int64_t wanted) const {
 
 TensorMap Examination::decoder_inputs(const Tensor& ids) const {
   if (!traits().is(ModelKind::encoder_decoder)) return {{"input_ids", ids}};
-  const Tensor source = same_rows(ids.size(0), kSourceTokens);  // so that only the decoder's ids differ
   const InputSpec input = model().input();
+  if (input.kind !=
+      InputKind::tokens)  // a sound or an image, which takes a thousand times as long as the ids
+    return {{"encoder_outputs", source_states(ids.size(0))}, {"decoder_input_ids", ids}};
+  const Tensor source = same_rows(ids.size(0), kSourceTokens);  // so that only the decoder's ids differ
   return {{input.name, first_input(input, source, {}).first()}, {"decoder_input_ids", ids}};
+}
+
+Tensor Examination::source_states(std::int64_t rows) const {
+  if (!source_states_.defined()) {
+    Context context;
+    source_states_ = as<EncoderDecoderModel>(model())->encode(
+        first_input(model().input(), same_rows(1, kSourceTokens), {}), context);
+  }
+  return broadcast_to(source_states_, {rows, source_states_.size(1), source_states_.size(2)}).contiguous();
 }
 
 void Examination::add_encoder_pathway(const char* name, const EncoderModel& encoder) {
@@ -256,8 +259,11 @@ std::unique_ptr<Decoding> Examination::decode(std::int64_t rows) const {
       model(), [&](const DecoderModel& decoder) { return decoder.decode(rows); },
       [&](const EncoderDecoderModel& both) {
         Context context;
-        const Tensor source = same_rows(rows, kSourceTokens);
-        return both.decode(first_input(both.input(), source, ones_like(source)), context);
+        const bool tokens = both.input().kind == InputKind::tokens;
+        const Tensor source = same_rows(tokens ? rows : 1, kSourceTokens);
+        auto decoding = both.decode(first_input(both.input(), source, ones_like(source)), context);
+        if (!tokens) decoding->reorder(std::vector<std::int64_t>(static_cast<std::size_t>(rows), 0));
+        return decoding;
       },
       [](const Model&) { return std::unique_ptr<Decoding>(); });
 }

@@ -16,6 +16,13 @@
 
 namespace heed::doctor {
 
+/// What rows of ids are made of where the tokenizer knows its words.
+inline constexpr const char* kProse =
+    "The old dog slept near the door while the man read a letter from his sister. She wrote that the river "
+    "was high again, and that two of the boats had gone. In the morning he walked down to the water, sat on "
+    "a stone, and watched a small bird cross from one side to the other. Nobody bites a man who waits, he "
+    "thought, but the dog had never heard of that.";
+
 /// One way in which a model reads rows of ids: as a decoder, as an encoder, or as the source of a decoder.
 struct Pathway {
   /// "decoder", "encoder", "text_encoder", "image_encoder" or "source"; of all but the last also the name of
@@ -99,6 +106,8 @@ class Examination {
   void add_encoder_pathway(const char* name, const EncoderModel& encoder);
   void add_both_pathways(const EncoderDecoderModel& both);
   TensorMap decoder_inputs(const Tensor& ids) const;
+  /// What the encoder makes of the decoder's source, the same in each of `rows` rows; computed once.
+  Tensor source_states(std::int64_t rows) const;
   Tensor same_rows(std::int64_t rows, std::int64_t wanted) const;
   /// What the first layer takes: the ids and their mask, or noise of which each row of ids is the seed.
   ModelInput first_input(const InputSpec& wanted, const Tensor& ids, const Tensor& mask) const;
@@ -106,6 +115,7 @@ class Examination {
   std::optional<Config> config_;
   std::vector<Pathway> pathways_;
   std::vector<std::int64_t> stream_;
+  mutable Tensor source_states_;  // [1, S, D]
   std::optional<std::vector<TensorStatistics>> weights_;
   std::optional<std::vector<OutputCount>> outputs_;
 };
@@ -126,7 +136,7 @@ Finding skip(std::string reason);
 // All checks. Each looks at one thing and says what it found; src/doctor/doctor.cpp lists them with what they
 // need, and docs/doctor.md has their thresholds and the reasons.
 
-// Files (file_checks.cpp, vocabulary_checks.cpp, weight_checks.cpp)
+// Files (file_checks.cpp, vocabulary_checks.cpp, weight_checks.cpp, input_checks.cpp)
 Finding check_loading(Examination& e);
 Finding check_config_keys(Examination& e);
 Finding check_config_values(Examination& e);
@@ -135,6 +145,9 @@ Finding check_chat_template(Examination& e);
 Finding check_tied_weights(Examination& e);
 Finding check_tokenizer_size(Examination& e);
 Finding check_special_ids(Examination& e);
+Finding check_case(Examination& e);
+Finding check_processor(Examination& e);
+Finding check_pooling(Examination& e);
 Finding check_unused_vocabulary(Examination& e);
 Finding check_weights_finite(Examination& e);
 Finding check_weight_rows(Examination& e);
@@ -151,6 +164,7 @@ Finding check_batch(Examination& e);
 Finding check_threads(Examination& e);
 Finding check_cache(Examination& e);
 Finding check_beams(Examination& e);
+Finding check_decoder_start(Examination& e);
 
 // Attention and layers (attention_checks.cpp, head_check.cpp, length_check.cpp)
 Finding check_attention_rows(Examination& e);

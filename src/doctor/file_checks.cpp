@@ -13,6 +13,7 @@
 #include "heed/error.h"
 #include "heed/generate/options.h"
 #include "heed/io/safetensors.h"
+#include "heed/tasks/transcribe.h"
 #include "text/loading/loaders.h"
 
 namespace heed::doctor {
@@ -138,6 +139,33 @@ std::string broken_tags(const std::string& text) {
   return open.empty() ? "" : open.back() + " without end" + open.back();
 }
 
+// Marks of turns that templates write in brackets. Some models read them as plain text (Llama 2), so that
+// they need be tokens only where the tokenizer has other tokens for turns.
+constexpr const char* kBracketMarks[] = {"[INST]", "[/INST]", "<<SYS>>", "<start_of_turn>", "<end_of_turn>"};
+constexpr const char* kTurnTokens[] = {"<|im_start|>",
+                                       "<|start_header_id|>",
+                                       "<start_of_turn>",
+                                       "[INST]",
+                                       "<|start_of_role|>",
+                                       "<|user|>",
+                                       "<|User|>",
+                                       "<|turn>",
+                                       "<|START_OF_TURN_TOKEN|>"};
+
+// A bracket mark that the template writes and the tokenizer splits, beside a token for turns that the
+// template never writes: "[INST], though the tokenizer has <|im_start|>"; empty if there is none.
+std::string foreign_mark(const std::string& text, const Tokenizer& tokenizer) {
+  const auto writes = [&](const char* mark) { return text.find(mark) != std::string::npos; };
+  for (const char* mark : kBracketMarks) {
+    if (!writes(mark) || tokenizer.token_to_id(mark)) continue;
+    for (const char* own : kTurnTokens) {
+      if (tokenizer.token_to_id(own) && !writes(own))
+        return fmt::format("{}, though the tokenizer has {}", mark, own);
+    }
+  }
+  return {};
+}
+
 // Tokens like <|im_start|> of a template that the tokenizer splits.
 std::vector<std::string> unknown_tokens(const std::string& text, const Tokenizer& tokenizer) {
   std::set<std::string> unknown;
@@ -228,6 +256,17 @@ TemplateWords words_of_template(const std::string& text) {
   return found;
 }
 
+// The settings as the command that runs the model reads them: a Whisper's have tokens of languages and times.
+GenerationOptions generation_of(Examination& e, std::vector<std::string>* unused) {
+  constexpr const char* kFile = "generation_config.json";
+  const ModelFiles& files = *e.checked.files;
+  const auto* both = e.checked.model == nullptr ? nullptr : as<EncoderDecoderModel>(e.model());
+  const bool transcribes = both != nullptr && both->input().kind == InputKind::spectrogram &&
+                           files.has(kFile) && Config::load(files, kFile).has("no_timestamps_token_id");
+  return transcribes ? load_speech_settings(files, *both, unused).generation
+                     : load_generation_options(files, unused);
+}
+
 }  // namespace
 
 Finding check_loading(Examination& e) {
@@ -279,7 +318,7 @@ Finding check_generation_settings(Examination& e) {
   std::vector<std::string> unused;
   GenerationOptions options;
   try {
-    options = load_generation_options(*e.checked.files, &unused);
+    options = generation_of(e, &unused);
     const std::int64_t vocabulary = e.vocab_size();
     check_generation_options(options, vocabulary > 0 ? std::optional(vocabulary) : std::nullopt);
   } catch (const Error& error) {
@@ -353,7 +392,9 @@ Finding check_chat_template(Examination& e) {
             "take the template of the model that this one was made from"};
   if (e.tokenizer() == nullptr)
     return {.measurement = fmt::format("{} characters, all tags closed", text.size())};
-  const std::vector<std::string> unknown = unknown_tokens(text, *e.tokenizer());
+  std::vector<std::string> unknown = unknown_tokens(text, *e.tokenizer());
+  if (std::string mark = foreign_mark(text, *e.tokenizer()); !mark.empty())
+    unknown.push_back(std::move(mark));
   if (unknown.empty())
     return {.measurement = fmt::format("{} characters, all tags closed, all its tokens known", text.size())};
   return {CheckStatus::warning, "not tokens of the tokenizer: " + joined(unknown),

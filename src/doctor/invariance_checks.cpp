@@ -97,17 +97,17 @@ Finding judge_equal(const std::string& what, bool same, double difference) {
 }
 
 Finding batch_of(Examination& e, const Pathway& pathway) {
-  constexpr std::int64_t kRows = 3;
-  const Tensor ids = e.ids(kRows, e.length(kRowTokens));
+  const std::int64_t rows = pathway.tokens ? 3 : 2;
+  const Tensor ids = e.ids(rows, e.length(kRowTokens));
   const Tensor together = pathway(ids);
   double difference = 0;
   bool same = true;
-  for (std::int64_t r = 0; r < kRows; ++r) {
+  for (std::int64_t r = 0; r < rows; ++r) {
     const Tensor alone = pathway(slice(ids, 0, r, r + 1).contiguous()), row = slice(together, 0, r, r + 1);
     same = same && same_bits(alone, row);
     difference = std::max(difference, relative_difference(alone, row));
   }
-  Finding found = judge_equal("3 rows alone and together", same, difference);
+  Finding found = judge_equal(fmt::format("{} rows alone and together", rows), same, difference);
   if (same) return found;
   found.status = CheckStatus::failed;
   found.advice = "a row sees the others: look for a norm, a mask or a shape that mixes rows";
@@ -124,7 +124,7 @@ class ThreadCount {
 };
 
 Finding threads_of(Examination& e, const Pathway& pathway) {
-  const Tensor ids = e.ids(2, e.length(kRowTokens));
+  const Tensor ids = e.ids(pathway.tokens ? 2 : 1, e.length(kRowTokens));
   const ThreadCount restored;
   set_threads(1);
   const Tensor one = pathway(ids);

@@ -9,6 +9,7 @@
 
 #include "doctor/examination.h"
 #include "heed/error.h"
+#include "heed/io/safetensors.h"
 #include "heed/ops/loss.h"
 #include "heed/ops/shape.h"
 
@@ -17,9 +18,13 @@ namespace {
 
 constexpr double kWork = 2e11;  // products of one run: some ten seconds of a slow core
 constexpr std::int64_t kLongest = 2048;
-constexpr double kRise = 0.5;         // nats beyond the trained length that are worth a warning
-constexpr std::int64_t kParts = 4;    // of the trained length
-constexpr double kOfExpected = 1.05;  // times the expected loss: more is another model's
+constexpr double kRise = 0.5;       // nats beyond the trained length that are worth a warning
+constexpr std::int64_t kParts = 4;  // of the trained length
+// How far a right program's loss may be from the expected one, in nats.
+constexpr double kRoundedLoss = 0.005;   // a loss is given with two decimals
+constexpr double kHalfPrecision = 0.05;  // of a token, where the other program multiplies in 16 or 8 bits
+constexpr double kOtherWindows = 0.05;  // of the loss, at most, where another program cuts the text elsewhere
+constexpr double kDeviations = 3;       // standard errors of a mean
 
 // -log p of the labels [T] by logits [T, V].
 std::vector<double> losses(const Tensor& logits, const std::vector<std::int64_t>& labels) {
@@ -56,25 +61,25 @@ Window choose_window(Examination& e, std::int64_t tokens) {
   return w;
 }
 
-// The loss of a model that knows only the text up to each token: how often which token followed the one
-// before it, mixed with how often each came at all and with guessing, by the shares that Witten and Bell give
-// to what is new ("The zero-frequency problem", 1991, method C).
-class PairCounts {
+// The losses of two models that know only the text up to each token: how often each token came, mixed with
+// guessing; and how often which token followed the one before it, mixed with that. The shares of the mixtures
+// are those that Witten and Bell give to what is new ("The zero-frequency problem", 1991, method C).
+class TextCounts {
  public:
-  explicit PairCounts(std::int64_t vocabulary) : vocabulary_(vocabulary) {}
+  explicit TextCounts(std::int64_t vocabulary) : vocabulary_(vocabulary) {}
   void add(const std::vector<std::int64_t>& tokens) {
     for (const std::int64_t token : tokens) {
-      const Followers& after = followers_[previous_];
-      const double probability =
-          after.mixed(token, all_.mixed(token, 1.0 / static_cast<double>(vocabulary_)));
-      loss_ -= std::log(probability);
+      const double alone = all_.mixed(token, 1.0 / static_cast<double>(vocabulary_));
+      single_loss_ -= std::log(alone);
+      pair_loss_ -= std::log(followers_[previous_].mixed(token, alone));
       ++read_;
       followers_[previous_].add(token);
       all_.add(token);
       previous_ = token;
     }
   }
-  double mean() const { return loss_ / static_cast<double>(read_); }
+  double singles() const { return single_loss_ / static_cast<double>(read_); }
+  double pairs() const { return pair_loss_ / static_cast<double>(read_); }
 
  private:
   struct Followers {
@@ -94,7 +99,7 @@ class PairCounts {
   std::int64_t vocabulary_, previous_ = -1, read_ = 0;
   std::map<std::int64_t, Followers> followers_;
   Followers all_;
-  double loss_ = 0;
+  double single_loss_ = 0, pair_loss_ = 0;
 };
 
 // Losses summed by position.
@@ -102,7 +107,9 @@ struct PositionLosses {
   std::vector<double> sum;
   std::vector<std::int64_t> count;
   std::vector<std::int64_t> labels = {};  // all of them
-  double bytes = 0;                       // of their text
+  bool whole_text = true;  // in one window: any program reads the same tokens after the same ones
+  double squares = 0;      // of all losses
+  double bytes = 0;        // of their text
 
   explicit PositionLosses(std::int64_t length)
       : sum(static_cast<std::size_t>(length), 0.0), count(static_cast<std::size_t>(length), 0) {}
@@ -111,11 +118,18 @@ struct PositionLosses {
     const std::vector<double> all = losses(reshape(logits, {logits.size(1), logits.size(2)}), read);
     for (std::size_t t = 0; t < all.size(); ++t) {
       sum[t] += all[t];
+      squares += all[t] * all[t];
       ++count[t];
     }
   }
   std::int64_t tokens(std::int64_t begin, std::int64_t end) const {
     return std::accumulate(count.begin() + begin, count.begin() + end, std::int64_t{0});
+  }
+  /// The standard error of the mean loss over all tokens.
+  double error() const {
+    const auto count_of_all = static_cast<double>(labels.size());
+    const double average = std::accumulate(sum.begin(), sum.end(), 0.0) / count_of_all;
+    return std::sqrt(std::max(0.0, squares / count_of_all - average * average) / count_of_all);
   }
   double mean(std::int64_t begin, std::int64_t end) const {
     return std::accumulate(sum.begin() + begin, sum.begin() + end, 0.0) /
@@ -139,6 +153,7 @@ PositionLosses losses_of_text(const DecoderModel& model, const std::vector<std::
     all.add(outputs.at("logits"), {begin + 1, begin + w.length + 1});
   }
   all.bytes = bytes * static_cast<double>(all.labels.size()) / static_cast<double>(ids.size());
+  all.whole_text = w.count == 1 && w.length == w.trained && std::ssize(ids) == w.length + 1;
   return all;
 }
 
@@ -204,21 +219,45 @@ PositionLosses losses_of_pairs(Examination& e, const EncoderDecoderModel& model,
          {"decoder_input_ids", model.decoder_inputs(labels, CrossEntropyOptions().ignore_index)}},
         {}, context);
     all.add(outputs.at("logits"), pair.target_ids);
+    all.whole_text = false;  // another program reads the lines alone
     all.bytes += static_cast<double>(pair.target.size());
     ++i;
   }
   return all;
 }
 
+// Whether weights are stored in fewer than 32 bits, so that another program may multiply in as many.
+bool stored_below_f32(Examination& e) {
+  if (!e.checked.files) return false;
+  const TensorFiles files = TensorFiles::open(*e.checked.files);
+  const std::vector<std::string> names = files.names();
+  return std::any_of(names.begin(), names.end(), [&](const std::string& name) {
+    return files.info(name).dtype != "F32" && files.info(name).dtype != "F64";
+  });
+}
+
+// How far the loss of a right program may be from the expected one.
+double tolerance(const PositionLosses& losses, Examination& e) {
+  const double expected = *e.checked.expected_loss;
+  double most = kRoundedLoss;
+  if (stored_below_f32(e))
+    most += kDeviations * kHalfPrecision / std::sqrt(static_cast<double>(losses.labels.size()));
+  if (!losses.whole_text) most += std::min(kDeviations * losses.error(), kOtherWindows * expected);
+  return most;
+}
+
 // Compares the loss within the trained length with what other ways of predicting the text lose.
-void judge_whole(double loss, const PositionLosses& losses, std::int64_t vocabulary,
-                 const std::optional<double>& expected, Finding& found) {
-  PairCounts counts(vocabulary);
+void judge_whole(double loss, const PositionLosses& losses, Examination& e, Finding& found) {
+  const std::int64_t vocabulary = e.model().vocab_size();
+  const std::optional<double>& expected = e.checked.expected_loss;
+  TextCounts counts(vocabulary);
   counts.add(losses.labels);
-  const double chance = std::log(static_cast<double>(vocabulary)), pairs = counts.mean();
+  const double chance = std::log(static_cast<double>(vocabulary)), singles = counts.singles(),
+               pairs = counts.pairs();
   const double bits = loss * static_cast<double>(losses.labels.size()) / std::log(2.0) / losses.bytes;
   found.measurement += fmt::format("; perplexity {:.4g}, {:.3g} bits per byte", std::exp(loss), bits);
-  for (const auto& [name, value] : {std::pair{"loss", loss}, {"bits_per_byte", bits}, {"pairs", pairs}})
+  for (const auto& [name, value] :
+       {std::pair{"loss", loss}, {"bits_per_byte", bits}, {"singles", singles}, {"pairs", pairs}})
     found.values.emplace_back(name, value);
   const auto report = [&](CheckStatus status, const std::string& measurement, const std::string& advice) {
     found.status = status;
@@ -229,12 +268,26 @@ void judge_whole(double loss, const PositionLosses& losses, std::int64_t vocabul
       "look at the base and kind of rotary positions, activation, eps of norms, number of heads, the order "
       "of "
       "layers, and at queries, keys and matrices that were exchanged or transposed in a conversion";
-  if (expected && loss > *expected * kOfExpected)
-    return report(CheckStatus::failed, fmt::format("expected a loss of {:.3f}, got {:.3f}", *expected, loss),
-                  kSuspects);
+  if (expected) {
+    const double most = tolerance(losses, e);
+    found.values.emplace_back("tolerance", most);
+    if (loss > *expected + most)
+      return report(CheckStatus::failed,
+                    fmt::format("expected a loss of {:.3f} ± {:.2g}, got {:.3f}", *expected, most, loss),
+                    kSuspects);
+    if (loss < *expected - most)
+      return report(
+          CheckStatus::warning,
+          fmt::format("expected a loss of {:.3f} ± {:.2g}, got {:.3f}", *expected, most, loss),
+          "the expected loss is of another text or of other tokens (special ones are not read here)");
+  }
   if (loss > chance)
-    return report(CheckStatus::warning, fmt::format("guessing would lose {:.2f}", chance),
-                  "the model is not trained, or the tokenizer is that of another");
+    return report(CheckStatus::failed, fmt::format("guessing would lose {:.2f}", chance),
+                  std::string("the model is not trained, the tokenizer is that of another, or ") + kSuspects);
+  if (loss > singles)
+    return report(CheckStatus::failed,
+                  fmt::format("counting the tokens of the text itself would lose {:.2f}", singles),
+                  std::string("unless the text is unlike those of training, ") + kSuspects);
   if (!expected && loss > pairs)
     report(CheckStatus::warning,
            fmt::format("counting pairs of tokens in the text itself would lose {:.2f}", pairs),
@@ -254,7 +307,7 @@ Finding judge(const PositionLosses& losses, const Window& w, Examination& e) {
     found.values.emplace_back(fmt::format("{}-{}", begin + 1, end), last);
   }
   if (found.values.empty()) return skip("no text fits in the model's positions");
-  judge_whole(losses.mean(0, w.trained), losses, e.model().vocab_size(), e.checked.expected_loss, found);
+  judge_whole(losses.mean(0, w.trained), losses, e, found);
   if (losses.tokens(w.trained, w.length) == 0) return found;
   std::int64_t end = w.length;
   while (losses.tokens(end - 1, end) == 0) --end;

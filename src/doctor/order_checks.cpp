@@ -175,6 +175,45 @@ bool sees_exchanged(Examination& e, const Pathway& pathway, const Reordering& r)
          kSameOutput;
 }
 
+// How far the vectors that enter the first layer differ by position (of one token) and by token (at one
+// position): root mean squares.
+struct EmbeddingParts {
+  double positions = 0, tokens = 0;
+};
+EmbeddingParts embedding_parts(const Pathway& pathway, const Tensor& ids) {
+  const auto embed = [&](const Tensor& row) {
+    Tensor seen;
+    Taps taps;
+    taps.listen(pathway.name + ".embed",
+                [&](const std::string&, Tensor& value) { seen = value.to(DType::f32).clone(); });
+    Context context;
+    context.taps = &taps;
+    pathway(row, context);
+    return seen;
+  };
+  const std::int64_t time = ids.size(1);
+  const Tensor one = broadcast_to(slice(ids, 1, 0, 1), {1, time}).contiguous();
+  const Tensor a = embed(one), b = embed(ids);
+  EmbeddingParts parts;
+  if (!a.defined() || !b.defined() || a.rank() != 3 || a.size(1) != time) return parts;
+  const auto distance = [](const Tensor& x, std::int64_t s, const Tensor& y, std::int64_t t) {
+    const std::vector<float> p = at_position(x, s).to_vector<float>(),
+                             q = at_position(y, t).to_vector<float>();
+    double sum = 0;
+    for (std::size_t i = 0; i < p.size(); ++i)
+      sum += std::pow(static_cast<double>(p[i]) - static_cast<double>(q[i]), 2);
+    return std::sqrt(sum / static_cast<double>(p.size()));
+  };
+  for (std::int64_t t = 1; t < time; ++t) {
+    parts.positions += distance(a, t, a, 0) / static_cast<double>(time - 1);
+    parts.tokens += distance(a, t, b, t) / static_cast<double>(time - 1);
+  }
+  return parts;
+}
+
+constexpr double kDrowned =
+    4;  // positions this many times the tokens, or the reverse times ten, are out of scale
+
 Finding judge_order(Examination& e, const Pathway& pathway, const Reordering& r) {
   LayerOutputs a(pathway.name), b(pathway.name);
   a.run(pathway, r.a);
@@ -195,6 +234,15 @@ Finding judge_order(Examination& e, const Pathway& pathway, const Reordering& r)
   found.advice =
       "positions are missing: look at the position embedding in the file, and at the config's settings of "
       "positions";
+  const EmbeddingParts parts = embedding_parts(pathway, r.a);
+  if (parts.positions > kDrowned * parts.tokens) {
+    found.measurement += fmt::format("; positions are {:.3g} times as large as the embeddings of tokens",
+                                     parts.positions / parts.tokens);
+    found.advice =
+        "positions drown the tokens: look at the scale of the embeddings (scale_embedding, "
+        "embedding_multiplier), "
+        "and at that of the table of positions";
+  }
   return found;
 }
 

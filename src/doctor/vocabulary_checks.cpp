@@ -1,5 +1,6 @@
 // Checks of the tokenizer against the model: sizes, and the ids of special tokens.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <set>
@@ -39,8 +40,10 @@ struct Comparison {
 bool compare_role(const Role& role, const std::string& file, const std::vector<std::int64_t>& ids,
                   Examination& e, Comparison& c) {
   const Tokenizer* tokenizer = e.tokenizer();
-  const std::int64_t own =
-      tokenizer == nullptr || role.own == nullptr ? -1 : (tokenizer->*role.own)().value_or(-1);
+  std::int64_t own = -1;
+  if (tokenizer != nullptr && role.own != nullptr) own = (tokenizer->*role.own)().value_or(-1);
+  if (tokenizer != nullptr && role.key == std::string_view("decoder_start_token_id"))
+    own = tokenizer->token_to_id("<|startoftranscript|>").value_or(-1);  // of Whisper
   const bool has_own = own >= 0 && std::find(ids.begin(), ids.end(), own) != ids.end();
   for (const std::int64_t id : ids) {
     const std::string where = fmt::format("{}: {} {}", file, role.key, id);
@@ -70,6 +73,16 @@ void compare_file(const Config& config, Examination& e, Comparison& c) {
   c.equal.push_back(fmt::format("{} of {}", equal, file));
 }
 
+// What the decoder begins with and is made to write, where the two files disagree on it.
+void compare_files(const Config& model, const Config& generation, Comparison& c) {
+  for (const char* key : {"decoder_start_token_id", "forced_bos_token_id", "forced_eos_token_id"}) {
+    const std::vector<std::int64_t> one = model.integers(key), other = generation.integers(key);
+    if (!one.empty() && !other.empty() && one != other)
+      c.other.push_back(fmt::format("{} is {} in config.json and {} in generation_config.json", key,
+                                    fmt::join(one, ", "), fmt::join(other, ", ")));
+  }
+}
+
 // A token of a role that is a mere word, or the unknown token, in the tokenizer's own files.
 void look_at_own(const Tokenizer& tokenizer, Comparison& c) {
   if (tokenizer.mask_id() && tokenizer.mask_id() == tokenizer.unk_id())
@@ -83,7 +96,76 @@ void look_at_own(const Tokenizer& tokenizer, Comparison& c) {
   }
 }
 
+// Tokens of two or more letters, and those with a capital among them; without special ones and bytes.
+struct Letters {
+  std::int64_t tokens = 0, capital = 0;
+};
+Letters letters_of(const Tokenizer& tokenizer) {
+  Letters letters;
+  const auto between = [](char c, char first, char last) { return c >= first && c <= last; };
+  for (std::int64_t id = 0; id < tokenizer.vocab_size(); ++id) {
+    const std::string token = tokenizer.token(id);
+    if (token.starts_with('<') || token.starts_with('[') || tokenizer.is_special(id)) continue;
+    const auto capital =
+        std::count_if(token.begin(), token.end(), [&](char c) { return between(c, 'A', 'Z'); });
+    const auto small =
+        std::count_if(token.begin(), token.end(), [&](char c) { return between(c, 'a', 'z'); });
+    letters.tokens += capital + small >= 2;
+    letters.capital += capital > 0 && capital + small >= 2;
+  }
+  return letters;
+}
+
+constexpr std::int64_t kFewestLetters = 500;  // tokens that tell whether the text of training had capitals
+constexpr double kCased = 0.05, kUncased = 0.001;  // shares with a capital: those of published vocabularies
+                                                   // are 0.2 to 0.4, and 0
+
+// Whether another language's tokenizer reads English in fewer tokens than the one for English: a fifth.
+std::string exchanged_languages(const Tokenizer& tokenizer, const Config& config) {
+  const auto english = [&](const char* key) {
+    return config.is_string(key) && config.required_string(key).starts_with("en");
+  };
+  const auto source = std::ssize(tokenizer.encode(kProse, false).ids),
+             target = std::ssize(tokenizer.encode_target(kProse, false).ids);
+  const bool from = english("source_lang"), to = english("target_lang");
+  const auto own = from ? source : target, other = from ? target : source;
+  if (from == to || other * 5 > own * 4) return {};
+  return fmt::format("{} is English, but the tokenizer of the {} reads English in {} tokens, its own in {}",
+                     from ? "source_lang" : "target_lang", from ? "target" : "source", other, own);
+}
+
 }  // namespace
+
+Finding check_case(Examination& e) {
+  if (e.tokenizer() == nullptr) return skip("there is no tokenizer");
+  const Tokenizer& tokenizer = *e.tokenizer();
+  const bool lowers = tokenizer.encode("THE RIVER", false).ids == tokenizer.encode("the river", false).ids;
+  constexpr const char* kFile = "tokenizer_config.json";
+  const std::string does = lowers ? "lower-cases texts" : "keeps capital letters";
+  if (e.checked.files->has(kFile)) {
+    const Config config = Config::load(*e.checked.files, kFile);
+    const std::optional<bool> stated = config.optional_boolean("do_lower_case");
+    if (stated && *stated != lowers)
+      return {CheckStatus::warning,
+              fmt::format("{}: do_lower_case is {}, but the tokenizer {}", kFile, *stated, does),
+              "programs disagree on which of the two they follow: correct the wrong one"};
+    if (const std::string wrong = exchanged_languages(tokenizer, config); !wrong.empty())
+      return {CheckStatus::warning, wrong, "exchange source.spm and target.spm if they were exchanged"};
+  }
+  const Letters letters = letters_of(tokenizer);
+  const double share =
+      letters.tokens == 0 ? 0 : static_cast<double>(letters.capital) / static_cast<double>(letters.tokens);
+  Finding found{.measurement = fmt::format("the tokenizer {}; {} of its tokens of letters have a capital",
+                                           does, percent(share)),
+                .values = {{"capital", share}}};
+  if (letters.tokens < kFewestLetters || (lowers ? share < kCased : share > kUncased)) return found;
+  found.status = CheckStatus::warning;
+  found.advice = lowers
+                     ? "those tokens never come: look at the normalizer, which a cased model lacks"
+                     : "words with a capital are cut into pieces that training never saw, unless it left "
+                       "capitals to the program: look for a normalizer that was lost, and at do_lower_case";
+  return found;
+}
 
 Finding check_tokenizer_size(Examination& e) {
   const std::int64_t vocabulary = e.vocab_size();
@@ -114,7 +196,11 @@ Finding check_special_ids(Examination& e) {
   Comparison c;
   compare_file(*e.config(), e, c);
   constexpr const char* kOwn = "generation_config.json";
-  if (e.checked.files && e.checked.files->has(kOwn)) compare_file(Config::load(*e.checked.files, kOwn), e, c);
+  if (e.checked.files && e.checked.files->has(kOwn)) {
+    const Config own = Config::load(*e.checked.files, kOwn);
+    compare_file(own, e, c);
+    compare_files(*e.config(), own, c);
+  }
   if (e.tokenizer() != nullptr) look_at_own(*e.tokenizer(), c);
   const std::string advice =
       "take the tokenizer that the model was trained with, or correct the ids in the file";

@@ -83,14 +83,21 @@ std::unique_ptr<Decoding> AssembledEncoderDecoder::decode(const ModelInput& sour
 
 TensorMap AssembledEncoderDecoder::forward(const TensorMap& inputs, const ForwardOptions& options,
                                            Context& context) const {
-  const ModelInput source = parts_.source.read(inputs, kTargetInputs);
+  const auto given = inputs.find("encoder_outputs");
+  const bool encoded_before = given != inputs.end();
+  if (encoded_before && given->second.rank() != 3)
+    throw Error("forward: encoder_outputs: expected [B, S, D], got " + given->second.str());
+  const ModelInput source = encoded_before ? ModelInput() : parts_.source.read(inputs, kTargetInputs);
+  const std::int64_t rows = encoded_before ? given->second.size(0) : source.size();
   const auto [target, target_mask, labels] =
-      target_inputs(inputs, source.size(), parts_.decoder.embeddings.tokens.table.size(0), traits_);
+      target_inputs(inputs, rows, parts_.decoder.embeddings.tokens.table.size(0), traits_);
 
   Collector collector(context, options);
   collector.listen(parts_.encoder, "encoder_");
   collector.listen(parts_.decoder.stack, "decoder_");
-  const MaskedStates encoded = parts_.encode(source, collector.context);
+  const MaskedStates encoded =
+      encoded_before ? MaskedStates{given->second, optional_ids(inputs, "attention_mask", nullptr)}
+                     : parts_.encode(source, collector.context);
   const Tensor last = hidden(target, masked_keys(target_mask), encoded, collector.context);
   if (parts_.normed_encoder_states) collector.replace_last(parts_.encoder, "encoder_", encoded.states);
   collector.replace_last(parts_.decoder.stack, "decoder_", last);

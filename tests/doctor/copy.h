@@ -1,6 +1,9 @@
 // A copy of a fixture's files that a test may change.
 #pragma once
 
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -16,6 +19,12 @@ namespace heed {
 /// The finding of one check.
 inline Finding found(const CheckedModel& checked, const std::string& check) {
   return examine(checked, {}, {check}).at(0).finding;
+}
+
+/// Expects a status, and words of the measurement.
+inline void expect_finding(const Finding& finding, CheckStatus status, const std::string& words) {
+  EXPECT_EQ(finding.status, status) << finding.measurement;
+  EXPECT_THAT(finding.measurement, testing::HasSubstr(words));
 }
 
 class Copy {

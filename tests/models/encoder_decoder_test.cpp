@@ -62,6 +62,20 @@ TEST(Mbart, TrainingAndForwardStartTheDecoderWithTheLastLabel) {
 }
 
 // Decoding goes on after forgotten tokens as if they had never been.
+TEST(EncoderDecoder, ForwardTakesWhatTheEncoderHasComputed) {
+  const auto model = load_as<EncoderDecoderModel>(fs::path(HEED_FIXTURES) / "bart");
+  const Tensor source = Tensor::from(std::vector<std::int64_t>{5, 6, 7, 8, 9, 10}, {2, 3}),
+               target = Tensor::from(std::vector<std::int64_t>{2, 4, 2, 8}, {2, 2});
+  Context context;
+  const TensorMap whole = model->forward({{"input_ids", source}, {"decoder_input_ids", target}}, {}, context);
+  const TensorMap inputs{{"encoder_outputs", model->encode({.ids = source}, context)},
+                         {"decoder_input_ids", target}};
+  EXPECT_EQ(model->forward(inputs, {}, context).at("logits").to_vector<float>(),
+            whole.at("logits").to_vector<float>());
+  EXPECT_ERROR(model->forward({{"encoder_outputs", source}, {"decoder_input_ids", target}}, {}, context),
+               "encoder_outputs: expected [B, S, D], got");
+}
+
 TEST(Decoding, ForgetsItsLastTokens) {
   const auto ids = [](std::vector<std::int64_t> values) {
     return Tensor::from(values, {1, static_cast<std::int64_t>(values.size())});

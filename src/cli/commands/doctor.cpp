@@ -114,7 +114,8 @@ void add_doctor(CLI::App& app, const Globals& globals) {
               "File with a translation of each line of --texts, for an encoder-decoder");
   input
       .value("--expect-loss", a->expected_loss, "NATS",
-             "Mean loss in nats that the model has on --texts elsewhere; more than 1.05 times that fails")
+             "Mean loss in nats that the model has on --texts elsewhere; one that is higher, by more than "
+             "rounding, fails")
       ->check(CLI::PositiveNumber);
   command->footer(
       "Prints a line for each check, and what to do about a warning or a failure. The exit status is 1 if a "
