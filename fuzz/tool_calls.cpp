@@ -1,5 +1,6 @@
-// Calls of functions in an answer, in every format.
+// Calls of functions in an answer, in every format, and reasoning before it.
 #include "heed/chat/tool_calls.h"
+#include "heed/chat/reasoning.h"
 
 #include "reader.h"
 
@@ -18,5 +19,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const std::string given = stream.push(text.substr(0, size / 2)) + stream.push(text.substr(size / 2));
     if (given + stream.finish().content != text) ::abort();
   }
+  heed::ReasoningStream reasoning(false, true);
+  std::string all;
+  const auto add = [&](const heed::ReasoningStream::Piece& piece) { all += piece.reasoning + piece.content; };
+  add(reasoning.push(text.substr(0, size / 2)));
+  add(reasoning.push(text.substr(size / 2)));
+  add(reasoning.finish());
+  if (all != text) ::abort();
   return 0;
 }

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "chat/conversation.h"
+#include "chat/generic_tools.h"
 #include "chat/rendered_prefixes.h"
 #include "chat/renderer.h"
 #include "core/json.h"
@@ -27,7 +28,9 @@ struct ModelTemplate {
   bool reads_lists;  // contents that are lists of parts
   bool reads_calls;  // members tool_calls of messages
   bool reads_tools;
+  bool reads_system;  // messages of the system
   ToolCallFormat calls;
+  std::string text;
 };
 
 }  // namespace chat
@@ -250,6 +253,29 @@ bool reads_lists(const ChatTemplate& chat, const Json& constants) {
   }
 }
 
+/// Whether a template writes messages of the system.
+bool reads_system(const ChatTemplate& chat, const Json& constants) {
+  const Json probe = {
+      {"messages", {{{"role", "system"}, {"content", "probe"}}, {{"role", "user"}, {"content", "a"}}}},
+      {"tools", nullptr},
+      {"documents", nullptr},
+      {"add_generation_prompt", false}};
+  try {
+    return chat::render(chat.parsed(), probe, constants, {}).text.find("probe") != std::string::npos;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+/// Gives tools to templates that read them in the message of the system (Phi-4-mini).
+void add_system_tools(Json& messages, const Json& tools) {
+  Json functions = Json::array();
+  for (const Json& tool : tools) functions.push_back(tool.contains("function") ? tool["function"] : tool);
+  if (messages.front()["role"] != "system")
+    messages.insert(messages.begin(), Json{{"role", "system"}, {"content", ""}});
+  messages.front()["tools"] = json_text(functions);
+}
+
 /// A message in the form that a template reads.
 Json shown_message(const Json& given, const ModelTemplate& chosen) {
   Json message = normalized(given);
@@ -265,6 +291,13 @@ Json shown_message(const Json& given, const ModelTemplate& chosen) {
 
 Json shown_variables(const chat::Conversation& conversation, const ModelTemplate& chosen) {
   Json variables = conversation.variables();
+  if (const Json& tools = variables["tools"]; tools.is_array() && !tools.empty()) {
+    if (!chosen.reads_tools) {
+      chat::describe_tools(variables["messages"], tools, chosen.reads_system);
+    } else if (chosen.text.find("message['tools']") != std::string::npos) {
+      add_system_tools(variables["messages"], tools);
+    }
+  }
   for (Json& message : variables["messages"]) message = shown_message(message, chosen);
   return variables;
 }
@@ -339,19 +372,27 @@ ModelChat ModelChat::load(const ModelFiles& model, const Tokenizer& tokenizer) {
     if (one.name != kDefaultTemplate && one.name != kToolUse) continue;
     if (strip(one.text).empty()) throw Error(one.where + ": expected a chat template, got an empty one");
     ChatTemplate parsed = ChatTemplate::parse(one.text, one.where);
-    const bool lists = reads_lists(parsed, templates->constants);
+    const bool lists = reads_lists(parsed, templates->constants),
+               system = reads_system(parsed, templates->constants);
     templates->by_name.emplace(
         one.name,
         ModelTemplate{std::move(parsed), one.where, lists, one.text.find("tool_calls") != std::string::npos,
-                      one.name == kToolUse || one.text.find("tools") != std::string::npos,
-                      tool_call_format(one.text)});
+                      one.name == kToolUse || one.text.find("tools") != std::string::npos, system,
+                      tool_call_format(one.text), one.text});
   }
   return {std::move(templates), tokenizer};
 }
 
-ToolCallFormat ModelChat::tool_calls() const { return templates_->with_tools().calls; }
+ToolCallFormat ModelChat::tool_calls() const {
+  const ModelTemplate& chosen = templates_->with_tools();
+  return chosen.reads_tools ? chosen.calls : ToolCallFormat::llama;
+}
 
 bool ModelChat::reads_tools() const { return templates_->with_tools().reads_tools; }
+
+bool ModelChat::writes(std::string_view text) const {
+  return templates_->with_tools().text.find(text) != std::string::npos;
+}
 
 EncodedChat ModelChat::encode(std::string_view conversation, const std::string& where) const {
   return encode(chat::Conversation(parse_json(conversation, where), where));

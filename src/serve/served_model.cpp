@@ -73,7 +73,7 @@ ServedModel serve_model(const std::string& name, LoadedModel opened) {
   return served;
 }
 
-std::vector<std::int64_t> chat_prompt(const ServedModel& model, Json conversation) {
+EncodedChat chat_prompt(const ServedModel& model, Json conversation) {
   if (!model.has_chat)
     throw ApiError(
         ErrorCode::not_supported,
@@ -81,7 +81,7 @@ std::vector<std::int64_t> chat_prompt(const ServedModel& model, Json conversatio
         "model");
   try {
     const chat::Conversation value(std::move(conversation), "request");
-    return model.opened.chat_templates().prompt(value).encoding.ids;
+    return model.opened.chat_templates().prompt(value);
   } catch (const Error& error) {
     throw ApiError(ErrorCode::invalid, model.told(error), "messages");
   }

@@ -60,8 +60,8 @@ struct ServedModel {
 /// for another.
 ServedModel serve_model(const std::string& name, LoadedModel opened);
 
-/// The ids of a conversation, an object as chat::Conversation takes it. Throws ApiError where the
+/// The prompt of a conversation, an object as chat::Conversation takes it. Throws ApiError where the
 /// template refuses, and for a model without one.
-std::vector<std::int64_t> chat_prompt(const ServedModel& model, Json conversation);
+EncodedChat chat_prompt(const ServedModel& model, Json conversation);
 
 }  // namespace heed::serve

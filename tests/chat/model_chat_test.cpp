@@ -231,6 +231,39 @@ TEST(ModelChat, TellsWhetherTheModelSeesTools) {
   EXPECT_TRUE(reads());
 }
 
+TEST(ModelChat, DescribesToolsWhereTheTemplateHasNoPlaceForThem) {
+  const ModelFolder folder;
+  const std::string tools = R"("tools": [{"type": "function", "function": {"name": "f"}}], )";
+  const auto encode = [&](const std::string& messages) {
+    return folder.encode("{" + tools + "\"messages\": " + messages + "}").text;
+  };
+  folder.write_config(kPlain);
+  const std::string told = encode(R"([{"role": "user", "content": "a"}])");
+  EXPECT_TRUE(told.starts_with("system:You can call")) << told;
+  EXPECT_TRUE(told.ends_with("\n{\"name\":\"f\"};user:a;")) << told;
+  EXPECT_EQ(encode(R"([{"role": "system", "content": "s"}, {"role": "user", "content": "a"}])"),
+            "system:s\n\n" + told.substr(7));
+  EXPECT_EQ(encode(R"([{"role": "user", "content": "a"}, {"role": "assistant", "content": null, "tool_calls":
+                       [{"function": {"name": "f", "arguments": "{\"x\": 1}"}}, {"x": 1}, {"function": 5}]},
+                       {"role": "tool", "content": "b"}])"),
+            told + R"(assistant:{"name":"f","parameters":{"x":1}})" + "\n\n" +
+                R"({"name":null,"parameters":{}})" + "\n\n" + R"({"name":null,"parameters":{}};user:b;)");
+  EXPECT_EQ(folder.encode(R"({"tools": [], "messages": [{"role": "user", "content": "a"}]})").text,
+            "user:a;");
+  const auto tokenizer = load_tokenizer(folder.path());
+  EXPECT_EQ(ModelChat::load(folder.path(), *tokenizer).tool_calls(), ToolCallFormat::llama);
+  folder.write_config("{% if messages[0].role == 'system' %}{{ raise_exception('no') }}{% endif %}" +
+                      std::string(kPlain));
+  const std::string in_user = encode(R"([{"role": "user", "content": "a"}])");
+  EXPECT_TRUE(in_user.starts_with("user:You can call") && in_user.ends_with("\n\na;")) << in_user;
+  // Phi-4-mini reads them in the message of the system.
+  folder.write_config(
+      "{{ messages[0].role }}{{ messages[0]['content'] }}{% for message in messages %}"
+      "{% if message['tools'] %}<|tool|>{{ message['tools'] }}<|/tool|>{% endif %}{% endfor %}");
+  EXPECT_EQ(encode(R"([{"role": "user", "content": "a"}])"), "system<|tool|>[{\"name\":\"f\"}]<|/tool|>");
+  EXPECT_TRUE(ModelChat::load(folder.path(), *tokenizer).writes("<|/tool|>"));
+}
+
 TEST(ModelChat, ReadsTheLegacyFileOfProcessors) {
   const ModelFolder folder;
   folder.write("chat_template.json", Json{{"chat_template", kPlain}}.dump());

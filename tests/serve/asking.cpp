@@ -132,7 +132,13 @@ serve::ServedModel chatting(const std::string& more) {
                                     {"Q", "/"},
                                     {"V", "["},
                                     {"U", "]"},
-                                    {"Y", "[TOOL_CALLS]"}}) {
+                                    {"Y", "[TOOL_CALLS]"},
+                                    {"J", "="},
+                                    {"D", "("},
+                                    {"F", ")"},
+                                    {"L", "`"},
+                                    {";", "<think>"},
+                                    {"'", "</think>"}}) {
     const std::string key = std::string("\"") + rare + "\": ";
     tokenizer.replace(tokenizer.find(key), key.size(), std::string("\"") + other + "\": ");
   }

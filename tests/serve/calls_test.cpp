@@ -96,20 +96,79 @@ TEST(Calls, ConversationsGoOnAfterCalls) {
   EXPECT_EQ(answer.status, 200) << answer.text;
 }
 
-TEST(Calls, ToolsNeedATemplateThatShowsThem) {
+// Names of calls, in order.
+std::vector<std::string> called(const Json& choice) {
+  std::vector<std::string> names;
+  for (const Json& call : choice["message"].value("tool_calls", Json::array()))
+    names.push_back(call["function"]["name"]);
+  return names;
+}
+
+TEST(Calls, ToolsNeedNoPlaceInTheTemplate) {
   Asking server(only(chatting()));
   Json body = {{"messages", {{{"role", "user"}, {"content", "a"}}}},
-               {"max_tokens", 3},
+               {"temperature", 0},
+               {"logit_bias", {{"0", -100}, {"1", -100}}},  // no white space
                {"tools", {{{"type", "function"}, {"function", {{"name", "find"}}}}}}};
-  for (const Json& choice : {Json("auto"), Json("required"), Json{{"function", {{"name", "find"}}}}}) {
+  const auto ask = [&] { return server.post("/v1/chat/completions", body); };
+  const int described = ask().json["usage"]["prompt_tokens"];
+  for (const Json& choice : {Json("required"), Json{{"function", {{"name", "find"}}}}}) {
     body["tool_choice"] = choice;
-    const Answer answer = server.post("/v1/chat/completions", body);
-    EXPECT_EQ(answer.status, 400) << answer.text;
-    EXPECT_EQ(answer.json["error"]["param"], "tools");
-    EXPECT_THAT(answer.text, HasSubstr("the chat template of chatting has no place for them"));
+    const Answer answer = ask();
+    EXPECT_EQ(called(answer.json["choices"][0]), std::vector<std::string>{"find"}) << answer.text;
+    EXPECT_EQ(answer.json["choices"][0]["message"]["tool_calls"][0]["function"]["arguments"], "{}");
   }
   body["tool_choice"] = "none";
-  EXPECT_EQ(server.post("/v1/chat/completions", body).status, 200);
+  EXPECT_LT(ask().json["usage"]["prompt_tokens"].get<int>(), described);
+}
+
+TEST(Calls, ToolChoiceNamesWhatMayBeCalled) {
+  Asking server(only(chatting("{# tools <tool_call> #}")));
+  const auto tool = [](const char* name) {
+    return Json{{"type", "function"}, {"function", {{"name", name}}}};
+  };
+  const auto ask = [&](const Json& choice) {
+    return server.post("/v1/chat/completions", {{"messages", {{{"role", "user"}, {"content", "a"}}}},
+                                                {"logit_bias", {{"0", -100}, {"1", -50}}},
+                                                {"max_tokens", 90},
+                                                {"tools", Json::array({tool("find"), tool("lose")})},
+                                                {"tool_choice", choice}});
+  };
+  const auto allowed = [](const char* mode, const Json& tools) {
+    return Json{{"type", "allowed_tools"}, {"allowed_tools", {{"mode", mode}, {"tools", tools}}}};
+  };
+  for (const char* name : {"find", "lose"}) {
+    EXPECT_EQ(called(ask(allowed("required", Json::array({tool(name)}))).json["choices"][0]),
+              std::vector<std::string>{name});
+    EXPECT_EQ(called(ask(tool(name)).json["choices"][0]), std::vector<std::string>{name});
+  }
+  EXPECT_EQ(ask(allowed("auto", Json::array({tool("find")}))).status, 200);
+  for (const Json& wrong :
+       {allowed("none", Json::array({tool("find")})), allowed("auto", Json::array()),
+        allowed("auto", Json::array({tool("other")})), tool("other"), Json{{"type", "allowed_tools"}}}) {
+    const Answer answer = ask(wrong);
+    EXPECT_EQ(answer.status, 400) << wrong;
+    EXPECT_EQ(answer.json["error"]["param"], "tool_choice") << answer.text;
+  }
+}
+
+// With tokens of the vocabulary, the forms that tests of grammars and of readers have.
+TEST(Calls, AreForcedInTheFormOfTheTemplate) {
+  const Json tools = Json::parse(
+      R"([{"type": "function", "function": {"name": "find", "parameters":
+          {"type": "object", "properties": {"who": {"enum": ["king", "queen"]}}, "required": ["who"]}}}])");
+  for (const char* marks :
+       {"<function= <parameter=", "<tool_call>[", "tool_code", "[func_name1(", "<|tool_call|>",
+        "<|/tool|> message['tools']", "<｜tool▁calls▁begin｜> ```json"}) {
+    Asking server(only(chatting("{# tools " + std::string(marks) + " #}")));
+    const Answer answer =
+        server.post("/v1/chat/completions", {{"messages", {{{"role", "user"}, {"content", "Where is he?"}}}},
+                                             {"temperature", 0},
+                                             {"tools", tools},
+                                             {"tool_choice", "required"}});
+    EXPECT_EQ(called(answer.json["choices"][0]), std::vector<std::string>{"find"}) << marks << answer.text;
+    EXPECT_TRUE(answer.json["choices"][0]["message"]["content"].is_null()) << marks;
+  }
 }
 
 TEST(Calls, AnAnswerOfAGivenFormIsContent) {
@@ -142,6 +201,74 @@ TEST(Calls, IdsAreThoseThatTemplatesOfMistralTake) {
   EXPECT_THAT(answer.json["choices"][0]["message"]["tool_calls"][0]["id"].get<std::string>(),
               testing::MatchesRegex("[a-zA-Z0-9]{9}"))
       << answer.text;
+}
+
+// The prompt begins the reasoning, which a token of the vocabulary ends.
+TEST(Reasoning, IsNoContent) {
+  Asking server(only(chatting("{% if add_generation_prompt %}<think>\n{% endif %}")));
+  Json body = {{"messages", {{{"role", "user"}, {"content", "Where is he?"}}}},
+               {"temperature", 0},
+               {"max_tokens", 12}};
+  const Json cut = server.post("/v1/chat/completions", body).json;
+  EXPECT_EQ(cut["choices"][0]["message"]["content"], "") << cut;
+  const std::string thoughts = cut["choices"][0]["message"]["reasoning_content"];
+  EXPECT_FALSE(thoughts.empty());
+  EXPECT_EQ(cut["usage"]["completion_tokens_details"]["reasoning_tokens"], 12);
+  body["reasoning_format"] = "none";
+  const Json inline_ = server.post("/v1/chat/completions", body).json["choices"][0]["message"];
+  EXPECT_THAT(inline_["content"].get<std::string>(), HasSubstr(thoughts));
+  EXPECT_FALSE(inline_.contains("reasoning_content"));
+  body.erase("reasoning_format");
+  body["stream"] = true;
+  std::string streamed;
+  for (const Json& event : server.post("/v1/chat/completions", body).events()) {
+    EXPECT_EQ(event["choices"][0]["delta"].value("content", ""), "");
+    streamed += event["choices"][0]["delta"].value("reasoning_content", "");
+  }
+  EXPECT_EQ(streamed, thoughts);
+  // An answer whose form is given has no reasoning.
+  body["stream"] = false;
+  body["guided_choice"] = {"yes"};
+  EXPECT_EQ(server.post("/v1/chat/completions", body).json["choices"][0]["message"],
+            (Json{{"role", "assistant"}, {"content", "yes"}}));
+}
+
+TEST(Reasoning, EndsWithItsMark) {
+  serve::ServedModel model = chatting("{# </think> #}");
+  const auto close = model.tokenizer().token_to_id("</think>");
+  const auto open = model.tokenizer().token_to_id("<think>");
+  ASSERT_TRUE(close && open);
+  Asking server(only(std::move(model)));
+  Json body = {{"messages", {{{"role", "user"}, {"content", "Where is he?"}}}},
+               {"temperature", 0},
+               {"max_tokens", 3},
+               {"logit_bias", {{std::to_string(*open), 100}}}};
+  const auto ask = [&] { return server.post("/v1/chat/completions", body).json; };
+  const Json thinking = ask();
+  EXPECT_EQ(thinking["choices"][0]["message"],
+            (Json{{"role", "assistant"}, {"content", ""}, {"reasoning_content", "<think><think>"}}));
+  EXPECT_EQ(thinking["usage"]["completion_tokens_details"]["reasoning_tokens"], 3);
+  body["messages"].push_back({{"role", "assistant"}, {"content", "<think>"}});
+  body["logit_bias"] = {{std::to_string(*close), 100}};
+  body["add_generation_prompt"] = false;
+  body["continue_final_message"] = true;
+  const Json answered = ask();
+  EXPECT_EQ(answered["choices"][0]["message"],
+            (Json{{"role", "assistant"}, {"content", "</think></think>"}}));
+  EXPECT_EQ(answered["usage"]["completion_tokens_details"]["reasoning_tokens"], 1);
+}
+
+TEST(Forms, WhatIsNotEnforcedIsTold) {
+  Asking server(only(chatting()));
+  Json body = {{"messages", {{{"role", "user"}, {"content", "Where is he?"}}}},
+               {"guided_json", {{"const", "here"}, {"x-a", 1}}}};
+  const Json warned = server.post("/v1/chat/completions", body).json;
+  EXPECT_EQ(warned["warnings"], Json::array({"guided_json: #/x-a: \"x-a\" is not enforced"})) << warned;
+  body["guided_json"] = {{"type", "boolean"}, {"not", {{"const", true}}}};
+  EXPECT_EQ(server.post("/v1/chat/completions", body).status, 400);
+  body["json_schema_lax"] = true;
+  body["stream"] = true;
+  EXPECT_EQ(server.post("/v1/chat/completions", body).events().front()["warnings"].size(), 1u);
 }
 
 }  // namespace

@@ -74,9 +74,11 @@ class ModelChat {
   void limit_tokens(std::int64_t most) { most_tokens_ = most; }
   /// How the model writes calls of the tools that a conversation gives it.
   ToolCallFormat tool_calls() const;
-  /// Whether the template for conversations with tools mentions `tools`; if not, the model does not see the
-  /// tools.
+  /// Whether the template for conversations with tools mentions `tools`. If not, the message of the system
+  /// (the first of the user, for templates without one) describes them, and asks for calls as JSON.
   bool reads_tools() const;
+  /// Whether the source of the template for conversations with tools has a text.
+  bool writes(std::string_view text) const;
   /// The whole conversation, for training: `generated` are the assistant's answers with what ends them. If
   /// the template marks none, an answer is the difference between the conversation with it and the prompt
   /// before it (TRL's rule for prompts with completions). Throws Error for a conversation without an answer,

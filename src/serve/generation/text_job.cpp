@@ -133,7 +133,7 @@ void TextJob::echo(std::size_t index) {
   if (!request_.stream) {
     choice.text = text;
   } else if (!text.empty()) {
-    send(index, text);
+    send(index, {text, ""});
   }
 }
 
@@ -177,11 +177,15 @@ bool TextJob::on_token(std::size_t index, const GeneratedToken& token) {
   std::string text = choice.decoder.push(token.id);
   choice.offset += characters_begun(model->token_bytes[static_cast<std::size_t>(token.id)]);
   if (choice.tokens > request_.min_tokens) text = choice.stop.push(text);
-  text = choice.calls.push(text);
+  const bool may_think = request_.thinks && choice.reasoning.may_think();
+  const Part part = split(choice, text);
+  if (may_think) ++choice.thought;
+  if (!choice.reasoning.may_think() && !choice.reasoning.has_thought()) choice.thought = 0;
   if (request_.stream) {
-    if (!text.empty()) send(index, text);
+    if (!part.empty()) send(index, part);
   } else {
-    choice.text += text;
+    choice.text += part.text;
+    choice.thoughts += part.thoughts;
   }
   return !choice.stop.is_stopped();
 }
@@ -192,20 +196,22 @@ void TextJob::on_finished(std::size_t index, const Hypothesis& result, std::int6
   choice.cached = cached_tokens;
   choice.likelihood =
       result.log_probability / static_cast<double>(std::max<std::size_t>(1, result.ids.size()));
-  std::string text = choice.calls.push(choice.stop.push(choice.decoder.finish()));
-  text += choice.calls.push(choice.stop.finish());
-  const ParsedToolCalls parsed = choice.calls.finish();
-  text += parsed.content;
+  Part part = split(choice, choice.stop.push(choice.decoder.finish()) + choice.stop.finish());
+  if (request_.thinks) part.add(part_of(choice, choice.reasoning.finish()));
+  ParsedToolCalls parsed = choice.calls.finish();
+  part.text += parsed.content;
+  if (request_.one_call && parsed.calls.size() > 1) parsed.calls.resize(1);
   for (const ToolCall& one : parsed.calls)
     choice.tool_calls.push_back(call_json(one, request_.calls, choice.tool_calls.size()));
   const bool stopped =
       !request_.is_empty && (choice.stop.is_stopped() || result.finish_reason == FinishReason::stop);
   choice.reason = !stopped ? "length" : parsed.calls.empty() ? "stop" : "tool_calls";
   if (!request_.stream) {
-    choice.text += text;
+    choice.text += part.text;
+    choice.thoughts += part.thoughts;
     return;
   }
-  if (!text.empty() || !choice.scores.empty()) send(index, text);
+  if (!part.empty() || !choice.scores.empty()) send(index, part);
   if (!choice.tool_calls.empty()) {
     Json chunk = envelope(true);
     chunk["choices"] = Json::array({{{"index", index},
@@ -215,7 +221,7 @@ void TextJob::on_finished(std::size_t index, const Hypothesis& result, std::int6
     call->event(chunk);
   }
   Json chunk = envelope(true);
-  chunk["choices"] = Json::array({choice_of(index, "", true)});
+  chunk["choices"] = Json::array({choice_of(index, {}, true)});
   call->event(chunk);
 }
 
@@ -226,7 +232,7 @@ void TextJob::on_all() {
     if (request_.chat && request_.token_ids) body["prompt_token_ids"] = request_.prompts.front();
     body["choices"] = Json::array();
     for (const std::size_t index : likeliest()) {
-      Json one = choice_of(index, choices_[index].text, true);
+      Json one = choice_of(index, {choices_[index].text, choices_[index].thoughts}, true);
       one["index"] = body["choices"].size();
       body["choices"].push_back(std::move(one));
     }
@@ -258,23 +264,38 @@ std::vector<std::size_t> TextJob::likeliest() const {
   return kept;
 }
 
-void TextJob::send(std::size_t index, const std::string& text) {
+TextJob::Part TextJob::split(Choice& choice, const std::string& text) const {
+  if (!request_.thinks) return {choice.calls.push(text), ""};
+  return part_of(choice, choice.reasoning.push(text));
+}
+
+TextJob::Part TextJob::part_of(Choice& choice, const ReasoningStream::Piece& piece) const {
+  Part part{choice.calls.push(piece.content), piece.reasoning};
+  if (request_.reasoning_in_content) part = {part.thoughts + part.text, ""};
+  return part;
+}
+
+void TextJob::send(std::size_t index, const Part& part) {
   Json chunk = envelope(true);
-  chunk["choices"] = Json::array({choice_of(index, text, false)});
+  chunk["choices"] = Json::array({choice_of(index, part, false)});
   call->event(chunk);
 }
 
-Json TextJob::choice_of(std::size_t index, const std::string& text, bool last) {
+Json TextJob::choice_of(std::size_t index, const Part& part, bool last) {
   pause_point();
+  const std::string& text = part.text;
   Choice& choice = choices_[index];
   Json one = {{"index", index}};
   const bool event = request_.stream;
   if (!request_.chat) {
     one["text"] = text;
   } else if (event) {
-    one["delta"] = last ? Json::object() : Json{{"content", text}};
+    one["delta"] = Json::object();
+    if (!part.thoughts.empty()) one["delta"]["reasoning_content"] = part.thoughts;
+    if (!last && (part.thoughts.empty() || !text.empty())) one["delta"]["content"] = text;
   } else {
     one["message"] = {{"role", "assistant"}, {"content", text}};
+    if (!part.thoughts.empty()) one["message"]["reasoning_content"] = part.thoughts;
     if (!choice.tool_calls.empty()) {
       if (text.empty()) one["message"]["content"] = nullptr;
       one["message"]["tool_calls"] = choice.tool_calls;
@@ -328,7 +349,7 @@ ScoredToken TextJob::scored(const Choice& choice, const GeneratedToken& token) c
   return one;
 }
 
-Json TextJob::envelope(bool event) const {
+Json TextJob::envelope(bool event) {
   const char* object = !request_.chat ? "text_completion"
                        : event        ? "chat.completion.chunk"
                                       : "chat.completion";
@@ -337,6 +358,8 @@ Json TextJob::envelope(bool event) const {
               {"created", created_},
               {"model", model->name},
               {"system_fingerprint", fingerprint()}};
+  if (request_.grammar && !request_.grammar->notes().empty() && !std::exchange(has_warned_, true))
+    all["warnings"] = request_.grammar->notes();
   if (event && request_.stream_usage) all["usage"] = request_.usage_always ? usage() : Json();
   return all;
 }
@@ -352,10 +375,16 @@ std::int64_t TextJob::cached_tokens() const {
 }
 
 Json TextJob::usage() const {
-  return {{"prompt_tokens", prompt_tokens_},
-          {"completion_tokens", completion_tokens_},
-          {"total_tokens", prompt_tokens_ + completion_tokens_},
-          {"prompt_tokens_details", {{"cached_tokens", cached_tokens()}}}};
+  Json all = {{"prompt_tokens", prompt_tokens_},
+              {"completion_tokens", completion_tokens_},
+              {"total_tokens", prompt_tokens_ + completion_tokens_},
+              {"prompt_tokens_details", {{"cached_tokens", cached_tokens()}}}};
+  if (request_.thinks) {
+    std::int64_t thought = 0;
+    for (const Choice& choice : choices_) thought += choice.thought;
+    all["completion_tokens_details"] = {{"reasoning_tokens", thought}};
+  }
+  return all;
 }
 
 }  // namespace heed::serve

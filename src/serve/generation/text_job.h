@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "heed/chat/reasoning.h"
 #include "heed/text/tokenizer.h"
 #include "serve/generation/text_request.h"
 #include "serve/generation/token_scores.h"
@@ -51,19 +52,24 @@ class TextJob : public GenerationJob {
  private:
   struct Choice {
     Choice(const Tokenizer& tokenizer, const TextRequest& request)
-        : decoder(tokenizer, request.skip_special && request.calls == ToolCallFormat::none),
+        : decoder(tokenizer, request.skip_special),
           stop(request.stops, request.includes_stop),
-          calls(request.calls, request.tools) {}
+          reasoning(request.is_thinking, request.reasoning_in_content),
+          calls(request.calls, request.tools) {
+      calls.push(request.call_prefix);
+    }
     StreamingDecoder decoder;
     StopText stop;
+    ReasoningStream reasoning;
     ToolCallStream calls;
     std::unique_ptr<PromptScores> prompt;  // or null
     bool is_echoed = false;
-    std::int64_t last = 0;    // token
-    std::int64_t tokens = 0;  // new ones
-    std::int64_t cached = 0;  // tokens of its prompt
-    std::int64_t offset = 0;  // characters of the text so far, for log-probabilities
-    std::string text;         // of a whole answer
+    std::int64_t last = 0;       // token
+    std::int64_t tokens = 0;     // new ones
+    std::int64_t cached = 0;     // tokens of its prompt
+    std::int64_t thought = 0;    // tokens that are reasoning
+    std::int64_t offset = 0;     // characters of the text so far, for log-probabilities
+    std::string text, thoughts;  // of a whole answer
     Json tool_calls = Json::array();
     std::vector<std::int64_t> ids;
     std::vector<ScoredToken> scores;  // of tokens that are not sent
@@ -79,9 +85,20 @@ class TextJob : public GenerationJob {
   std::size_t prompt_of(std::size_t index) const {
     return index / static_cast<std::size_t>(request_.candidates);
   }
-  void send(std::size_t index, const std::string& text);
-  Json choice_of(std::size_t index, const std::string& text, bool last);
-  Json envelope(bool event) const;
+  /// What of an answer is known.
+  struct Part {
+    std::string text, thoughts;
+    bool empty() const { return text.empty() && thoughts.empty(); }
+    void add(const Part& more) {
+      text += more.text;
+      thoughts += more.thoughts;
+    }
+  };
+  Part split(Choice& choice, const std::string& text) const;
+  Part part_of(Choice& choice, const ReasoningStream::Piece& piece) const;
+  void send(std::size_t index, const Part& part);
+  Json choice_of(std::size_t index, const Part& part, bool last);
+  Json envelope(bool event);
   Json usage() const;
   std::int64_t cached_tokens() const;
 
@@ -91,6 +108,7 @@ class TextJob : public GenerationJob {
   std::vector<Choice> choices_;
   std::shared_ptr<Inspection> inspection_;  // or null
   std::int64_t prompt_tokens_ = 0, completion_tokens_ = 0;
+  bool has_warned_ = false;
 };
 
 }  // namespace heed::serve

@@ -10,6 +10,7 @@
 #include <map>
 #include <random>
 
+#include "heed/chat/reasoning.h"
 #include "heed/generate/complete.h"
 
 namespace heed::serve {
@@ -296,6 +297,10 @@ void TextFields::walk(Fields& fields) {
   fields.any("json_schema", json_schema, "As `guided_json`");
   fields.any("guided_json", guided_json,
              "A JSON Schema of the answer, as an object or as a text. Of all these forms one alone");
+  fields(
+      "json_schema_lax", json_schema_lax,
+      "Ignore constraints of schemas that cannot be followed (`multipleOf`, `not`, `if`, ...), rather than "
+      "refuse them. What is not enforced is in `warnings` of the answer");
   fields("guided_regex", guided_regex, "A regular expression of the answer");
   fields("guided_choice", guided_choice, "Texts, one of which is the answer");
   fields.object("structured_outputs", structured_outputs,
@@ -353,16 +358,23 @@ void ChatFields::walk(Fields& fields) {
          "that changes it");
   fields("top_logprobs", top_logprobs, "With `logprobs`, those of this many others, too",
          {.least = 0, .most = kMostLogprobs});
-  fields.array("tools", tools,
-               "Functions that the model may call, if its template has a place for them: calls in the "
-               "[format of the model's template](structured.md#calls-of-functions) become `tool_calls`. In a "
-               "stream, text "
-               "is sent until a call may begin");
-  fields.any("tool_choice", tool_choice,
-             "`auto`, `none`, `required`, or `{\"function\": {\"name\": ...}}`: the last two force a call, "
-             "as plain JSON "
-             "where the format is not that of Hermes, Llama or Mistral");
-  fields("parallel_tool_calls", parallel_tool_calls, "No effect");
+  fields.array(
+      "tools", tools,
+      "Functions that the model may call: calls in the [format of the model's "
+      "template](structured.md#calls-of-functions) become `tool_calls`. Where a template has no place "
+      "for them, the message of the system describes them, and a call is JSON. In a stream, text is "
+      "sent until a call may begin");
+  fields.any(
+      "tool_choice", tool_choice,
+      "`auto`, `none`, `required`, `{\"function\": {\"name\": ...}}`, or `{\"allowed_tools\": "
+      "{\"mode\": ..., \"tools\": [...]}}`. A call is forced in the form of the template where a grammar "
+      "can write it, else as JSON");
+  fields("parallel_tool_calls", parallel_tool_calls,
+         "`true`: a forced call may be several; `false`: all but the first call of an answer are left out");
+  fields("reasoning_format", reasoning_format,
+         "Where the reasoning of a model that thinks (`<think>` in its template) goes: `auto` or `deepseek`: "
+         "to `reasoning_content` of the message or delta; `none`: to the content, as the model writes it",
+         {.words = {"auto", "deepseek", "none"}});
   fields.array("documents", documents, "For the chat template");
   fields.object("chat_template_kwargs", chat_template_kwargs, "Further variables of the chat template");
   fields("add_generation_prompt", add_generation_prompt, "End the prompt with the beginning of an answer");
@@ -401,8 +413,21 @@ TextRequest chat_request(const RequestContext& context, ChatFields&& given) {
   }
   if (given.echo) fields.fail("echo", "false, as chats have no echo");
   if (given.messages->empty()) fields.fail("messages", "at least one message");
-  request.prompts = {chat_prompt(context.model, conversation_of(given))};
+  EncodedChat prompt = chat_prompt(context.model, conversation_of(given));
+  request.prompts = {std::move(prompt.encoding.ids)};
+  // An answer of a given form is content.
+  const ModelChat& chat = context.model.opened.chat_templates();
+  request.is_thinking = begins_reasoning(prompt.text);
+  request.thinks =
+      !request.grammar && (request.is_thinking || chat.writes("<think>") || chat.writes("</think>"));
+  request.reasoning_in_content = given.reasoning_format == "none";
   read_tools(context, given, request);
+  request.thinks = request.thinks && !request.grammar;
+  // Marks that are special tokens are read before they are left out.
+  const Tokenizer& tokenizer = context.model.tokenizer();
+  const auto thought_end = tokenizer.token_to_id("</think>");
+  const bool thinks_by_token = request.thinks && thought_end && tokenizer.is_special(*thought_end);
+  request.skip_special = request.skip_special && request.calls == ToolCallFormat::none && !thinks_by_token;
   if (request.prompts.front().empty()) fields.fail("messages", "a conversation that the template shows");
   truncate_prompts(context, given, request);
   auto most = most_new_tokens(fields, "max_completion_tokens", given.max_completion_tokens, 1);

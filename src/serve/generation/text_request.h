@@ -37,6 +37,11 @@ struct TextRequest {
   std::optional<Grammar> grammar;               ///< of what the answer may be
   ToolCallFormat calls = ToolCallFormat::none;  ///< that are taken out of the answer
   std::string tools = "[]";                     ///< that these may name, as JSON
+  std::string call_prefix;                      ///< of a call, with which the prompt ends
+  bool one_call = false;                        ///< all but the first are left out
+  bool thinks = false;                          ///< the answer may have reasoning
+  bool is_thinking = false;                     ///< it begins within it
+  bool reasoning_in_content = false;            ///< as the model writes it
 };
 
 /// The fields that both routes have. JSON belongs to the body of the request.
@@ -44,6 +49,9 @@ struct TextFields {
   TextFields() = default;
   explicit TextFields(const ServedModel& model);
   void walk(Fields& fields);
+  UnsupportedKeywords unsupported() const {
+    return json_schema_lax ? UnsupportedKeywords::ignored : UnsupportedKeywords::refused;
+  }
 
   std::int64_t last_id = std::numeric_limits<std::int64_t>::max();  ///< of the vocabulary
   TextRequest request;                                              ///< those that are taken as they are
@@ -51,7 +59,7 @@ struct TextFields {
   std::optional<std::int64_t> top_k, seed, max_tokens, max_new_tokens, n_predict, truncate_prompt_tokens;
   std::optional<bool> do_sample;
   std::vector<std::int64_t> stop_token_ids;
-  bool ignore_eos = false, has_stream_options = false;
+  bool ignore_eos = false, has_stream_options = false, json_schema_lax = false;
   std::string truncation_side = "left";
   const Json *logit_bias = nullptr, *response_format = nullptr, *json_schema = nullptr,
              *guided_json = nullptr, *structured_outputs = nullptr;
@@ -78,6 +86,7 @@ struct ChatFields : TextFields {
              *chat_template_kwargs = nullptr;
   std::optional<std::int64_t> max_completion_tokens, top_logprobs;
   bool logprobs = false, echo = false;
+  std::string reasoning_format = "auto";
   std::optional<bool> add_generation_prompt, continue_final_message, parallel_tool_calls;
 };
 
@@ -91,9 +100,11 @@ TextRequest chat_request(const RequestContext& context, ChatFields&& given);
 /// and for one that is not supported.
 void read_constraint(const Fields& fields, const TextFields& given, TextRequest& request);
 
-/// Which calls of functions the answer may have, after its prompt is known: sets their format, and the
-/// grammar of a call that it must have. Throws ApiError where the model has no place for functions, and for
-/// wrong ones.
+// Of tools.cpp.
+
+/// Which calls of functions the answer may have, after its prompt is known: by `tool_choice` any of the tools
+/// (auto, the default), none, or one that it must have, in the form of the template if the grammar can write
+/// it and else as JSON. Sets their format, and the grammar. Throws ApiError for wrong ones.
 void read_tools(const RequestContext& context, const ChatFields& given, TextRequest& request);
 
 /// The requests for the model, choice by choice of each prompt.
