@@ -34,6 +34,26 @@ std::map<std::string, Recipes> all_recipes(const EmbeddingRecipe& recipe) {
   return recipes;
 }
 
+std::int64_t longest_of(const Tokenizer& tokenizer) {
+  std::size_t longest = 1;
+  for (std::int64_t id = 0; id < tokenizer.vocab_size(); ++id) {
+    try {
+      longest = std::max(longest, tokenizer.token(id).size());
+    } catch (const Error&) {  // a gap
+    }
+  }
+  return static_cast<std::int64_t>(longest);
+}
+
+std::int64_t bytes_of_texts(const Json& value) {
+  if (value.is_string()) return std::ssize(value.get_ref<const std::string&>());
+  std::int64_t bytes = 0;
+  if (value.is_structured()) {
+    for (const Json& one : value) bytes += bytes_of_texts(one);
+  }
+  return bytes;
+}
+
 }  // namespace
 
 std::int64_t ServedModel::context() const {
@@ -50,6 +70,11 @@ std::string ServedModel::told(const Error& error) const {
   return text;
 }
 
+std::int64_t ServedModel::most_bytes(std::int64_t tokens) const {
+  constexpr std::int64_t kMostTokens = 1 << 24;
+  return std::min(tokens, kMostTokens) * longest_token;
+}
+
 ServedModel serve_model(const std::string& name, LoadedModel opened) {
   ServedModel served{.name = name, .opened = std::move(opened)};
   if (!can(served.model(), Task::embed) && !can(served.model(), Task::transcribe))
@@ -59,6 +84,7 @@ ServedModel serve_model(const std::string& name, LoadedModel opened) {
     served.opened.transcriber();
     return served;
   }
+  served.longest_token = longest_of(tokenizer);
   served.recipes = all_recipes(served.opened.recipe());
   if (served.decoder() == nullptr && served.encoder_decoder() == nullptr) return served;
   served.opened.generation();
@@ -79,6 +105,15 @@ EncodedChat chat_prompt(const ServedModel& model, Json conversation) {
         ErrorCode::not_supported,
         model.name + ": expected a model with a chat template, got one without (use /v1/completions)",
         "model");
+  // Before the template and the tokenizer work on them.
+  const std::int64_t bytes = bytes_of_texts(conversation["messages"]),
+                     most = model.most_bytes(model.context());
+  if (bytes > most)
+    throw ApiError(ErrorCode::too_long,
+                   "request: messages: expected texts of at most " + std::to_string(most) +
+                       " bytes, more than which no text of the model's maximum context length has, got " +
+                       std::to_string(bytes),
+                   "messages");
   try {
     const chat::Conversation value(std::move(conversation), "request");
     return model.opened.chat_templates().prompt(value);

@@ -36,7 +36,8 @@ struct ServedModel {
   std::vector<std::string> aliases = {};  ///< further names
   bool has_chat = false;                  ///< a chat template
   std::map<std::string, Recipes> recipes =
-      {};  ///< by the name of the prompt; "": the default; none: it reads no texts
+      {};                          ///< by the name of the prompt; "": the default; none: it reads no texts
+  std::int64_t longest_token = 0;  ///< in bytes
   std::vector<std::string> token_bytes = {};       ///< of a decoder, as token_bytes()
   std::optional<TokenVocabulary> vocabulary = {};  ///< the same, for answers of a given form
   std::map<std::string, TensorMap> steering = {};  ///< vectors that requests name, by taps
@@ -53,6 +54,8 @@ struct ServedModel {
   std::int64_t context() const;
   /// The message of an error for clients: with the model's name in place of the path of its files.
   std::string told(const Error& error) const;
+  /// The most bytes of a text of so many tokens.
+  std::int64_t most_bytes(std::int64_t tokens) const;
 };
 
 /// Offers a model of texts (a decoder, an encoder with or without a head, or an encoder-decoder, whose

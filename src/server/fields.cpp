@@ -35,7 +35,27 @@ bool Fields::is_given(const char* name, const char* type, std::string_view note,
   passed_.emplace_back(name);
   const bool is_there = object_->find(name) != nullptr;
   if (!is_there && rule.required != nullptr) fail(name, rule.required);
+  if (is_there) require_size(name, rule);
   return is_there;
+}
+
+void Fields::require_size(const char* name, const FieldRule& rule) const {
+  const Json& value = *object_->find(name);
+  const auto require = [&](std::size_t got, std::size_t most, const char* of) {
+    if (most == 0 || got <= most) return;
+    const std::string path = object_->path_of(name);
+    throw ApiError(ErrorCode::too_large,
+                   "request: " + path + ": expected at most " + std::to_string(most) + of + ", got " +
+                       std::to_string(got),
+                   path);
+  };
+  const auto require_text = [&](const Json& text) {
+    if (text.is_string()) require(text.get_ref<const std::string&>().size(), rule.bytes, " bytes");
+  };
+  if (value.is_structured()) require(value.size(), rule.items, "");
+  require_text(value);
+  if (!value.is_array() || rule.bytes == 0) return;
+  for (const Json& one : value) require_text(one);
 }
 
 void Fields::operator()(const char* name, bool& value, std::string_view note) {

@@ -70,6 +70,8 @@ struct FieldRule {
   double most = std::numeric_limits<double>::infinity();
   std::vector<const char*> words = {};  ///< of a text: the only ones that it may be
   const char* required = nullptr;       ///< what is expected in the place of nothing; null: it may be absent
+  std::size_t items = 0;                ///< of an array or object, at most; beyond, 413; 0: any number
+  std::size_t bytes = 0;                ///< of a text, or of each of several
 };
 
 /// A field as the documentation has it.
@@ -136,6 +138,7 @@ class Fields {
  private:
   bool is_given(const char* name, const char* type, std::string_view note, const FieldRule& rule,
                 Json fallback = {});
+  void require_size(const char* name, const FieldRule& rule) const;
 
   const RequestObject* object_ = nullptr;
   bool strict_ = false;

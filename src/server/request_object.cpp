@@ -5,7 +5,34 @@
 
 namespace heed::server {
 
+namespace {
+
+constexpr std::size_t kMostValues = 1 << 21;
+
+// At least as many values as a text of JSON has: each but the first follows one of these characters.
+std::size_t values_in(std::string_view json) {
+  std::size_t count = 1;
+  bool quoted = false;
+  for (std::size_t at = 0; at < json.size(); ++at) {
+    const char c = json[at];
+    if (quoted) {
+      at += c == '\\';
+      quoted = c != '"';
+    } else if (c == '"') {
+      quoted = true;
+    } else {
+      count += c == ',' || c == '[' || c == '{';
+    }
+  }
+  return count;
+}
+
+}  // namespace
+
 Json parse_body(std::string_view body) {
+  if (values_in(body) > kMostValues)
+    throw ApiError(ErrorCode::too_large,
+                   fmt::format("request: expected at most {} values of JSON, got more", kMostValues));
   Json value;
   try {
     value = parse_json(body, "request");

@@ -35,6 +35,8 @@ Json property_of(const FieldNote& field, bool is_form) {
   if (is_told(field.rule.least)) (*value)["minimum"] = number_of(field.rule.least);
   if (is_told(field.rule.most)) (*value)["maximum"] = number_of(field.rule.most);
   if (!field.rule.words.empty()) one["enum"] = field.rule.words;
+  if (field.rule.items > 0) one[field.type == "object" ? "maxProperties" : "maxItems"] = field.rule.items;
+  if (field.rule.bytes > 0) one["maxLength"] = field.rule.bytes;
   if (!field.fallback.is_null()) one["default"] = field.fallback;
   if (field.members.empty()) return one;
   Json members = schema_of(field.members, is_form);
@@ -79,6 +81,13 @@ Json operation_of(const Route& route, const std::string& path) {
   return operation;
 }
 
+std::string size_of(const FieldRule& rule) {
+  std::string size;
+  if (rule.items > 0) size += fmt::format(", at most {}", rule.items);
+  if (rule.bytes > 0) size += fmt::format(", {}at most {} bytes", rule.items > 0 ? "each " : "", rule.bytes);
+  return size;
+}
+
 // A row of a table: a field that some routes of a topic declare alike.
 struct Row {
   FieldNote field;
@@ -118,6 +127,8 @@ std::string row_text(const Row& row, std::size_t routes) {
   const FieldNote& field = row.field;
   std::string what = range_of(field.rule);
   if (what.empty() && field.type != "any") what = field.type == "string" ? "text" : field.type;
+  const std::string size = size_of(field.rule);
+  what += what.empty() && !size.empty() ? size.substr(2) : size;
   if (!field.fallback.is_null()) what += fmt::format("; `{}`", json_text(field.fallback));
   if (field.rule.required != nullptr) what += what.empty() ? "required" : "; required";
   std::string of;

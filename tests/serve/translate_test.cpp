@@ -52,13 +52,16 @@ TEST(TranslateRoute, EqualsTranslate) {
 TEST(TranslateRoute, LongTextsAreRefusedOrCut) {
   const serve::ServedModel model = served("../../models/en-fr");
   std::string text;
-  for (int i = 0; i < 200; ++i) text += "The cat sat on the mat. ";
+  for (int i = 0; i < 100; ++i) text += "The cat sat on the mat. ";
   Asking server(with_translation());
   const Answer refused = server.post("/translate", {{"text", {"Good morning.", text}}});
   EXPECT_EQ(refused.status, 413);
   EXPECT_THAT(refused.text,
               HasSubstr("text 2: expected at most " + std::to_string(*model.model().max_positions()) +
                         " tokens, got " + std::to_string(model.tokenizer().encode(text).size())));
+  const Answer longer = server.post("/translate", {{"text", text + text + text}});
+  EXPECT_EQ(longer.status, 413);
+  EXPECT_THAT(longer.text, HasSubstr("bytes")) << "before it is tokenized";
   const Answer cut = server.post("/translate", {{"text", text}, {"truncate", true}});
   ASSERT_EQ(cut.status, 200) << cut.text;
   TranslateOptions options;

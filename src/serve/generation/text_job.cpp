@@ -84,7 +84,7 @@ TextJob::TextJob(std::shared_ptr<Call> given_call, const ServedModel& given_mode
     }
   }
   for (const auto& prompt : request_.prompts) prompt_tokens_ += std::ssize(prompt);
-  tokens = prompt_tokens_;
+  tokens = prompt_tokens_ * request_.candidates;
   call->record.prompt_tokens = prompt_tokens_;
 }
 

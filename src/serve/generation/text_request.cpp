@@ -94,6 +94,19 @@ void truncate_prompts(const RequestContext& context, const TextFields& given, Te
   }
 }
 
+// Before anything is made of them: each candidate reads its prompt.
+void require_few_tokens(const RequestContext& context, const TextRequest& request) {
+  std::int64_t tokens = 0;
+  for (const auto& prompt : request.prompts) tokens += std::ssize(prompt) * request.candidates;
+  if (tokens > context.services.limits.queue_tokens)
+    throw ApiError(
+        ErrorCode::too_large,
+        fmt::format(
+            "request: expected prompts of at most {} tokens, times n or best_of (--max-queue-tokens), "
+            "got {}",
+            context.services.limits.queue_tokens, tokens));
+}
+
 // The new tokens that a prompt leaves room for.
 std::int64_t room_of(const ServedModel& model, const std::vector<std::int64_t>& prompt) {
   return std::min(model.context(), kMostTokens) - std::ssize(prompt);
@@ -150,6 +163,7 @@ void read_prompts(const RequestContext& context, const CompletionFields& given, 
   const auto add = [&](const Json& one) {
     if (one.is_string()) {
       const std::string& text = one.get_ref<const std::string&>();
+      require_bytes(model, "prompt", text, model.context(), false);
       try {
         request.prompts.push_back(given.add_special_tokens
                                       ? prompt_ids(model.tokenizer(), text, model.opened.generation())
@@ -263,10 +277,11 @@ void TextFields::walk(Fields& fields) {
   fields("n", request.choices, "Choices of each prompt", {.least = 1, .most = kMostChoices});
   fields("seed", seed, "Of the random numbers: the same seed gives the same answer; -1 is as absent",
          {.least = -1});
-  fields("stop", request.stops, "A text, or an array of texts, that ends the answer and is not part of it");
+  fields("stop", request.stops, "A text, or an array of texts, that ends the answer and is not part of it",
+         {.items = 64, .bytes = 256});
   fields("include_stop_str_in_output", request.includes_stop, "The text of `stop` is part of the answer");
   fields("stop_token_ids", stop_token_ids, "Further tokens that end the answer",
-         {.least = 0, .most = static_cast<double>(last_id)});
+         {.least = 0, .most = static_cast<double>(last_id), .items = 1024});
   fields("ignore_eos", ignore_eos, "The model's end token does not end the answer");
   fields("min_tokens", request.min_tokens, "Before so many, nothing ends the answer",
          {.least = 0, .most = kMostTokens});
@@ -287,7 +302,7 @@ void TextFields::walk(Fields& fields) {
                FieldRule{.least = 1e-3, .most = kLargest});
   fields("repeat_penalty", repeat_penalty, "As `repetition_penalty`", {.least = 1e-3, .most = kLargest});
   fields.object("logit_bias", logit_bias,
-                "From ids of tokens to what is added to their scores, from -100 to 100");
+                "From ids of tokens to what is added to their scores, from -100 to 100", {.items = 4096});
   fields.object(
       "response_format", response_format,
       "Of type `text`, `json_object`, or `json_schema` with `{\"json_schema\": {\"schema\": ...}}`: the "
@@ -302,7 +317,7 @@ void TextFields::walk(Fields& fields) {
       "Ignore constraints of schemas that cannot be followed (`multipleOf`, `not`, `if`, ...), rather than "
       "refuse them. What is not enforced is in `warnings` of the answer");
   fields("guided_regex", guided_regex, "A regular expression of the answer");
-  fields("guided_choice", guided_choice, "Texts, one of which is the answer");
+  fields("guided_choice", guided_choice, "Texts, one of which is the answer", {.items = 4096});
   fields.object("structured_outputs", structured_outputs,
                 "The same in one object: `json`, `regex` or `choice`");
   fields("return_tokens_as_token_ids", request.tokens_as_ids,
@@ -351,7 +366,7 @@ void ChatFields::walk(Fields& fields) {
   fields.array(
       "messages", messages,
       "Objects with `role` and `content`. A last message of the assistant is the beginning of its answer",
-      {.required = "at least one message"});
+      {.required = "at least one message", .items = 4096});
   fields("max_completion_tokens", max_completion_tokens, "As `max_tokens`", kTokens);
   fields("logprobs", logprobs,
          "Tell the log-probabilities of the answer's tokens: of the model's own distribution, before all "
@@ -363,7 +378,8 @@ void ChatFields::walk(Fields& fields) {
       "Functions that the model may call: calls in the [format of the model's "
       "template](structured.md#calls-of-functions) become `tool_calls`. Where a template has no place "
       "for them, the message of the system describes them, and a call is JSON. In a stream, text is "
-      "sent until a call may begin");
+      "sent until a call may begin",
+      {.items = 128});
   fields.any(
       "tool_choice", tool_choice,
       "`auto`, `none`, `required`, `{\"function\": {\"name\": ...}}`, or `{\"allowed_tools\": "
@@ -375,8 +391,9 @@ void ChatFields::walk(Fields& fields) {
          "Where the reasoning of a model that thinks (`<think>` in its template) goes: `auto` or `deepseek`: "
          "to `reasoning_content` of the message or delta; `none`: to the content, as the model writes it",
          {.words = {"auto", "deepseek", "none"}});
-  fields.array("documents", documents, "For the chat template");
-  fields.object("chat_template_kwargs", chat_template_kwargs, "Further variables of the chat template");
+  fields.array("documents", documents, "For the chat template", {.items = 4096});
+  fields.object("chat_template_kwargs", chat_template_kwargs, "Further variables of the chat template",
+                {.items = 64});
   fields("add_generation_prompt", add_generation_prompt, "End the prompt with the beginning of an answer");
   fields("continue_final_message", continue_final_message, "Go on with the last message");
   fields.refused("best_of", "n is supported", 1);
@@ -394,6 +411,7 @@ TextRequest completion_request(const RequestContext& context, CompletionFields&&
   if (request.stream && request.candidates > request.choices) fields.fail("best_of", "n, in a stream");
   read_prompts(context, given, request);
   truncate_prompts(context, given, request);
+  require_few_tokens(context, request);
   request.top_logprobs = given.logprobs;
   request.prompt_logprobs = request.top_logprobs && !request.echoes.empty();
   if (given.suffix && !given.suffix->empty())
@@ -430,6 +448,7 @@ TextRequest chat_request(const RequestContext& context, ChatFields&& given) {
   request.skip_special = request.skip_special && request.calls == ToolCallFormat::none && !thinks_by_token;
   if (request.prompts.front().empty()) fields.fail("messages", "a conversation that the template shows");
   truncate_prompts(context, given, request);
+  require_few_tokens(context, request);
   auto most = most_new_tokens(fields, "max_completion_tokens", given.max_completion_tokens, 1);
   if (const auto other = asked_tokens(fields, given, 1); !most) most = other;
   limit_lengths(context.model, request, most);

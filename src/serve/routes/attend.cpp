@@ -12,6 +12,7 @@
 #include "inspect/recorded_picture.h"
 #include "inspect/token_input.h"
 #include "serve/inspection.h"
+#include "serve/routes/text_inputs.h"
 
 namespace heed::serve {
 namespace {
@@ -64,11 +65,13 @@ void require_size(const char* key, std::size_t tokens) {
 Subject attended_subject(const ServedModel& model, const Fields& fields, const AttendFields& given) {
   const bool has_decoder = model.encoder_decoder() != nullptr;
   if (given.target && !has_decoder) fields.fail("target", "none, as the model has no decoder of its own");
+  require_bytes(model, "text", given.text, kMostAttended, false);
   const Encoding text = model.tokenizer().encode(given.text);
   require_size("text", text.ids.size());
   std::optional<std::vector<std::int64_t>> produced;
   if (has_decoder) {
     if (!given.target) fields.fail("target", "a text for the decoder");
+    require_bytes(model, "target", *given.target, kMostAttended, false);
     produced = model.tokenizer().encode_target(*given.target).ids;
     require_size("target", produced->size());
   }

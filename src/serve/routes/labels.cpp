@@ -63,7 +63,8 @@ TextPair text_or_pair(const Fields& fields, const Json& one) {
 
 struct PredictFields {
   void walk(Fields& fields) {
-    fields.any("inputs", inputs, "A text, a pair, or an array of arrays of these", {.required = kForm});
+    fields.any("inputs", inputs, "A text, a pair, or an array of arrays of these",
+               {.required = kForm, .items = kMostInputs});
     fields("raw_scores", raw, kRawNote);
     truncation.walk(fields);
   }
@@ -99,8 +100,9 @@ void predict(const RequestContext& context, PredictFields given) {
 struct RankFields {
   void walk(Fields& fields) {
     fields("query", query, "What is searched", {.required = "a text"});
-    fields.array("texts", texts, "Texts, of the form of Text Embeddings Inference");
-    fields.array("documents", documents, "Texts or objects with a text, of the form of Jina and Cohere");
+    fields.array("texts", texts, "Texts, of the form of Text Embeddings Inference", {.items = kMostInputs});
+    fields.array("documents", documents, "Texts or objects with a text, of the form of Jina and Cohere",
+                 {.items = kMostInputs});
     fields("top_n", most, "The best alone", {.least = 1, .most = kMostInputs});
     fields("raw_scores", raw, kRawNote);
     fields("return_text", shows_text, "Tell each text, too");

@@ -13,11 +13,13 @@
 namespace heed::serve {
 namespace {
 
+constexpr double kMostSeconds = 4 * 3600;  // of a recording
+
 struct SpeechFields {
   void walk(Fields& fields) {
     if (fields.reads() == nullptr) {
       std::string file;
-      fields("file", file, "The recording (WAV, FLAC, Ogg, MP3), at most `--max-body`",
+      fields("file", file, "The recording (WAV, FLAC, Ogg, MP3) of at most 4 hours, at most `--max-body`",
              {.required = "a recording"});
     }
     fields("language", language,
@@ -28,7 +30,7 @@ struct SpeechFields {
     fields("temperature", temperature,
            "0: the likeliest text, at higher ones where it seems wrong; else this one alone",
            {.least = 0, .most = 1});
-    fields("timestamp_granularities", shown, "`segment`, `word`: what `verbose_json` shows");
+    fields("timestamp_granularities", shown, "`segment`, `word`: what `verbose_json` shows", {.items = 8});
     fields("stream", stream,
            "Events, `transcript.text.delta` with the text of each segment (`delta`) as soon as it is final, "
            "and `transcript.text.done` with all of it (`text`)");
@@ -192,7 +194,14 @@ std::shared_ptr<server::PausedCall> started_speech(const std::shared_ptr<Call>& 
       [call, &model, request = std::move(request)](const server::PausedCall::Pause& pause) {
         TranscribeOptions options = request.options;
         options.stop = &call->stop();
-        options.on_progress = [&](double, double) { pause(); };
+        options.on_progress = [&](double, double seconds) {
+          if (seconds > kMostSeconds)
+            throw ApiError(ErrorCode::too_large,
+                           "request: file: expected a recording of at most 4 hours, got " +
+                               std::to_string(seconds / 3600) + " (cut it)",
+                           "file");
+          pause();
+        };
         SoundReader sound(request.sound, "file", {.rate = model.opened.transcriber().rate()});
         if (!request.stream)
           return call->answer(speech_answer(request, model.opened.transcriber()(std::move(sound), options)));
@@ -214,7 +223,10 @@ void answer_speech(const RequestContext& context, SpeechFields& given, bool tran
     try {
       return running->resume();
     } catch (const Canceled&) {
-      return true;                  // the next turn tells why
+      return true;  // the next turn tells why
+    } catch (const ApiError& error) {
+      call->fail(error);
+      return false;
     } catch (const Error& error) {  // of a file that is no recording, for example
       call->fail(ApiError(ErrorCode::invalid, error.what(), "file"));
       return false;

@@ -21,12 +21,15 @@ void require_length(std::int64_t size, std::int64_t longest) {
                  fmt::format("request: {}: expected {}, got {}", key, expected, json_shown(given)), key);
 }
 
-Encoding encoding_of_ids(const ServedModel& model, const char* key, const Json& list, const Json& given) {
+// The first `most` of them, or the last.
+Encoding encoding_of_ids(const ServedModel& model, const char* key, const Json& list, const Json& given,
+                         std::int64_t most, bool left) {
   Encoding encoding;
+  std::int64_t cut = left ? std::ssize(list) - most : 0;  // of the beginning
   for (const Json& one : list) {
     if (!one.is_number_integer() || one < 0 || one >= model.model().vocab_size())
       refuse(key, fmt::format("ids of tokens below {}", model.model().vocab_size()), given);
-    encoding.push(one.get<std::int64_t>(), {}, {0, 0});
+    if (cut-- <= 0 && encoding.size() < most) encoding.push(one.get<std::int64_t>(), {}, {0, 0});
   }
   encoding.type_ids.assign(encoding.ids.size(), 0);
   encoding.special_tokens_mask.assign(encoding.ids.size(), 0);
@@ -49,6 +52,18 @@ void TruncationFields::walk(Fields& fields) {
   fields("truncation_direction", direction, "Where they are cut: at the end (`right`), or at the beginning",
          {.words = {"right", "left", "Right", "Left"}});
   left = direction == "left" || direction == "Left";
+}
+
+void require_bytes(const ServedModel& model, const char* key, std::string_view text, std::int64_t tokens,
+                   bool is_cut, ErrorCode code) {
+  const std::int64_t of_tokens = model.most_bytes(tokens),
+                     most = is_cut ? std::max(of_tokens, kMostCutBytes) : of_tokens;
+  if (std::ssize(text) > most)
+    throw ApiError(
+        is_cut ? ErrorCode::too_large : code,
+        fmt::format("request: {}: expected a text of at most {} bytes{}, got {} (shorten it)", key, most,
+                    is_cut ? "" : fmt::format(", the most of {} tokens", tokens), text.size()),
+        key);
 }
 
 void TextInputFields::walk(Fields& fields) {
@@ -104,17 +119,15 @@ std::vector<Encoding> read_inputs(const ServedModel& model, const Json& given, c
       if (text.empty())
         throw ApiError(ErrorCode::empty, fmt::format("request: {}: expected texts, got an empty one", key),
                        key);
+      require_bytes(model, key, text, longest, truncation.truncate);
       if (!truncation.truncate)
         require_length(model.tokenizer().encode(recipe.prompt + text).size(), longest);
       encoding =
           encode_texts(model.model(), model.tokenizer(), std::span(&text, 1), recipe, {}, truncation.left)
               .front();
     } else if (one.is_array()) {
-      encoding = encoding_of_ids(model, key, one, given);
-      if (!truncation.truncate) require_length(encoding.size(), longest);
-      const std::int64_t cut = encoding.size() - longest;
-      if (cut > 0)
-        encoding = truncation.left ? encoding.slice(cut, cut + longest) : encoding.slice(0, longest);
+      if (!truncation.truncate) require_length(std::ssize(one), longest);
+      encoding = encoding_of_ids(model, key, one, given, longest, truncation.left);
     } else {
       refuse(key, "texts or ids of tokens alone", given);
     }
@@ -133,6 +146,8 @@ std::vector<Encoding> encode_pairs(const ServedModel& model, const std::vector<T
   const std::int64_t longest = longest_text(model, nullptr);
   std::vector<Encoding> encodings;
   for (const TextPair& pair : pairs) {
+    require_bytes(model, "texts", pair.first, longest, truncation.truncate);
+    if (pair.second) require_bytes(model, "texts", *pair.second, longest, truncation.truncate);
     if (!truncation.truncate)
       require_length((pair.second ? model.tokenizer().encode_pair(pair.first, *pair.second)
                                   : model.tokenizer().encode(pair.first))

@@ -42,6 +42,14 @@ std::int64_t longest_text(const ServedModel& model, const EmbeddingRecipe* recip
 /// The most inputs of one request.
 inline constexpr std::size_t kMostInputs = 4096;
 
+/// The most bytes of a text that is cut, if its tokens may not have more.
+inline constexpr std::int64_t kMostCutBytes = 1 << 20;
+
+/// Before a text is tokenized. Throws ApiError (`code`) for more bytes than `tokens` tokens can have; of a
+/// text that is cut, if they are more than kMostCutBytes, too.
+void require_bytes(const ServedModel& model, const char* key, std::string_view text, std::int64_t tokens,
+                   bool is_cut, ErrorCode code = ErrorCode::too_long);
+
 /// The recipe of a `prompt_name`, with or without `normalize`; `object` has the field.
 const EmbeddingRecipe& asked_recipe(const ServedModel& model, const std::optional<std::string>& prompt_name,
                                     const server::RequestObject& object, bool normalize);

@@ -16,7 +16,7 @@ constexpr const char* kTextForm = "a text, or an array of texts";
 
 struct TranslationFields {
   void walk(Fields& fields) {
-    fields("text", texts, "A text, or an array of texts", {.required = kTextForm});
+    fields("text", texts, "A text, or an array of texts", {.required = kTextForm, .items = kMostInputs});
     fields("source_lang", source_lang, "Of a model of several languages: a name or token");
     fields("target_lang", target_lang, "The same");
     fields("prefix", prefix, "Put before each text: `translate English to German: ` (T5)");
@@ -113,6 +113,8 @@ void read_texts(const ServedModel& model, TranslationFields& given, TranslationJ
   job.texts = std::move(given.texts);
   const auto positions = model.model().max_positions();
   for (std::size_t i = 0; i < job.texts.size(); ++i) {
+    require_bytes(model, "text", job.texts[i], positions.value_or(0), given.truncate || !positions,
+                  ErrorCode::too_large);
     const std::int64_t tokens = model.tokenizer().encode(job.options.prefix + job.texts[i]).size();
     if (positions && tokens > *positions && !given.truncate)
       throw ApiError(ErrorCode::too_large,

@@ -171,8 +171,10 @@ void embed_all(const RequestContext& context, InputsFields given) {
   job->done = [call = context.call](const std::vector<EncoderResult>& results) {
     answer_list(*call, results, [](JsonWriter& json, const EncoderResult& text) {
       const auto width = static_cast<std::ptrdiff_t>(std::max<std::int64_t>(text.width, 1));
-      for (auto at = text.numbers.begin(); at != text.numbers.end(); at += width)
+      for (auto at = text.numbers.begin(); at != text.numbers.end(); at += width) {
+        pause_point();
         json.value(std::vector<float>(at, at + width));
+      }
     });
   };
   context.scheduler.add(std::move(job));
@@ -193,7 +195,8 @@ struct SimilarityFields {
   void walk(Fields& fields) {
     const bool given = fields.members("inputs", "The texts", [&](Fields& texts) {
       texts("source_sentence", source, "A text", {.required = "a text"});
-      texts.array("sentences", sentences, "Those that it is compared with", {.required = "an array"});
+      texts.array("sentences", sentences, "Those that it is compared with",
+                  {.required = "an array", .items = kMostInputs});
     });
     if (fields.reads() != nullptr && !given)
       fields.fail("inputs", "an object with source_sentence and sentences");
