@@ -16,7 +16,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
                           {"function": {"name": "g"}}])");
     if (parsed.calls.empty() && parsed.content != text) ::abort();
     heed::ToolCallStream stream(format, "[]");
-    const std::string given = stream.push(text.substr(0, size / 2)) + stream.push(text.substr(size / 2));
+    std::string given = stream.push(text.substr(0, size / 2));
+    given += stream.push(text.substr(size / 2));
     if (given + stream.finish().content != text) ::abort();
   }
   heed::ReasoningStream reasoning(false, true);
