@@ -70,6 +70,30 @@ constexpr FormerName kFormerNames[] = {
     {"heed why", "", "heed attribute score"},
 };
 
+// Commands and options of Ollama, llama.cpp and OpenAI, by their names here.
+struct OtherName {
+  std::string_view other, name;
+};
+constexpr OtherName kOtherNames[] = {
+    {"run", "chat"},
+    {"list", "models"},
+    {"ls", "models"},
+    {"show", "models"},
+    {"download", "pull"},
+    {"finetune", "train"},
+    {"--max-tokens", "--max-new-tokens"},
+    {"--n-predict", "--max-new-tokens"},
+    {"--repeat-penalty", "--repetition-penalty"},
+    {"--temp", "--temperature"},
+    {"--top", "--top-k"},
+};
+
+std::string name_here(const std::string& word) {
+  const auto* found = std::find_if(std::begin(kOtherNames), std::end(kOtherNames),
+                                   [&](const OtherName& one) { return one.other == word; });
+  return found == std::end(kOtherNames) ? std::string() : std::string(found->name);
+}
+
 // Returns the message for a name that went away, or an empty one for another. `option` may be empty.
 std::string about_former_name(const std::string& command, const std::string& option) {
   for (const FormerName& former : kFormerNames) {
@@ -125,8 +149,10 @@ std::string unknown_options(const CLI::App& app, const CLI::App& command,
   for (const CLI::Option* option : listed_options(command)) {
     for (const std::string& name : option_names(*option)) known.push_back(name);
   }
-  const std::string near = nearest_word(options.front(), known);
-  if (!takers.empty()) {
+  std::string near = name_here(options.front());
+  const bool is_here = !near.empty() && has_option(command, near);
+  if (!is_here) near = nearest_word(options.front(), known);
+  if (!takers.empty() && !is_here) {
     constexpr std::size_t kMost = 3;
     const bool more = takers.size() > kMost;
     if (more) takers.resize(kMost);
@@ -187,7 +213,8 @@ std::string unknown_command(const CLI::App& parent, const std::string& word) {
   if (!former.empty()) return former;
   std::vector<std::string> names;
   for (const CLI::App* command : parent.get_subcommands({})) names.push_back(command->get_name());
-  const std::string near = nearest_word(word, names);
+  std::string near = parent.get_parent() == nullptr ? name_here(word) : "";
+  if (near.empty()) near = nearest_word(word, names);
   return "command line: unknown command " + word + (parent.get_parent() == nullptr ? "" : " of " + name) +
          " (" + (near.empty() ? "" : "did you mean " + near + "? ") + name + " --help lists all)";
 }
