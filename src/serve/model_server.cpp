@@ -74,7 +74,7 @@ Json abilities(const ServedModel& model) {
   return names;
 }
 
-const ServedModel* find_model(const Services& services, std::string_view name) {
+const ServedModel* look_up(const Services& services, std::string_view name) {
   for (const ServedModel& model : services.models) {
     if (model.name == name || std::ranges::find(model.aliases, name) != model.aliases.end()) return &model;
   }
@@ -86,14 +86,14 @@ const ServedModel* find_model(const Services& services, std::string_view name) {
 }
 
 const ServedModel& named_model(const Services& services, std::string_view name) {
-  if (const ServedModel* found = find_model(services, name)) return *found;
+  if (const ServedModel* found = look_up(services, name)) return *found;
   throw ApiError(ErrorCode::no_model,
                  "model: " + json_shown(std::string(name)) + " not found (see /v1/models)", "model");
 }
 
 const ServedModel& chosen_model(const Services& services, const std::optional<std::string>& name,
                                 const Need& need, Call& call) {
-  const ServedModel* chosen = name ? find_model(services, *name) : nullptr;
+  const ServedModel* chosen = name ? look_up(services, *name) : nullptr;
   if (name && chosen == nullptr && !services.any_name) named_model(services, *name);  // throws
   const bool is_named = chosen != nullptr;
   for (const ServedModel& model : services.models) {

@@ -52,7 +52,7 @@ bool offers(const ServedModel& model, std::string_view capability);
 Json abilities(const ServedModel& model);
 
 /// The model of a name or an alias; `m` is also one that is served as `m.gguf`. Null if there is none.
-const ServedModel* find_model(const Services& services, std::string_view name);
+const ServedModel* look_up(const Services& services, std::string_view name);
 /// The same. Throws ApiError if there is none.
 const ServedModel& named_model(const Services& services, std::string_view name);
 

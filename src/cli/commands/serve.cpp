@@ -139,7 +139,7 @@ serve::Services load_services(ServeArguments& arguments, const Globals& globals)
     std::vector<std::string> names = model.aliases;
     names.push_back(model.name);
     for (const std::string& name : names) {
-      if (serve::find_model(services, name) != nullptr)
+      if (serve::look_up(services, name) != nullptr)
         throw UsageError("serve: expected models of different names, got " + name +
                          " twice (NAME=" + model.path + " gives another)");
     }
