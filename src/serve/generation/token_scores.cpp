@@ -17,7 +17,7 @@ using server::ErrorCode;
 
 namespace {
 
-constexpr std::int64_t kScoresAtOnce = 1 << 22;
+constexpr std::int64_t kScoresAtOnce = 1 << 20;
 
 ReadOut read_out_of(const DecoderModel& model) {
   const std::optional<ReadOut> read_out = model.read_out();

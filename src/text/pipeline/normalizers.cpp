@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/base64.h"
+#include "core/pause_point.h"
 #include "core/utf8.h"
 #include "text/patterns/pattern.h"
 #include "text/pipeline/word_ends.h"
@@ -181,9 +182,12 @@ class BertNormalizer final : public Normalizer {
 
   void apply(NormalizedText& text) const override {
     if (clean_) clean(text);
+    pause_point();
     if (chinese_) set_chinese_apart(text);
+    pause_point();
     if (strip_accents_ && !is_ascii(text.text())) {
       normalize_unicode(text, UnicodeForm::nfd);
+      pause_point();
       filter_characters(text, [](char32_t c) { return !is_bert_accent(c); });
     }
     if (lowercase_) lowercase(text);
@@ -246,7 +250,10 @@ class NormalizerSequence final : public Normalizer {
   }
   explicit NormalizerSequence(std::vector<NormalizerPointer> parts) : parts_(std::move(parts)) {}
   void apply(NormalizedText& text) const override {
-    for (const auto& part : parts_) part->apply(text);
+    for (const auto& part : parts_) {
+      pause_point();
+      part->apply(text);
+    }
   }
   bool preserves_word_ends() const override {
     return std::all_of(parts_.begin(), parts_.end(),

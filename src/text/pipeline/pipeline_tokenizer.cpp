@@ -164,8 +164,10 @@ Encoding Pipeline::tokenize_prefix(std::string_view text, std::int64_t count) co
 void Pipeline::tokenize_part(std::string_view part, std::uint32_t origin, const CharacterOffsets& characters,
                              std::span<const TextSpan> data, Encoding& encoding) const {
   const GrowthLimit limit(where, part.size());
+  pause_point();
   NormalizedText text(part, origin, &limit);
   if (normalizer) normalizer->apply(text);
+  pause_point();
   const auto allowed = [&](std::size_t begin, std::size_t end) {
     const ByteSpan span = text.original(begin, end);
     return OutsideOf(data)(span.begin, span.end);
@@ -187,6 +189,7 @@ void Pipeline::tokenize_part(std::string_view part, std::uint32_t origin, const 
 }
 
 void Pipeline::tokenize_pieces(Pieces pieces, const CharacterOffsets& characters, Encoding& encoding) const {
+  pause_point();
   if (pre_tokenizer) pre_tokenizer->apply(pieces);
   ModelTokens tokens;
   for (const Pieces::Piece& piece : pieces.list) {
