@@ -208,7 +208,7 @@ int run(int argc, char** argv) {
       "\n"
       "Examples:\n"
       "  heed translate \"The cat sat on the mat.\"\n"
-      "  heed train recipes/reverse.toml --output runs/reverse");
+      "  heed train reverse --output runs/reverse");
   Globals globals;
   add_common_options(app, globals);
   app.set_version_flag("--version", version_text, "Show the version");

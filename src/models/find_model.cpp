@@ -213,7 +213,9 @@ fs::path find_model(const std::string& name) {
     const std::vector<KnownModel> models = known_models();
     std::vector<std::string> names;
     for (const KnownModel& model : models) names.push_back(model.name);
-    const std::string near = nearest_word(name, names);
+    const std::string last = fs::path(name).filename().string();  // models/en-fr of a source tree: en-fr
+    const bool is_known = std::find(names.begin(), names.end(), last) != names.end();
+    const std::string near = is_known ? last : nearest_word(name, names);
     throw Error(near.empty() ? with_known_models(message, models)
                              : "model " + name + ": not found (did you mean " + near + "?)");
   }

@@ -67,6 +67,8 @@ TEST_F(Models, AreNamedWhereOneIsNotFound) {
                     HasSubstr("; here are letters, words, "), HasSubstr("heed models lists them)")));
   EXPECT_THAT(run({"models", "/no/such/folder"}).err, Not(HasSubstr("letters")));
   EXPECT_THAT(run({"models", "owner/nmae"}).err, HasSubstr("did you mean owner/name?"));
+  EXPECT_THAT(run({"models", "missing/letters"}).err,
+              HasSubstr("did you mean letters?"));  // a path of a source tree
   EXPECT_THAT(run({"classify", "a text"}).err,
               HasSubstr("missing --model for heed classify (heed models lists"));
 }

@@ -5,6 +5,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <fstream>
 
@@ -259,6 +260,42 @@ TEST(Train, FindsTheRecipesOfHeedByName) {
               HasSubstr("not found (give the path of a TOML file, or a recipe of heed: answers, chat, "
                         "chat-messages, cifar10, classifier, "
                         "en-fr, "));
+}
+
+// `heed train reverse --output reverse` leaves a folder of the recipe's name, from which --resume continues.
+TEST(Train, AFolderOfARecipesNameIsPassedOver) {
+  const Folder folder;
+  const std::filesystem::path before = std::filesystem::current_path();
+  std::filesystem::current_path(folder.path());
+  Words words = training("reverse", {"--set", "train.steps=1"});
+  words[1] = "reverse";
+  const Result first = run(words);
+  words.emplace_back("--resume");
+  const Result resumed = run(words);
+  const Result path = run({"train", "recipes/reverse.toml", "--output", "none"});
+  std::filesystem::current_path(before);
+  EXPECT_EQ(first.status, 0) << first.err;
+  EXPECT_EQ(resumed.status, 0) << resumed.err;
+  EXPECT_THAT(path.err, HasSubstr("recipes/reverse.toml: not found (did you mean the recipe reverse?)"));
+}
+
+TEST(Train, TheBarFitsTheTerminal) {
+  const Folder folder;
+  for (const unsigned short columns : {40, 80, 120}) {
+    Words words = tiny_training();
+    words.insert(words.end(), {"--output", folder / std::to_string(columns)});
+    const Result result = run_on_terminal(words, "", columns);
+    ASSERT_EQ(result.status, 0) << result.out;
+    std::size_t bars = 0;
+    for (std::size_t at = result.out.find("\r\033[K"); at != std::string::npos;
+         at = result.out.find("\r\033[K", at + 1), ++bars) {
+      const std::size_t begin = at + 4, end = std::min(result.out.find('\r', begin), result.out.size());
+      const std::string line = result.out.substr(begin, end - begin);
+      const auto is_start = [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; };
+      EXPECT_LT(std::count_if(line.begin(), line.end(), is_start), columns);
+    }
+    EXPECT_GT(bars, 0u);
+  }
 }
 
 TEST(Train, TellsWhatARecipeLacks) {

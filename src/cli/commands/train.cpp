@@ -340,14 +340,14 @@ void add_train(CLI::App& app, const Globals& globals) {
       "checkpoint DIR/maps.html shows");
   command->footer(
       "Examples:\n"
-      "  heed train recipes/reverse.toml --output runs/reverse\n"
-      "  heed train recipes/reverse.toml --dry-run\n"
-      "  heed train recipes/en-fr.toml --output runs/en-fr --set train.lr=1e-3 --set train.epochs=20\n"
-      "  heed train recipes/en-fr.toml --output runs/en-fr --resume\n"
-      "  heed train recipes/en-fr.toml --output runs/en-fr --resume --force --set train.lr=1e-4\n"
-      "  HEED_DATA=data heed train recipes/shakespeare-char-cpu.toml --output runs/shakespeare\n"
-      "  heed train recipes/en-fr.toml --output runs/en-fr --maps sentences.tsv\n"
-      "  mpirun -n 4 heed train recipes/en-fr.toml --output runs/en-fr");
+      "  heed train reverse --output runs/reverse\n"
+      "  heed train reverse --dry-run\n"
+      "  heed train en-fr --output runs/en-fr --set train.lr=1e-3 --set train.epochs=20\n"
+      "  heed train en-fr --output runs/en-fr --resume\n"
+      "  heed train en-fr --output runs/en-fr --resume --force --set train.lr=1e-4\n"
+      "  HEED_DATA=data heed train shakespeare-char-cpu --output runs/shakespeare\n"
+      "  heed train en-fr --output runs/en-fr --maps sentences.tsv\n"
+      "  mpirun -n 4 heed train en-fr --output runs/en-fr");
   command->callback([arguments, &globals] { run(*arguments, globals); });
 }
 

@@ -120,11 +120,12 @@ void warn_of_non_finite(const Model& model, bool finite, const Globals& globals)
 
 fs::path locate_recipe(const fs::path& recipe) {
   std::error_code error;
-  if (fs::exists(recipe, error) || recipe.has_parent_path()) return recipe;
+  const bool is_path = recipe.has_parent_path();
+  if (is_path ? fs::exists(recipe, error) : fs::is_regular_file(recipe, error)) return recipe;
   std::vector<std::string> names;
   for (const fs::path& folder : folders_of_heed("recipes")) {
     for (const fs::path& name : {recipe, fs::path(recipe.string() + ".toml")}) {
-      if (fs::is_regular_file(folder / name, error)) return folder / name;
+      if (!is_path && fs::is_regular_file(folder / name, error)) return folder / name;
     }
     for (const auto& entry : fs::directory_iterator(folder, error)) {
       if (entry.path().extension() == ".toml") names.push_back(entry.path().stem().string());

@@ -57,7 +57,8 @@ std::filesystem::path path_of_model(const std::string& name);
 /// Sets a key of a recipe, "SECTION.KEY=VALUE". Throws UsageError.
 void set_in_recipe(Recipe& recipe, const std::string& assignment);
 /// Returns the file of a recipe: the path itself, or a name, with or without .toml, among the recipes that
-/// are installed with heed. Throws Error, with the names of those, if it is neither.
+/// are installed with heed. A folder of that name is passed over: it is often the output. Throws Error, with
+/// the names of those, if it is neither.
 std::filesystem::path locate_recipe(const std::filesystem::path& recipe);
 
 /// Returns a model's name for titles: that of its directory where a path was given.

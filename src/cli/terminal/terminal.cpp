@@ -73,6 +73,26 @@ std::size_t character_bytes(char first) {
   return byte < 0x80 ? 1 : byte < 0xE0 ? 2 : byte < 0xF0 ? 3 : 4;
 }
 
+int columns_of(int descriptor, int default_value) {
+  winsize size{};
+  if (ioctl(descriptor, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
+  return default_value;
+}
+
+// The characters of a text that fit in `width` columns.
+std::string fitting(std::string_view text, int width) {
+  std::string out;
+  int used = 0;
+  while (!text.empty()) {
+    const std::string_view character = text.substr(0, character_bytes(text.front()));
+    used += display_width(character);
+    if (used > width) break;
+    out += character;
+    text.remove_prefix(character.size());
+  }
+  return out;
+}
+
 }  // namespace
 
 bool stderr_is_terminal() { return isatty(STDERR_FILENO) == 1; }
@@ -91,11 +111,7 @@ bool light_terminal() {
          (background == "7" || (background.size() == 2 && background[0] == '1'));
 }
 
-int terminal_width(int default_value) {
-  winsize size{};
-  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
-  return default_value;
-}
+int terminal_width(int default_value) { return columns_of(STDOUT_FILENO, default_value); }
 
 void print_styled(const std::string& text) { fmt::print("{}", text); }
 
@@ -155,11 +171,16 @@ void Progress::show_text(std::int64_t done, std::int64_t total, const std::strin
     print_stderr(text);
     return;
   }
-  constexpr std::int64_t kWidth = 24;
-  const std::int64_t filled = total > 0 ? done * kWidth / total : 0;
+  // A line that reaches the last column would begin another one with every tick.
+  constexpr int kWidest = 24, kNarrowest = 4;
+  const int room = columns_of(STDERR_FILENO, 80) - 1;
+  const std::string shown = fitting(printable(text), room);
+  const std::int64_t left = std::min(kWidest, room - display_width(shown) - 1);
+  const std::int64_t width = left < kNarrowest ? 0 : left;
+  const std::int64_t filled = total > 0 ? done * width / total : 0;
   std::string cells;
-  for (std::int64_t i = 0; i < kWidth; ++i) cells += i < filled ? "█" : "░";
-  std::fputs(fmt::format("\r\033[K{} {}", cells, printable(text)).c_str(), stderr);
+  for (std::int64_t i = 0; i < width; ++i) cells += i < filled ? "█" : "░";
+  std::fputs(fmt::format("\r\033[K{}{}{}", cells, width > 0 ? " " : "", shown).c_str(), stderr);
   std::fflush(stderr);
   drawn_ = true;
 }
