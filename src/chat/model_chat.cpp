@@ -136,7 +136,7 @@ void check_length(const std::string& where, const std::string& text, std::int64_
   if (text.size() / longest <= static_cast<std::size_t>(most_tokens)) return;
   throw Error(where + ": expected a conversation of at most " + std::to_string(most_tokens) +
               " tokens, got a text of " + std::to_string(text.size()) +
-              " bytes, which are more (make it shorter)");
+              " bytes, which are more (make it shorter, or begin anew)");
 }
 
 /// The byte from which two texts differ, or what of them is data.

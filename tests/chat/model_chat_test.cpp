@@ -179,7 +179,7 @@ TEST(ModelChat, RefusesTextsThatAreTooLongBeforeTheyAreTokenized) {
     longest = std::max(longest, tokenizer->token(id).size());
   chat.limit_tokens(static_cast<std::int64_t>(1000000 / longest));
   EXPECT_EQ(chat.prompt(times(1)).text.size(), 1000000u);
-  EXPECT_ERROR(chat.prompt(times(2)), "bytes, which are more (make it shorter)");
+  EXPECT_ERROR(chat.prompt(times(2)), "bytes, which are more (make it shorter, or begin anew)");
   EXPECT_EQ(chat.encode(times(2)).text.size(), 2000000u);
 }
 

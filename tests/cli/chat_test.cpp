@@ -261,7 +261,7 @@ TEST(ChatCommand, SaysWhenTheConversationIsTooLong) {
   const Folder folder;
   spill(folder / "long.json", Json::array({{{"role", "user"}, {"content", std::string(3000, 'a')}}}).dump());
   expect_error(1, {"chat", player(), "--messages", folder / "long.json"},
-               "input line 1: expected a conversation of fewer than 256 tokens, got ", "more\n");
+               "input line 1: chat: expected a conversation of at most 256 tokens, got a text of ", "more\n");
   const Result result = run_on_terminal({"chat", player()}, std::string(2000, 'a') + "\n/quit\n");
   EXPECT_EQ(result.status, 0);
   EXPECT_THAT(result.out, HasSubstr("begin anew); the message is taken back"));

@@ -34,6 +34,12 @@ class Explored : public testing::Test {
     return received->response();
   }
   int status(const HttpRequest& request) { return answer(request).status; }
+  static std::string header(const HttpResponse& response, const std::string& name) {
+    for (const auto& [key, value] : response.headers) {
+      if (key == name) return value;
+    }
+    return {};
+  }
 
   explore::Explorer explorer = explorer_of(sample_decoder());
   server::Application application{explore::routes(explorer, "secret"),
@@ -61,7 +67,7 @@ TEST_F(Explored, AReaderWithoutTheTokenGetsAPage) {
   EXPECT_THAT(page.type, HasSubstr("text/html"));
   EXPECT_THAT(page.body, HasSubstr("Open the address that <code>heed explore</code> printed"));
   EXPECT_THAT(page.body, testing::Not(HasSubstr("secret")));
-  EXPECT_THAT(page.headers.back().second, testing::StartsWith("default-src 'none'"));
+  EXPECT_THAT(header(page, "Content-Security-Policy"), testing::StartsWith("default-src 'none'"));
   HttpRequest data = get("/api/models");
   data.token = "";
   EXPECT_THAT(answer(data).type, HasSubstr("application/json")) << "programs get JSON";
@@ -77,13 +83,12 @@ TEST_F(Explored, CountsTokens) {
 TEST_F(Explored, ThePageRunsItsOwnScriptsOnly) {
   const HttpResponse page = answer(get("/?token=secret"));
   EXPECT_THAT(page.type, HasSubstr("text/html"));
-  ASSERT_EQ(page.headers.size(), 1u);
-  const std::string policy = page.headers[0].second;
+  const std::string policy = header(page, "Content-Security-Policy");
   EXPECT_THAT(policy, testing::StartsWith("default-src 'none'; script-src 'nonce-"));
   const std::string nonce = policy.substr(policy.find("nonce-") + 6, 32);
   EXPECT_THAT(page.body, HasSubstr(nonce));
   EXPECT_THAT(page.body, testing::Not(HasSubstr("@NONCE@")));
-  EXPECT_NE(answer(get("/?token=secret")).headers[0].second, policy);
+  EXPECT_NE(header(answer(get("/?token=secret")), "Content-Security-Policy"), policy);
 }
 
 TEST_F(Explored, KnowsItsPathsAndMethods) {
@@ -91,7 +96,7 @@ TEST_F(Explored, KnowsItsPathsAndMethods) {
   EXPECT_EQ(status(get("/api/run")), 405);
   EXPECT_EQ(status(post("/api/models", "")), 405);
   const HttpResponse wrong = answer(get("/api/ablation"));
-  EXPECT_EQ(wrong.headers[0], (std::pair<std::string, std::string>("Allow", "POST, OPTIONS")));
+  EXPECT_EQ(header(wrong, "Allow"), "POST, OPTIONS");
   EXPECT_EQ(wrong.body, R"({"error":"method: expected POST"})");
 }
 
