@@ -114,7 +114,8 @@ std::vector<std::pair<std::size_t, Json>> matched_tokens(const GgufVocabulary& v
     const bool spaces = v.model == "llama" && (v.tokens[i].find(' ') != std::string_view::npos ||
                                                v.tokens[i].find(kBlank) != std::string_view::npos);
     if (v.tokens[i].empty() || !(special || (own && !spaces))) continue;
-    const bool mask = v.tokens[i] == "<mask>" || (v.tokens[i] == "[MASK]" && v.model == "gpt2");
+    const bool mask =
+        (v.tokens[i] == "<mask>" && v.model != "llama") || (v.tokens[i] == "[MASK]" && v.model == "gpt2");
     const bool rstrip =
         phi3 && v.tokens[i] != "<s>" && v.tokens[i] != "<unk>" && v.tokens[i] != "<|endoftext|>";
     matched.emplace_back(i, added_token(v, i, special, mask, rstrip));
