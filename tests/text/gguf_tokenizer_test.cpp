@@ -104,7 +104,8 @@ TEST_F(GgufTokenizers, OfSentencePieceFallBackToBytes) {
 }
 
 // <unk>, <s>, </s>, bytes, and pieces, with these types of the first and of the last.
-GgufWriter sentencepiece(std::int32_t unknown, const std::vector<std::int32_t>& last) {
+GgufWriter sentencepiece(std::int32_t unknown, const std::vector<std::int32_t>& last,
+                         const char* last_piece = "<y>") {
   GgufWriter w;
   w.string("general.architecture", "llama").string("tokenizer.ggml.model", "llama");
   std::vector<std::string> tokens = {"<unk>", "<s>", "</s>"};
@@ -113,7 +114,7 @@ GgufWriter sentencepiece(std::int32_t unknown, const std::vector<std::int32_t>& 
     tokens.push_back(fmt::format("<0x{:02X}>", i));
     types.push_back(6);
   }
-  for (const char* piece : {"\xE2\x96\x81", "a", "b", "<x>", "<y>"}) tokens.push_back(piece);
+  for (const char* piece : {"\xE2\x96\x81", "a", "b", "<x>", last_piece}) tokens.push_back(piece);
   types.insert(types.end(), {1, 1, 1});
   types.insert(types.end(), last.begin(), last.end());
   w.strings("tokenizer.ggml.tokens", tokens).array("tokenizer.ggml.token_type", 5, types);
@@ -133,6 +134,13 @@ TEST_F(GgufTokenizers, OfSentencePieceNeedNotHaveOneUnknownPiece) {
     EXPECT_EQ(tokenizer->decode(std::vector<std::int64_t>{260, 263}), "a<y>");
   }
   EXPECT_EQ(load(sentencepiece(3, {2, 1}))->encode("ab").ids.size(), 3u);
+}
+
+// As Gemma's, of which transformers leaves the space before it.
+TEST_F(GgufTokenizers, OfSentencePieceKeepTheSpaceBeforeAMask) {
+  auto gguf = sentencepiece(3, {1, 3}, "<mask>");
+  const auto tokenizer = load(gguf.boolean("tokenizer.ggml.add_space_prefix", false));
+  EXPECT_THAT(tokenizer->encode("a <mask>b").ids, ElementsAre(260, 259, 263, 261));
 }
 
 TEST_F(GgufTokenizers, ErrorsNameTheFileAndItsKey) {
