@@ -69,6 +69,11 @@ TEST(Generate, TokensOutsideTheVocabularyEndAndSuppressNothing) {
 }
 
 // The bad words of the command line replace those of the model's file, as an argument of generate() does.
+TEST(Generate, AnOptionNamesTheOneThatItNeeds) {
+  expect_error(2, {"generate", "--model", "gpt2", "--json-schema-lax", "a"},
+               "command line: missing --json-schema, which --json-schema-lax needs");
+}
+
 TEST(Generate, BadWordsOfTheCommandLineReplaceTheModels) {
   const Folder folder;
   for (const char* file : {"config.json", "model.safetensors"})

@@ -182,6 +182,14 @@ void check_origins(const std::vector<std::string>& origins) {
   }
 }
 
+void check_hosts(const std::vector<std::string>& hosts) {
+  for (const std::string& host : hosts) {
+    if (host.empty() || host.find_first_of("/: ") != std::string::npos)
+      throw UsageError("--allow-host: expected the name of a host such as heed.example.org, got " +
+                       (host.empty() ? "an empty text" : host));
+  }
+}
+
 void print_address(const server::HttpServer& server, const std::string& host, const Globals& globals) {
   const bool numbers_with_colons = host.find(':') != std::string::npos;
   const std::string address =
@@ -196,6 +204,7 @@ void print_address(const server::HttpServer& server, const std::string& host, co
 
 void run(ServeArguments arguments, const Globals& globals) {
   check_origins(arguments.origins);
+  check_hosts(arguments.hosts);
   server::AccessOptions access{.keys = keys_of(arguments),
                                .origins = arguments.origins,
                                .host = arguments.host,

@@ -262,6 +262,9 @@ std::string wrong_use(const CLI::App& app, const CLI::ParseError& error,
   if (dynamic_cast<const CLI::ExcludesError*>(&error) != nullptr)
     return "command line: expected one of " + before(text, " excludes ") + " and " +
            after(text, " excludes ") + ", got both" + help;
+  if (dynamic_cast<const CLI::RequiresError*>(&error) != nullptr)
+    return "command line: missing " + after(text, " requires ") + ", which " + before(text, " requires ") +
+           " needs" + help;
   if (dynamic_cast<const CLI::ValidationError*>(&error) != nullptr) return text;
   return "command line: expected a valid value, got " + after(text, "Could not convert: ") + help;
 }
