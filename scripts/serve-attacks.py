@@ -45,6 +45,7 @@ def attacks(generator, encoder):
         ("/tokenize of 1 MB", "/tokenize", {**texts, "inputs": "ab, " * 262_000}, 1),
         ("2 MB of Chinese", "/embed", {**texts, "inputs": "\u4e2d\u6587\u5b57\u7b26" * 170_000}, 1),
         ("1 MB of Chinese", "/embed", {**texts, "inputs": "\u4e2d\u6587\u5b57\u7b26" * 85_000}, 1),
+        ("240 texts of 0.8 MB at once", "/embed", {**texts, "inputs": "\u4e2d\u6587 word " * 70_000}, 240),
         ("4,096 long texts", "/embed", {**texts, "inputs": [words(200)] * 4096}, 1),
         ("vectors of the tokens of 128 texts", "/embed_all", {**texts, "inputs": [words(250)] * 128}, 1),
         ("10 million empty arrays", "/embed", b'{"inputs": [' + b"[]," * 10_000_000 + b"[]]}", 1),

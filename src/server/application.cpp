@@ -14,6 +14,8 @@
 namespace heed::server {
 namespace {
 
+constexpr std::size_t kLongBody = std::size_t{1} << 15;  // in bytes; what reads it may take long
+
 std::vector<Route> with_document(std::vector<Route> routes, const std::string& title) {
   const Json document = openapi(routes, title);
   for (Route& route : routes) {
@@ -167,7 +169,8 @@ void Application::enter(const std::shared_ptr<Call>& call, const Route& route) {
     throw ApiError(ErrorCode::encoded,
                    "Content-Encoding: expected none or identity, got " + json_shown(coding));
   if (route.at_once) return run(call, route);
-  if (!queue_.post([this, call, &route] { run(call, route); })) throw ApiError(options_.full);
+  const bool is_long = request.body.size() > kLongBody;
+  if (!queue_.post([this, call, &route] { run(call, route); }, is_long)) throw ApiError(options_.full);
 }
 
 void Application::run(const std::shared_ptr<Call>& call, const Route& route) const {

@@ -30,14 +30,20 @@ WorkQueue::~WorkQueue() {
   }
 }
 
-bool WorkQueue::post(std::function<void()> work) {
+bool WorkQueue::post(std::function<void()> work, bool is_long) {
   {
     const std::lock_guard lock(mutex_);
-    if (works_.size() >= waiting_) return false;
-    works_.push_back(std::move(work));
+    if (short_.size() + long_.size() >= waiting_) return false;
+    (is_long ? long_ : short_).push_back(std::move(work));
   }
   wake_.notify_all();
   return true;
+}
+
+std::deque<std::function<void()>>* WorkQueue::next() {
+  if (!short_.empty() && paused_.size() < kMostPaused) return &short_;
+  if (!long_.empty() && paused_.size() < kMostLong) return &long_;
+  return nullptr;
 }
 
 void WorkQueue::run() {
@@ -47,12 +53,13 @@ void WorkQueue::run() {
   std::unique_lock lock(mutex_);
   while (true) {
     ++idle_;
-    wake_.wait(lock, [this] { return works_.empty() ? ended_ : !busy_; });
+    wake_.wait(lock, [this] { return is_idle() ? ended_ : !busy_ && next() != nullptr; });
     --idle_;
-    if (works_.empty()) return;
+    if (is_idle()) return;
     {
-      const std::function<void()> work = std::move(works_.front());
-      works_.pop_front();
+      auto& works = *next();
+      const std::function<void()> work = std::move(works.front());
+      works.pop_front();
       busy_ = true;
       due_ = Clock::now() + kSlice;
       lock.unlock();
@@ -64,16 +71,16 @@ void WorkQueue::run() {
   }
 }
 
-// What has not begun goes first, as it may be short.
+// What may begin goes first, as it may be short.
 void WorkQueue::give_way() {
   std::unique_lock lock(mutex_);
-  if (!works_.empty() || !paused_.empty()) {
-    if (idle_ == 0) threads_.emplace_back([this] { run(); });
-    const std::uint64_t own = next_++;
+  if (!is_idle() || !paused_.empty()) {
+    const std::uint64_t own = number_++;
     paused_.push_back(own);
+    if (idle_ == 0 && next() != nullptr) threads_.emplace_back([this] { run(); });
     busy_ = false;
     wake_.notify_all();
-    wake_.wait(lock, [&] { return !busy_ && works_.empty() && paused_.front() == own; });
+    wake_.wait(lock, [&] { return !busy_ && next() == nullptr && paused_.front() == own; });
     paused_.pop_front();
     busy_ = true;
   }

@@ -18,10 +18,13 @@ namespace heed::server {
 /// What has worked for so long gives way at its next pause_point().
 inline constexpr std::chrono::milliseconds kSlice{50};
 
-/// Works one thing at a time, in order of arrival. One that has worked for a slice waits until those that
-/// came later have had theirs. Threads: post() from any.
+/// Works one thing at a time, in order of arrival, short ones before long ones. One that has worked for a
+/// slice waits until those that came later have had theirs; few are open at a time, as each holds memory and
+/// a thread. Threads: post() from any.
 class WorkQueue {
  public:
+  static constexpr std::size_t kMostPaused = 64;  ///< when no other begins
+  static constexpr std::size_t kMostLong = 3;     ///< when no other long one begins
   /// `waiting`: how many things may wait that have not begun.
   explicit WorkQueue(std::size_t waiting);
   /// Does what waits, and ends.
@@ -29,19 +32,22 @@ class WorkQueue {
   WorkQueue(const WorkQueue&) = delete;
   WorkQueue& operator=(const WorkQueue&) = delete;
 
-  /// Returns false if too many wait.
-  bool post(std::function<void()> work);
+  /// `is_long`: it may take longer than a slice, or much memory. Returns false if too many wait.
+  bool post(std::function<void()> work, bool is_long = false);
 
  private:
   void run();
   void give_way();
+  /// The works of which the next begins; null if none may.
+  std::deque<std::function<void()>>* next();
+  bool is_idle() const { return short_.empty() && long_.empty(); }
 
   const std::size_t waiting_;
   std::mutex mutex_;  // of what follows
   std::condition_variable wake_;
-  std::deque<std::function<void()>> works_;
+  std::deque<std::function<void()>> short_, long_;
   std::deque<std::uint64_t> paused_;           // works, in the order in which they go on
-  std::uint64_t next_ = 0;                     // number of a pause
+  std::uint64_t number_ = 0;                   // of a pause
   std::chrono::steady_clock::time_point due_;  // when the one that works gives way
   bool ended_ = false, busy_ = false;
   std::size_t idle_ = 0;              // threads that wait for work

@@ -93,6 +93,28 @@ TEST(WorkQueue, WhatTakesLongGivesWay) {
   EXPECT_EQ(done.size(), 3u);
 }
 
+// As each that is open holds memory and a thread.
+TEST(WorkQueue, FewLongOnesAreOpenAtATime) {
+  std::atomic<bool> go_on{false};
+  std::atomic<std::size_t> begun{0};
+  {
+    WorkQueue queue(32);
+    const auto work = [&] {
+      ++begun;
+      while (!go_on) pause_point();
+    };
+    for (int i = 0; i < 12; ++i) ASSERT_TRUE(queue.post(work, true));
+    for (int i = 0; i < 6; ++i) {
+      std::promise<void> worked;
+      ASSERT_TRUE(queue.post([&] { worked.set_value(); }));
+      worked.get_future().wait();  // a short one goes before those that wait
+      EXPECT_LE(begun, WorkQueue::kMostLong);
+    }
+    go_on = true;
+  }
+  EXPECT_EQ(begun, 12u);
+}
+
 TEST(WorkQueue, OneWorksAtATime) {
   std::atomic<int> working{0}, most{0};
   {
