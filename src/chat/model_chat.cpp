@@ -194,7 +194,20 @@ class AnswerTokens {
       return std::nullopt;
     const auto begin = std::mismatch(before.begin(), before.end(), ids.begin(), ids.end()).second;
     const auto token = static_cast<std::int64_t>(start.token);
-    return std::pair(token + (begin - ids.begin()), token + std::ssize(ids));
+    const std::int64_t first_token = token + (begin - ids.begin());
+    return std::pair(first_token, end_of_answer(first_token, token + std::ssize(ids)));
+  }
+
+  /// Behind the last special token of tokens begin .. end - 1 if only whitespace follows it: a model that
+  /// generates stops there.
+  std::int64_t end_of_answer(std::int64_t begin, std::int64_t end) const {
+    for (std::int64_t last = end; last > begin; --last) {
+      const std::int64_t id = encoding_.ids[static_cast<std::size_t>(last - 1)];
+      if (tokenizer_.is_special(id)) return last;
+      if (tokenizer_.decode(std::span(&id, 1), false).find_first_not_of(" \t\r\n") != std::string::npos)
+        return end;
+    }
+    return end;
   }
 
   std::vector<std::int64_t> ids_from(const Start& start, const RenderedChat& chat) const {
@@ -402,7 +415,8 @@ EncodedChat ModelChat::prompt(std::string_view conversation, const std::string& 
   return prompt(chat::Conversation(parse_json(conversation, where), where));
 }
 
-EncodedChat ModelChat::encode_answers(std::string_view conversation, const std::string& where) const {
+std::vector<EncodedChat> ModelChat::encode_answers(std::string_view conversation,
+                                                   const std::string& where) const {
   return encode_answers(chat::Conversation(parse_json(conversation, where), where));
 }
 
@@ -422,13 +436,13 @@ EncodedChat ModelChat::prompt(const chat::Conversation& conversation) const {
   return encoded(std::move(chat), *tokenizer_);
 }
 
-EncodedChat ModelChat::encode_answers(const chat::Conversation& conversation) const {
+std::vector<EncodedChat> ModelChat::encode_answers(const chat::Conversation& conversation) const {
   const ModelTemplate& chosen = templates_->of(conversation);
   Json variables = shown_variables(conversation, chosen);
   variables["add_generation_prompt"] = false;
   const RenderedChat whole = templates_->render(chosen, variables);
   EncodedChat chat = encoded(whole, *tokenizer_);
-  if (!chat.generated.empty()) return chat;
+  if (!chat.generated.empty()) return {std::move(chat)};
   std::vector<std::size_t> prompts, answered;  // numbers of messages
   for (std::size_t i = 0; i < variables["messages"].size(); ++i) {
     if (variables["messages"][i]["role"] != "assistant") continue;
@@ -452,20 +466,26 @@ EncodedChat ModelChat::encode_answers(const chat::Conversation& conversation) co
       variables["messages"].push_back(messages[variables["messages"].size()]);
     return templates_->render(chosen, variables);
   };
+  std::vector<EncodedChat> parts;
   AnswerTokens answers(whole, chat.encoding, *tokenizer_);
   for (const std::size_t i : prompts) {
     const RenderedChat prompt = first(i, true);
-    const auto tokens = answers.of(prompt, first(i + 1, false));
-    if (!tokens)
-      throw Error(
-          conversation.where() + ": messages." + std::to_string(i) +
-          ": expected a chat template that writes an answer alike whatever follows, got another (make "
-          "it the last message)");
-    if (tokens->first < tokens->second) chat.generated.push_back(*tokens);
+    const RenderedChat answered = first(i + 1, false);
+    if (const auto tokens = answers.of(prompt, answered)) {
+      if (tokens->first < tokens->second) chat.generated.push_back(*tokens);
+      continue;
+    }
+    // What follows changes how the template writes the answer.
+    EncodedChat part = encoded(answered, *tokenizer_);
+    const auto tokens = AnswerTokens(answered, part.encoding, *tokenizer_).of(prompt, answered);
+    if (!tokens || tokens->first == tokens->second) continue;
+    part.generated = {*tokens};
+    parts.push_back(std::move(part));
   }
-  if (chat.generated.empty())
+  if (!chat.generated.empty()) parts.push_back(std::move(chat));
+  if (parts.empty())
     throw Error(conversation.where() + ": expected an answer of the assistant to learn, got none");
-  return chat;
+  return parts;
 }
 
 }  // namespace heed

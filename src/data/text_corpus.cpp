@@ -210,36 +210,58 @@ class TextCorpusWriter {
   TextCorpus corpus_;
 };
 
-TextCorpus tokenize_texts(TextReader& reader, const std::function<TokenizedPart(const TextPart&)>& tokenize,
-                          const fs::path& folder) {
+TextCorpus tokenize_texts(TextReader& reader,
+                          const std::function<std::vector<TokenizedPart>(const TextPart&)>& tokenize,
+                          const fs::path& folder, UnusableParts* unusable) {
+  struct Result {
+    std::vector<TokenizedPart> documents;
+    std::string error;
+  };
+  const auto result_of = [&](const TextPart& part) -> Result {
+    if (unusable == nullptr) return {tokenize(part), {}};
+    try {
+      return {tokenize(part), {}};
+    } catch (const Error& error) {
+      return {{}, error.what()};
+    }
+  };
   TextCorpusWriter writer(folder);
   std::vector<TextPart> parts;
-  std::vector<TokenizedPart> tokenized;
+  std::vector<Result> results;
   for (bool more = true; more;) {
     parts.clear();
     TextPart part;
     while (parts.size() < kPartsAtOnce && (more = reader.next(part))) parts.push_back(std::move(part));
-    tokenized.assign(parts.size(), {});
+    results.assign(parts.size(), {});
     parallel_for(static_cast<std::int64_t>(parts.size()), 1, [&](std::int64_t begin, std::int64_t end) {
-      for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
-        tokenized[i] = tokenize(parts[i]);
-      }
+      for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i)
+        results[i] = result_of(parts[i]);
     });
     for (std::size_t i = 0; i < parts.size(); ++i) {
-      const std::vector<std::int64_t>& wide = tokenized[i].ids;
-      writer.add(std::vector<std::int32_t>(wide.begin(), wide.end()), tokenized[i].answers);
+      if (unusable != nullptr) {
+        ++unusable->parts;
+        if (!results[i].error.empty() && unusable->unusable++ == 0)
+          unusable->first_message = results[i].error;
+      }
+      for (std::size_t k = 0; k < results[i].documents.size(); ++k) {
+        if (k > 0) writer.end_document();
+        const std::vector<std::int64_t>& wide = results[i].documents[k].ids;
+        writer.add(std::vector<std::int32_t>(wide.begin(), wide.end()), results[i].documents[k].answers);
+      }
       if (parts[i].ends_document) writer.end_document();
     }
   }
-  if (writer.count() == 0) throw Error("texts: expected at least one token, got none (the files are empty)");
-  return writer.finish();
+  if (writer.count() > 0) return writer.finish();
+  throw Error(unusable != nullptr && unusable->unusable > 0
+                  ? unusable->first_message
+                  : "texts: expected at least one token, got none (the files are empty)");
 }
 
 TextCorpus tokenize_texts(TextReader& reader, const Tokenizer& tokenizer, std::int64_t separator,
                           const fs::path& folder) {
   const auto tokenize = [&](const TextPart& part) {
-    TokenizedPart tokenized{tokenizer.encode(part.text, false).ids};
-    if (part.ends_document && separator >= 0) tokenized.ids.push_back(separator);
+    std::vector<TokenizedPart> tokenized{{tokenizer.encode(part.text, false).ids}};
+    if (part.ends_document && separator >= 0) tokenized.front().ids.push_back(separator);
     return tokenized;
   };
   return tokenize_texts(reader, tokenize, folder);

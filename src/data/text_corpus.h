@@ -75,10 +75,19 @@ struct TokenizedPart {
   std::vector<TextRow> answers = {};
 };
 
-/// Tokenizes a corpus by a function that all threads call. Many ids are kept in a file in `folder`
-/// (SpilledBytes). Throws Error if there are no tokens.
-TextCorpus tokenize_texts(TextReader& reader, const std::function<TokenizedPart(const TextPart&)>& tokenize,
-                          const std::filesystem::path& folder);
+/// What cannot be used of a corpus.
+struct UnusableParts {
+  std::int64_t parts = 0;       ///< of the corpus
+  std::int64_t unusable = 0;    ///< those that were skipped
+  std::string first_message{};  ///< why the first of them
+};
+
+/// Tokenizes a corpus by a function that all threads call; what it gives for a part are documents, if there
+/// are several. A part for which it throws Error is skipped if `unusable` is there to count it. Many ids are
+/// kept in a file in `folder` (SpilledBytes). Throws Error if there are no tokens.
+TextCorpus tokenize_texts(TextReader& reader,
+                          const std::function<std::vector<TokenizedPart>(const TextPart&)>& tokenize,
+                          const std::filesystem::path& folder, UnusableParts* unusable = nullptr);
 /// The same with a tokenizer, without special tokens but for `separator` (if not negative) at the
 /// end of every document.
 TextCorpus tokenize_texts(TextReader& reader, const Tokenizer& tokenizer, std::int64_t separator,

@@ -109,7 +109,7 @@ TEST_F(TextReaderTest, ConversationsAreLinesWhoseAnswersAreKnown) {
     EXPECT_TRUE(first || part.where.ends_with("/chats:3")) << part.where;
     EXPECT_EQ(part.text, first ? "{\"a\": 1}\n" : "{\"b\": 2}\n");
     const std::int64_t id = first ? 4 : 8;
-    return TokenizedPart{{id, id + 1, id + 2, id + 3}, {{1, 2}, {3, 4}}};
+    return std::vector<TokenizedPart>{{{id, id + 1, id + 2, id + 3}, {{1, 2}, {3, 4}}}};
   };
   const TextCorpus corpus = tokenize_texts(reader, tokenize, folder_.path());
   EXPECT_THAT(corpus.ids(), ElementsAre(4, 5, 6, 7, 8, 9, 10, 11));

@@ -148,9 +148,8 @@ TEST_F(TasksTest, CausalLmKeepsDocumentsApart) {
                       {"num_attention_heads", "2"},
                       {"attention", "\"linear\""},
                       {"architecture", "\"decoder\""}};
-  EXPECT_THAT(refusal_of(r),
-              HasSubstr("recipe: task.cross_documents: expected true for this heed_transformer "
-                        "model, got false (linear attention: expected one document in a row"));
+  train(r, {.output = folder_ / "alone"});  // which cannot keep the documents of a row apart
+  EXPECT_THAT(log_lines(folder_ / "alone").at(0), HasSubstr("\"tokens\": 56,"));
 }
 
 // The question is random and cannot be learned; the answer can, so that its loss alone vanishes.
@@ -208,6 +207,7 @@ TEST_F(TasksTest, CausalLmLearnsTheAnswersOfConversations) {
   EXPECT_TRUE(weights(folder_ / "texts") == weights(folder_ / "chats"));
   EXPECT_TRUE(std::filesystem::exists(folder_ / "chats" / "chat_template.jinja"));
 
+  r.data.bad_share = 0;
   write_file(folder_ / "chats.jsonl", chats + "{\"messages\": [{\"role\": \"user\"}]}\n");
   EXPECT_THAT(refusal_of(r, folder_ / "model"),
               HasSubstr("chats.jsonl:121: expected an answer of the assistant to learn, got none"));

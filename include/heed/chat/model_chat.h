@@ -81,13 +81,16 @@ class ModelChat {
   bool writes(std::string_view text) const;
   /// The whole conversation, for training: `generated` are the assistant's answers with what ends them. If
   /// the template marks none, an answer is the difference between the conversation with it and the prompt
-  /// before it (TRL's rule for prompts with completions). Throws Error for a conversation without an answer,
-  /// one that begins with an answer, and a template that writes an answer in another way once others follow.
-  EncodedChat encode_answers(std::string_view conversation, const std::string& where = "chat") const;
+  /// before it (TRL's rule for prompts with completions), without whitespace behind its last special token.
+  /// An answer that the template writes in another way once others follow (Qwen3 drops earlier thinking) is
+  /// learned as it is generated: the conversation up to it comes first, as a part of its own. Throws Error
+  /// for a conversation without an answer, and for one that begins with an answer.
+  std::vector<EncodedChat> encode_answers(std::string_view conversation,
+                                          const std::string& where = "chat") const;
   /// For heed's own modules: the same of a conversation that is a value already (src/chat/conversation.h).
   EncodedChat encode(const chat::Conversation& conversation) const;
   EncodedChat prompt(const chat::Conversation& conversation) const;
-  EncodedChat encode_answers(const chat::Conversation& conversation) const;
+  std::vector<EncodedChat> encode_answers(const chat::Conversation& conversation) const;
 
  private:
   struct Templates;

@@ -41,12 +41,16 @@ struct DataOptions {
   std::int64_t max_target = 0;     ///< pairs: the same of targets
   std::string word_prefix{};       ///< conll: removed where words begin with it
   std::string documents = "file";  ///< text: file, paragraph (separated by blank lines) or line
-  double dev_share = 0;            ///< causal-lm, masked-lm: share of the end of the training texts held out
-  std::int64_t folds = 0;          ///< labeled texts: cross-validation; fold `fold` is the test set
-  std::int64_t fold = 0;           ///< 0 .. folds - 1
-  std::int64_t dev_size = 0;       ///< source texts held out from train if there is no dev file
-  std::int64_t test_size = 0;      ///< the same for the test set
-  std::int64_t split_seed = 1;     ///< seed of this selection, and of data.max_pairs and eval.max_pairs
+  /// causal-lm, of documents that are kept apart: what becomes of one longer than task.context: truncate,
+  /// skip or split; empty: truncate where answers are learned and documents are no files, else split
+  std::string longer{};
+  double bad_share = 0.1;       ///< chat: at most this share of the lines may be unusable, and is skipped
+  double dev_share = 0;         ///< causal-lm, masked-lm: share of the end of the training texts held out
+  std::int64_t folds = 0;       ///< labeled texts: cross-validation; fold `fold` is the test set
+  std::int64_t fold = 0;        ///< 0 .. folds - 1
+  std::int64_t dev_size = 0;    ///< source texts held out from train if there is no dev file
+  std::int64_t test_size = 0;   ///< the same for the test set
+  std::int64_t split_seed = 1;  ///< seed of this selection, and of data.max_pairs and eval.max_pairs
   std::int64_t max_tokens = 0;  ///< pairs with a longer side are skipped; 0: the model's number of positions
   double max_seconds = 30;      ///< transcription: longer recordings are skipped
   double max_ratio = 0;         ///< longer side / shorter side, in tokens; 0: no limit

@@ -92,7 +92,10 @@ void list_task(FieldList& list, Recipe& r) {
   list.used_by(kTexts);
   list.number("context", "tokens of a row; of `denoising`: of the longer side", &r.task.context, 2, 1e7);
   list.used_by({"causal-lm"});
-  list.flag("cross_documents", "false keeps the documents of a row apart", r.task.cross_documents);
+  list.flag("cross_documents",
+            "false fills rows with whole documents, which are kept apart; so it is for chats and with "
+            "`answers_after`",
+            r.task.cross_documents);
   list.used_by({"causal-lm"}, {"text", "jsonl"});
   list.text(
       "answers_after",
@@ -190,6 +193,16 @@ void list_data(FieldList& list, Recipe& r) {
   list.used_by(kTexts, {"text"});
   list.choice("documents", "what a document is: a file, a part up to a blank line, or a line",
               r.data.documents, {"file", "paragraph", "line"});
+  list.used_by({"causal-lm"});
+  list.choice(
+      "longer",
+      "what becomes of a document with more than `task.context` tokens where documents are kept apart: it is "
+      "truncated, skipped, or split; the default is `truncate` for chats and with `answers_after` (but for "
+      "`documents = \"file\"`), else `split`",
+      r.data.longer, {"truncate", "skip", "split"});
+  list.used_by({"causal-lm"}, {"chat"});
+  list.number("bad_share", "share of the lines that may be unusable: they are skipped and counted",
+              &r.data.bad_share, 0, 1);
   list.used_by(kTexts);
   list.number("dev_share",
               "share of the end of the training texts that is held out, if there is no `dev` file",

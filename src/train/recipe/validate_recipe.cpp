@@ -173,6 +173,11 @@ void validate_void_settings(const Recipe& r) {
   require(r.train.weights == "f32" || r.train.precision == "bf16",
           "train.weights: expected train.precision = \"bf16\" beside bf16, got f32 (whose products would see "
           "rounded weights)");
+  require(!r.task.cross_documents || (r.data.format != "chat" && r.task.answers_after.empty()),
+          "task.cross_documents: expected false where answers are learned (data.format = \"chat\", "
+          "task.answers_after), got true");
+  require(!r.task.cross_documents || r.data.longer.empty(),
+          "data.longer: expected task.cross_documents = false, got true, with which documents are no rows");
   require(r.task.objective != "spans" || !r.given.contains("task.permute_sentences"),
           "task.permute_sentences: expected task.objective = \"bart\", got spans");
 }
@@ -225,6 +230,13 @@ Recipe with_defaults(Recipe recipe) {
     if (!recipe.given.contains("data.source_key")) recipe.data.source_key = "audio";
     if (!recipe.given.contains("data.target_key"))
       recipe.data.target_key = recipe.data.format == "folders" ? "transcription" : "text";
+  }
+  if (recipe.data.format == "jsonl" || recipe.data.format == "chat") recipe.data.documents = "line";
+  if (recipe.task.kind == "causal-lm") {
+    const bool answers = recipe.data.format == "chat" || !recipe.task.answers_after.empty();
+    if (answers && !recipe.given.contains("task.cross_documents")) recipe.task.cross_documents = false;
+    if (recipe.data.longer.empty() && !recipe.task.cross_documents)
+      recipe.data.longer = answers && recipe.data.documents != "file" ? "truncate" : "split";
   }
   if (recipe.data.target_list.empty()) recipe.data.target_list = pairs ? "references" : "sentences";
   if (recipe.eval.scores.empty()) recipe.eval.scores = pairs ? "rouge" : "bleu";

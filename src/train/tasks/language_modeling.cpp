@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <sstream>
 
 #include "core/json.h"
@@ -38,6 +39,16 @@ SentenceSource lines_of(SentenceSource parts) {
   };
 }
 
+// What is learned of a line of a chat file.
+std::vector<EncodedChat> learned_chats(const ModelChat& chat, const TextPart& line) {
+  try {
+    return chat.encode_answers(line.text, line.where);
+  } catch (const Error& error) {
+    const std::string message = error.what();
+    throw Error(message.starts_with(line.where) ? message : line.where + ": " + message);
+  }
+}
+
 }  // namespace
 
 void TextTask::load_or_train_tokenizer(const std::filesystem::path& from) {
@@ -61,17 +72,33 @@ void TextTask::load_chat(const std::filesystem::path& from) {
   chat_ = ModelChat::load((from.empty() ? recipe_.tokenizer.from : from).string(), *tokenizer_);
 }
 
+void TextTask::report(const UnusableParts& bad, const std::filesystem::path& path) const {
+  if (bad.unusable == 0) return;
+  const std::string count = fmt::format("{} of {} conversations", bad.unusable, bad.parts);
+  if (static_cast<double>(bad.unusable) > recipe_.data.bad_share * static_cast<double>(bad.parts))
+    throw Error(fmt::format("{} (so are {}: data.bad_share, {}, is the share that is skipped)",
+                            bad.first_message, count, recipe_.data.bad_share));
+  if (options_.on_message)
+    options_.on_message(fmt::format("warning: {}: {} cannot be used and {} skipped, the first for {}",
+                                    path.string(), count, bad.unusable == 1 ? "is" : "are",
+                                    bad.first_message));
+}
+
 std::shared_ptr<const TextCorpus> TextTask::read(const std::filesystem::path& path, const char* name,
                                                  std::int64_t separator) const {
   if (path.empty()) return nullptr;
   TextReader reader(path, recipe_.data);
   const auto tokenize_chat = [this](const TextPart& part) {
-    EncodedChat chat = chat_->encode_answers(part.text, part.where);
-    return TokenizedPart{std::move(chat.encoding.ids), std::move(chat.generated)};
+    std::vector<TokenizedPart> documents;
+    for (EncodedChat& chat : learned_chats(*chat_, part))
+      documents.push_back({std::move(chat.encoding.ids), std::move(chat.generated)});
+    return documents;
   };
+  UnusableParts bad;
   auto corpus = std::make_shared<const TextCorpus>(
-      chat_ ? tokenize_texts(reader, tokenize_chat, options_.output)
+      chat_ ? tokenize_texts(reader, tokenize_chat, options_.output, &bad)
             : tokenize_texts(reader, *tokenizer_, separator, options_.output));
+  report(bad, path);
   if (options_.on_message) {
     options_.on_message(fmt::format("{}: {} tokens in {} document{} for {}", path.string(),
                                     corpus->ids().size(), corpus->ends().size(),
@@ -87,12 +114,25 @@ void TextTask::read_corpora(std::int64_t separator) {
   train_ = read(recipe_.data.train, "training", separator);
   dev_ = read(recipe_.data.dev, "development", separator);
   test_ = read(recipe_.data.test, "the test", separator);
-  if (dev_ == nullptr && recipe_.data.dev_share > 0) {
-    const auto size = static_cast<std::int64_t>(train_->ids().size());
-    const auto split = static_cast<std::int64_t>(static_cast<double>(size) * (1 - recipe_.data.dev_share));
-    dev_ = std::make_shared<const TextCorpus>(train_->slice(split, size));
-    train_ = std::make_shared<const TextCorpus>(train_->slice(0, split));
+  if (dev_ == nullptr && recipe_.data.dev_share > 0) hold_out();
+}
+
+// Documents that are lines or paragraphs stay whole; a text that is one file is cut anywhere.
+void TextTask::hold_out() {
+  const auto size = static_cast<std::int64_t>(train_->ids().size());
+  auto split = static_cast<std::int64_t>(static_cast<double>(size) * (1 - recipe_.data.dev_share));
+  if (recipe_.data.documents != "file") {
+    const std::vector<std::int64_t>& ends = train_->ends();
+    if (ends.size() < 2)
+      throw Error(fmt::format("recipe: data.dev_share: expected at least 2 documents in {}, got {}",
+                              recipe_.data.train.string(), ends.size()));
+    const auto above = std::lower_bound(ends.begin(), ends.end() - 1, split);
+    const bool below_is_nearer =
+        above != ends.begin() && (above == ends.end() - 1 || split - *(above - 1) < *above - split);
+    split = below_is_nearer ? *(above - 1) : *above;
   }
+  dev_ = std::make_shared<const TextCorpus>(train_->slice(split, size));
+  train_ = std::make_shared<const TextCorpus>(train_->slice(0, split));
 }
 
 void TextTask::keep(std::unique_ptr<Model> model) {
@@ -134,50 +174,23 @@ std::string TextTask::fingerprint() const {
 
 namespace {
 
-// Keeps the documents of a batch's rows apart; row i begins at token first(i) of the corpus.
-template <class First>
-void separate_documents(const TextCorpus& corpus, const First& first, TokenBatch& batch) {
-  const std::int64_t rows = batch.ids.size(0), length = batch.ids.size(1);
-  batch.document_starts = Tensor::empty({rows, length}, DType::i64);
-  for (std::int64_t row = 0; row < rows; ++row) {
-    const std::int64_t begin = first(row);
-    auto end = std::upper_bound(corpus.ends().begin(), corpus.ends().end(), begin);
-    std::int64_t start = 0;
-    for (std::int64_t t = 0; t < length; ++t) {
-      const std::int64_t at = row * length + t;
-      batch.document_starts.data<std::int64_t>()[at] = start;
-      if (begin + t + 1 < *end) continue;
-      batch.labels.data<std::int64_t>()[at] = kIgnoredLabel;  // the next document's first token
-      --batch.targets;
-      start = t + 1;
-      if (end + 1 != corpus.ends().end()) ++end;
-    }
+// Of a row whose first token is `begin`, the labels: the tokens behind each token of a part.
+void label_part(const TextCorpus& corpus, const std::vector<TextRow>& answers, const DocumentPart& part,
+                std::int64_t* labels, std::int64_t& targets) {
+  const std::int64_t first = part.begin + 1;
+  auto answer = std::partition_point(answers.begin(), answers.end(),
+                                     [first](const TextRow& a) { return a.second <= first; });
+  for (std::int64_t at = first; at < part.end + part.goes_on; ++at) {
+    while (answer != answers.end() && answer->second <= at) ++answer;
+    if (!answers.empty() && (answer == answers.end() || answer->first > at)) continue;
+    labels[at - first] = corpus.ids()[static_cast<std::size_t>(at)];
+    ++targets;
   }
 }
 
-// Ignores the labels outside the answers; row i begins at token first(i) of the corpus.
+// `rows` rows of `length` tokens that begin at first(row), and the tokens after each as labels.
 template <class First>
-void keep_answers(const std::vector<TextRow>& answers, const First& first, TokenBatch& batch) {
-  const std::int64_t rows = batch.ids.size(0), length = batch.ids.size(1);
-  for (std::int64_t row = 0; row < rows; ++row) {
-    std::int64_t* labels = batch.labels.data<std::int64_t>() + row * length;
-    const std::int64_t begin = first(row) + 1;  // the token that labels[0] is
-    auto answer = std::partition_point(answers.begin(), answers.end(),
-                                       [begin](const TextRow& a) { return a.second <= begin; });
-    for (std::int64_t t = 0; t < length; ++t) {
-      if (answer != answers.end() && answer->second == begin + t) ++answer;
-      if ((answer != answers.end() && answer->first <= begin + t) || labels[t] == kIgnoredLabel) continue;
-      labels[t] = kIgnoredLabel;
-      --batch.targets;
-    }
-  }
-}
-
-// `rows` rows of `length` tokens that begin at first(row), and the tokens after each as labels; of these
-// only the answers, if there are any.
-template <class First>
-TokenBatch rows_of(const TextCorpus& corpus, std::int64_t rows, std::int64_t length, const First& first,
-                   bool cross_documents, const std::vector<TextRow>& answers) {
+TokenBatch rows_of(const TextCorpus& corpus, std::int64_t rows, std::int64_t length, const First& first) {
   TokenBatch batch{Tensor::empty({rows, length}, DType::i64),
                    {},
                    Tensor::empty({rows, length}, DType::i64),
@@ -187,8 +200,6 @@ TokenBatch rows_of(const TextCorpus& corpus, std::int64_t rows, std::int64_t len
     std::copy_n(from, length, batch.ids.data<std::int64_t>() + row * length);
     std::copy_n(from + 1, length, batch.labels.data<std::int64_t>() + row * length);
   }
-  if (!cross_documents) separate_documents(corpus, first, batch);
-  if (!answers.empty()) keep_answers(answers, first, batch);
   return batch;
 }
 
@@ -220,21 +231,73 @@ std::vector<TextRow> answers_in(const TextCorpus& corpus, const Tokenizer& token
                   json_quoted(recipe.task.answers_after)));
 }
 
-// Throws Error for a model that cannot keep documents apart.
-void check_keeps_apart(const DecoderModel& model) {
+// Whether the documents of a row can be kept apart.
+bool keeps_apart(const DecoderModel& model) {
   const NoGradients off;
   Context context;
   const Tensor ids = Tensor::zeros({1, 2}, DType::i64),
                starts = Tensor::from(std::vector<std::int64_t>{0, 1}, {1, 2});
   try {
     model.loss({.ids = ids}, ids, {}, context, starts);
-  } catch (const Error& error) {
-    throw Error("recipe: task.cross_documents: expected true for this " + model.family() +
-                " model, got false (" + error.what() + ")");
+    return true;
+  } catch (const Error&) {
+    return false;
   }
 }
 
+LongDocuments long_documents(const std::string& name) {
+  if (name == "truncate") return LongDocuments::truncate;
+  return name == "skip" ? LongDocuments::skip : LongDocuments::split;
+}
+
 }  // namespace
+
+struct CausalLmTask::Documents {
+  std::shared_ptr<const TextCorpus> corpus;
+  std::vector<TextRow> answers;
+  PackedRows rows;
+  bool apart;  // several documents in a row
+  std::int64_t pad;
+
+  std::vector<ExampleLength> lengths() const {
+    std::vector<ExampleLength> all;
+    for (std::int64_t row = 0; row < rows.size(); ++row) all.push_back({rows.length(row), rows.length(row)});
+    return all;
+  }
+  TokenBatch batch(std::span<const std::int64_t> chosen) const;
+};
+
+TokenBatch CausalLmTask::Documents::batch(std::span<const std::int64_t> chosen) const {
+  std::int64_t width = 0;
+  for (const std::int64_t row : chosen) width = std::max(width, rows.length(row));
+  const Shape shape{std::ssize(chosen), width};
+  TokenBatch batch{Tensor::full(shape, static_cast<double>(pad), DType::i64),
+                   {},
+                   Tensor::full(shape, static_cast<double>(kIgnoredLabel), DType::i64),
+                   0};
+  if (apart) batch.document_starts = Tensor::empty(shape, DType::i64);
+  for (std::size_t i = 0; i < chosen.size(); ++i) {
+    const std::int64_t first = static_cast<std::int64_t>(i) * width;
+    std::int64_t t = 0;
+    for (const DocumentPart& part : rows.row(chosen[i])) {
+      std::copy_n(corpus->ids().data() + part.begin, part.size(), batch.ids.data<std::int64_t>() + first + t);
+      label_part(*corpus, answers, part, batch.labels.data<std::int64_t>() + first + t, batch.targets);
+      // The padding behind the last part is a document, too.
+      if (apart)
+        std::fill(batch.document_starts.data<std::int64_t>() + first + t,
+                  batch.document_starts.data<std::int64_t>() + first + width, t);
+      t += part.size();
+    }
+  }
+  return batch;
+}
+
+CausalLmTask::Documents CausalLmTask::documents_of(std::shared_ptr<const TextCorpus> corpus,
+                                                   DocumentParts parts, std::vector<TextRow> answers) const {
+  return {std::move(corpus), std::move(answers),
+          PackedRows(std::move(parts.parts), keeps_apart_ ? recipe_.task.context : 0), keeps_apart_,
+          tokenizer_->pad_id().value_or(0)};
+}
 
 CausalLmTask::CausalLmTask(const Recipe& recipe, const TrainOptions& options,
                            const std::filesystem::path& checkpoint)
@@ -252,24 +315,26 @@ CausalLmTask::CausalLmTask(const Recipe& recipe, const TrainOptions& options,
   }
   model_ = model.get();
   keep(std::move(model));
-  if (!recipe.task.cross_documents) check_keeps_apart(*model_);
-
-  const std::int64_t context = recipe.task.context, size = static_cast<std::int64_t>(train_->ids().size());
   check_context(model_->max_positions());
+  if (recipe.task.cross_documents) {
+    begin_stream();
+  } else {
+    begin_documents();
+  }
+}
+
+void CausalLmTask::begin_stream() {
+  const std::int64_t context = recipe_.task.context, size = static_cast<std::int64_t>(train_->ids().size());
   // Rows and the token after each fit behind every offset below `context`.
   const std::int64_t rows = size / context - 1;
   if (rows < 1) {
     throw Error(fmt::format("{}: expected at least {} tokens, two rows of task.context, got {}",
-                            recipe.data.train.string(), 2 * context, size));
+                            recipe_.data.train.string(), 2 * context, size));
   }
-  auto answers = std::make_shared<const std::vector<TextRow>>(answers_in(*train_, *tokenizer_, recipe));
-  for (const auto& held_out : {dev_, test_})
-    if (held_out != nullptr) answers_in(*held_out, *tokenizer_, recipe);  // throws before the first step
-  const auto seed = static_cast<std::uint64_t>(recipe.train.seed);
+  const auto seed = static_cast<std::uint64_t>(recipe_.train.seed);
   begin(BatchPlan(std::vector<ExampleLength>(static_cast<std::size_t>(rows), {context, context}),
-                  plan_options(recipe, options)),
-        [corpus = train_, answers, context, seed,
-         cross = recipe.task.cross_documents](const BatchPlan::Rows& batch) {
+                  plan_options(recipe_, options_)),
+        [corpus = train_, context, seed](const BatchPlan::Rows& batch) {
           // The streams of the plan have smaller numbers.
           constexpr std::uint64_t kOffsets = std::uint64_t{1} << 62;
           const RandomStream random{seed, kOffsets};
@@ -277,9 +342,60 @@ CausalLmTask::CausalLmTask(const Recipe& recipe, const TrainOptions& options,
           const auto offset = static_cast<std::int64_t>(word * static_cast<std::uint64_t>(context) >> 32);
           return rows_of(
               *corpus, static_cast<std::int64_t>(batch.rows.size()), context,
-              [&](std::int64_t row) { return offset + batch.rows[static_cast<std::size_t>(row)] * context; },
-              cross, *answers);
+              [&](std::int64_t row) { return offset + batch.rows[static_cast<std::size_t>(row)] * context; });
         });
+}
+
+void CausalLmTask::begin_documents() {
+  keeps_apart_ = keeps_apart(*model_);
+  for (const auto& held_out : {dev_, test_})
+    if (held_out != nullptr) answers_in(*held_out, *tokenizer_, recipe_);  // throws before the first step
+  std::vector<TextRow> answers = answers_in(*train_, *tokenizer_, recipe_);
+  DocumentParts parts =
+      parts_of_documents(*train_, answers, recipe_.task.context, long_documents(recipe_.data.longer));
+  report(parts);
+  const auto documents =
+      std::make_shared<const Documents>(documents_of(train_, std::move(parts), std::move(answers)));
+  std::int64_t tokens = 0;
+  for (const ExampleLength& row : documents->lengths()) tokens += row.total;
+  if (options_.on_message)
+    options_.on_message(fmt::format("rows: {} of at most {} tokens, {:.1f} % filled", documents->rows.size(),
+                                    recipe_.task.context,
+                                    100.0 * static_cast<double>(tokens) /
+                                        static_cast<double>(documents->rows.size() * recipe_.task.context)));
+  begin(BatchPlan(documents->lengths(), plan_options(recipe_, options_)),
+        [documents](const BatchPlan::Rows& batch) { return documents->batch(batch.rows); });
+}
+
+void CausalLmTask::report(const DocumentParts& parts) const {
+  const std::string where = recipe_.data.train.string(),
+                    things = recipe_.data.format == "chat" ? "conversations" : "documents";
+  const bool split = recipe_.data.longer == "split", skipped = recipe_.data.longer == "skip";
+  std::string said;
+  if (parts.longer > 0)
+    said = fmt::format("{} of {} {} have more than {} tokens (task.context) and are {}", parts.longer,
+                       parts.documents, things, recipe_.task.context,
+                       split     ? "split"
+                       : skipped ? "left out"
+                                 : "truncated");
+  if (parts.without_targets > 0)
+    said += fmt::format("{}left out, with nothing to learn{}: {}", said.empty() ? "" : "; ",
+                        parts.longer > 0 && !split ? " within these" : "", parts.without_targets);
+  if (parts.parts.empty())
+    throw Error(
+        fmt::format("{}: expected {} to learn from, got none: {} (the longest has {} tokens: raise "
+                    "task.context and train.batch_tokens)",
+                    where, things, said, parts.longest));
+  if (!said.empty() && options_.on_message)
+    options_.on_message(fmt::format("{}{}: {}", split ? "" : "warning: ", where, said));
+}
+
+std::string CausalLmTask::fingerprint() const {
+  if (recipe_.task.cross_documents) return TextTask::fingerprint();
+  Fingerprint hash;  // rows follow from the ends of the documents, too
+  hash.add(TextTask::fingerprint());
+  for (const std::int64_t end : train_->ends()) hash.add(static_cast<std::uint64_t>(end));
+  return hash.text();
 }
 
 SummedLoss CausalLmTask::next_loss(Context& context) {
@@ -290,12 +406,15 @@ SummedLoss CausalLmTask::next_loss(Context& context) {
 }
 
 Evaluation CausalLmTask::evaluate(const TextCorpus& corpus) const {
+  return recipe_.task.cross_documents ? evaluate_stream(corpus) : evaluate_documents(corpus);
+}
+
+Evaluation CausalLmTask::evaluate_stream(const TextCorpus& corpus) const {
   const NoGradients off;
   const CrossEntropyOptions options{.ignore_index = kIgnoredLabel, .reduction = Reduction::sum};
   const std::int64_t predicted = static_cast<std::int64_t>(corpus.ids().size()) - 1,
                      length = recipe_.task.context;
   const std::int64_t most_rows = std::max<std::int64_t>(1, recipe_.train.batch_tokens / length);
-  const std::vector<TextRow> answers = answers_in(corpus, *tokenizer_, recipe_);
   Communicator& world = processes_of(options_);
   double sum = 0;
   std::int64_t targets = 0, batch_number = 0, rows = 0, width = 0;
@@ -304,10 +423,39 @@ Evaluation CausalLmTask::evaluate(const TextCorpus& corpus) const {
     width = std::min(length, left);
     rows = std::clamp<std::int64_t>(left / width, 1, most_rows);
     if (batch_number++ % world.size() != world.rank()) continue;
-    const TokenBatch batch = rows_of(
-        corpus, rows, width, [&](std::int64_t row) { return first + row * width; },
-        recipe_.task.cross_documents, answers);
-    if (batch.targets == 0) continue;
+    const TokenBatch batch =
+        rows_of(corpus, rows, width, [&](std::int64_t row) { return first + row * width; });
+    Context context;
+    sum += model_->loss({.ids = batch.ids}, batch.labels, options, context).item();
+    targets += batch.targets;
+  }
+  const std::vector<double> total = world.sum({sum, static_cast<double>(targets)});
+  return {.loss = total[0] / total[1]};
+}
+
+// Documents that training truncates or leaves out are read whole, as far as the model has positions.
+Evaluation CausalLmTask::evaluate_documents(const TextCorpus& corpus) const {
+  const NoGradients off;
+  const CrossEntropyOptions options{.ignore_index = kIgnoredLabel, .reduction = Reduction::sum};
+  std::vector<TextRow> answers = answers_in(corpus, *tokenizer_, recipe_);
+  constexpr std::int64_t kAny = std::numeric_limits<std::int64_t>::max();
+  DocumentParts parts = recipe_.data.longer == "split"
+                            ? parts_of_documents(corpus, answers, recipe_.task.context, LongDocuments::split)
+                            : parts_of_documents(corpus, answers, model_->max_positions().value_or(kAny),
+                                                 LongDocuments::truncate);
+  const Documents documents =
+      documents_of(std::make_shared<const TextCorpus>(corpus), std::move(parts), std::move(answers));
+  const std::vector<ExampleLength> lengths = documents.lengths();
+  std::int64_t longest = recipe_.train.batch_tokens;
+  for (const ExampleLength& length : lengths) longest = std::max(longest, length.longest);
+  BatchPlan plan(lengths, {.batch_tokens = longest, .shuffle = false});
+  double sum = 0;
+  std::int64_t targets = 0;
+  Communicator& world = processes_of(options_);
+  for (std::int64_t i = 0, count = plan.batches_in_epoch(); i < count; ++i) {
+    const BatchPlan::Rows planned = plan.next();
+    if (i % world.size() != world.rank()) continue;
+    const TokenBatch batch = documents.batch(planned.rows);
     Context context;
     sum += model_->loss({.ids = batch.ids}, batch.labels, options, context, batch.document_starts).item();
     targets += batch.targets;

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "data/packed_rows.h"
 #include "data/text_corpus.h"
 #include "heed/chat/model_chat.h"
 #include "heed/data/batch.h"
@@ -71,22 +72,37 @@ class TextTask : public BatchedTask<TokenBatch> {
  private:
   std::shared_ptr<const TextCorpus> read(const std::filesystem::path& path, const char* name,
                                          std::int64_t separator) const;
+  /// Says what is skipped. Throws Error if that is more than data.bad_share.
+  void report(const UnusableParts& bad, const std::filesystem::path& path) const;
+  /// Moves data.dev_share of the training corpus to dev_.
+  void hold_out();
 };
 
-/// Every row is `context` consecutive tokens of the corpus, and its labels are the tokens after each. An
-/// epoch visits nearly every token once, in rows that begin at another offset in every epoch. Without
-/// task.cross_documents, a token attends to its own document only, and a document's first token is no label.
-/// With task.answers_after, and of conversations (data.format = "chat"), only the tokens of answers are
-/// labels.
+/// With task.cross_documents, every row is `context` consecutive tokens of the corpus, and its labels are the
+/// tokens after each; an epoch visits nearly every token once, in rows that begin at another offset in every
+/// epoch. Else rows hold whole documents: a token attends to its own document only, and a document's first
+/// token is no label. With task.answers_after, and of conversations (data.format = "chat"), only the tokens
+/// of answers are labels, and every row has one.
 class CausalLmTask final : public TextTask {
  public:
   CausalLmTask(const Recipe& recipe, const TrainOptions& options, const std::filesystem::path& checkpoint);
   SummedLoss next_loss(Context& context) override;
   std::vector<std::string> metrics() const override { return {}; }
+  std::string fingerprint() const override;
 
  private:
+  struct Documents;
+  void begin_stream();
+  void begin_documents();
+  /// Says which documents are not learned whole. Throws Error if none is learned.
+  void report(const DocumentParts& parts) const;
+  Documents documents_of(std::shared_ptr<const TextCorpus> corpus, DocumentParts parts,
+                         std::vector<TextRow> answers) const;
   Evaluation evaluate(const TextCorpus& corpus) const override;
+  Evaluation evaluate_stream(const TextCorpus& corpus) const;
+  Evaluation evaluate_documents(const TextCorpus& corpus) const;
   DecoderModel* model_ = nullptr;  // kept_
+  bool keeps_apart_ = false;       // rows may hold several documents
 };
 
 /// Devlin et al. 2018: a share of the tokens (task.mask_probability) is predicted; of these, 80 % are

@@ -1,0 +1,138 @@
+// Conversations are trained whole: losses of PyTorch on each alone (tests/fixtures/train/conversations).
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "heed/error.h"
+#include "heed/files/file.h"
+#include "heed/train/train.h"
+#include "reference/json.h"
+#include "run_folder.h"
+
+namespace heed {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+const fs::path kCase = fs::path(HEED_FIXTURES) / "train" / "conversations";
+
+class ConversationsTest : public RunFolder {
+ protected:
+  static Recipe recipe(std::int64_t context, std::int64_t steps) {
+    Recipe r;
+    r.task.kind = "causal-lm";
+    r.task.context = context;
+    r.data.format = "chat";
+    r.data.train = kCase / "data.jsonl";
+    r.train.batch_tokens = 4096;
+    r.train.steps = steps;
+    r.train.lr = 1e-3;
+    r.train.schedule = "constant";
+    r.train.warmup = 0;
+    r.train.betas = {0.9, 0.999};
+    r.train.eps = 1e-8;
+    r.eval.every = 0;
+    r.checkpoint.every = 100;
+    return r;
+  }
+  TrainResult run(const Recipe& r) {
+    fs::remove_all(folder_ / "run");
+    said_.clear();
+    TrainOptions options{.output = folder_ / "run", .init = kCase};
+    options.on_message = [this](const std::string& message) { said_ += message + "\n"; };
+    return train(r, options);
+  }
+  double loss_of_step(std::size_t step) const {
+    return Config::parse(log_lines(folder_ / "run").at(step), "log.jsonl").required_number("loss");
+  }
+  std::string refusal(const Recipe& r) {
+    try {
+      run(r);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "no error";
+  }
+  std::string said_;
+  nlohmann::json expected_ = read_json(kCase / "expected.json");
+};
+
+// However they are packed: in rows of 512, 256 and 203 tokens, the length of the longest.
+TEST_F(ConversationsTest, FollowPyTorch) {
+  const auto losses = expected_.at("training_losses").get<std::vector<double>>();
+  for (const std::int64_t context : {512, 256, 203}) {
+    run(recipe(context, 6));
+    EXPECT_THAT(said_, Not(HasSubstr("warning")));
+    for (std::size_t step = 0; step < losses.size(); ++step)
+      EXPECT_NEAR(loss_of_step(step), losses[step], 1e-5) << context << " " << step;
+  }
+  EXPECT_THAT(log_lines(folder_ / "run").at(0), HasSubstr("\"tokens\": 229,"));
+}
+
+TEST_F(ConversationsTest, LongerOnesAreTruncatedOrLeftOutAndHeldOutOnesWhole) {
+  Recipe r = recipe(128, 1);
+  r.train.lr = 1e-30;
+  r.data.dev = r.data.train;
+  r.eval.every = 1;
+  const double whole = expected_.at("training_losses").at(0);
+  EXPECT_NEAR(run(r).evaluation->loss, whole, 1e-5);
+  EXPECT_NEAR(loss_of_step(0), expected_.at("loss_cut_at_128").get<double>(), 1e-5);
+  EXPECT_THAT(said_,
+              HasSubstr("data.jsonl: 2 of 8 conversations have more than 128 tokens (task.context) and are "
+                        "truncated; left out, with nothing to learn within these: 1"));
+  r.data.longer = "skip";
+  EXPECT_NEAR(run(r).evaluation->loss, whole, 1e-5);
+  double sum = 0, count = 0;
+  for (std::size_t i = 0; i < 8; ++i) {
+    if (expected_.at("lengths")[i] > 128) continue;
+    sum += expected_.at("sums")[i].get<double>();
+    count += expected_.at("counts")[i].get<double>();
+  }
+  EXPECT_NEAR(loss_of_step(0), sum / count, 1e-5);
+  EXPECT_THAT(said_,
+              HasSubstr("2 of 8 conversations have more than 128 tokens (task.context) and are left out"));
+
+  r.task.context = 17;
+  EXPECT_THAT(refusal(r), AllOf(HasSubstr("expected conversations to learn from, got none"),
+                                HasSubstr("the longest has 203 tokens: raise task.context")));
+  r.data.longer = "";
+  r.given["task.cross_documents"] = "true";
+  EXPECT_THAT(refusal(r), HasSubstr("task.cross_documents: expected false where answers are learned"));
+}
+
+TEST_F(ConversationsTest, AreHeldOutWhole) {
+  Recipe r = recipe(256, 1);
+  r.train.lr = 1e-30;
+  r.eval.every = 1;
+  r.data.dev_share = 0.2;  // 203 of 804 tokens are the last conversation
+  EXPECT_NEAR(run(r).evaluation->loss,
+              expected_.at("sums")[7].get<double>() / expected_.at("counts")[7].get<double>(), 1e-5);
+  EXPECT_THAT(log_lines(folder_ / "run").at(0), HasSubstr("\"tokens\": 163,"));
+}
+
+TEST_F(ConversationsTest, UnusableLinesAreSkippedAndCounted) {
+  std::string lines = read_file(kCase / "data.jsonl");
+  write_file(
+      folder_ / "one.jsonl",
+      lines + R"({"messages": [{"role": "user", "content": null}, {"role": "assistant", "content": "a"}]})" +
+          "\n");
+  Recipe r = recipe(512, 1);
+  r.data.train = folder_ / "one.jsonl";
+  EXPECT_THAT(refusal(r),
+              AllOf(HasSubstr("one.jsonl:9: "), HasSubstr("so are 1 of 9 conversations: data.bad_share, "
+                                                          "0.1, is the share that is skipped")));
+  r.data.bad_share = 0.2;
+  run(r);
+  EXPECT_NEAR(loss_of_step(0), expected_.at("training_losses").at(0).get<double>(), 1e-5);
+  EXPECT_THAT(said_, HasSubstr("warning: " + r.data.train.string() +
+                               ": 1 of 9 conversations cannot be used and is skipped, the first for " +
+                               r.data.train.string() + ":9: "));
+}
+
+}  // namespace
+}  // namespace heed
