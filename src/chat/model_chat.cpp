@@ -228,6 +228,44 @@ class AnswerTokens {
   std::size_t next_ = 0, byte_ = 0;  // what advance() has come to
 };
 
+/// An answer of the assistant: the number of its message, and whether training learns it.
+struct Answer {
+  std::size_t message;
+  bool learned;
+};
+
+/// All answers. Messages may say whether they are learned: `train`, or `weight` 0 or 1.
+std::vector<Answer> answers_in(const Json& messages, const std::string& where) {
+  std::vector<Answer> answers;
+  for (std::size_t i = 0; i < messages.size(); ++i) {
+    if (messages[i]["role"] != "assistant") continue;
+    const JsonField message(messages[i], where, "messages." + std::to_string(i));
+    const auto weight = message.find("weight");
+    if (weight && weight->number() != 0 && weight->number() != 1) weight->fail("0 or 1");
+    answers.push_back({i, message.boolean("train", true) && (!weight || weight->number() == 1)});
+  }
+  return answers;
+}
+
+/// Removes the answers that are not learned from those that a template marks.
+void keep_learned(const std::vector<Answer>& answers, EncodedChat& chat, const std::string& where) {
+  if (std::all_of(answers.begin(), answers.end(), [](const Answer& one) { return one.learned; })) return;
+  if (answers.size() != chat.generated.size())
+    throw Error(where +
+                ": messages: expected a chat template that marks each answer once beside train and weight, "
+                "got " +
+                std::to_string(chat.generated.size()) + " marks for " + std::to_string(answers.size()) +
+                " answers");
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < answers.size(); ++i)
+    if (answers[i].learned) chat.generated[kept++] = chat.generated[i];
+  chat.generated.resize(kept);
+}
+
+[[noreturn]] void throw_nothing_to_learn(const std::string& where) {
+  throw Error(where + ": expected an answer of the assistant to learn, got none");
+}
+
 ModelFiles files_of(const std::string& model) { return ModelFiles(model, {gguf_tokenizer_maker()}); }
 
 /// The special tokens by the names that templates have for them.
@@ -442,17 +480,21 @@ std::vector<EncodedChat> ModelChat::encode_answers(const chat::Conversation& con
   variables["add_generation_prompt"] = false;
   const RenderedChat whole = templates_->render(chosen, variables);
   EncodedChat chat = encoded(whole, *tokenizer_);
-  if (!chat.generated.empty()) return {std::move(chat)};
-  std::vector<std::size_t> prompts, answered;  // numbers of messages
-  for (std::size_t i = 0; i < variables["messages"].size(); ++i) {
-    if (variables["messages"][i]["role"] != "assistant") continue;
-    if (i == 0)
-      throw Error(conversation.where() + ": messages.0: expected a message to answer, got an answer");
-    prompts.push_back(i);
-    answered.push_back(i + 1);
+  const std::vector<Answer> answers = answers_in(variables["messages"], conversation.where());
+  if (!chat.generated.empty()) {
+    keep_learned(answers, chat, conversation.where());
+    if (chat.generated.empty()) throw_nothing_to_learn(conversation.where());
+    return {std::move(chat)};
   }
-  if (prompts.empty())
-    throw Error(conversation.where() + ": expected an answer of the assistant to learn, got none");
+  std::vector<std::size_t> prompts, answered;  // numbers of messages
+  for (const Answer& answer : answers) {
+    if (!answer.learned) continue;
+    if (answer.message == 0)
+      throw Error(conversation.where() + ": messages.0: expected a message to answer, got an answer");
+    prompts.push_back(answer.message);
+    answered.push_back(answer.message + 1);
+  }
+  if (prompts.empty()) throw_nothing_to_learn(conversation.where());
   const auto prefixes = [&](bool starts, const std::vector<std::size_t>& counts) {
     variables["add_generation_prompt"] = starts;
     return chat::render_prefixes(chosen.parsed.parsed(), variables, templates_->constants, {}, counts);
@@ -467,24 +509,23 @@ std::vector<EncodedChat> ModelChat::encode_answers(const chat::Conversation& con
     return templates_->render(chosen, variables);
   };
   std::vector<EncodedChat> parts;
-  AnswerTokens answers(whole, chat.encoding, *tokenizer_);
+  AnswerTokens tokens_of(whole, chat.encoding, *tokenizer_);
   for (const std::size_t i : prompts) {
     const RenderedChat prompt = first(i, true);
-    const RenderedChat answered = first(i + 1, false);
-    if (const auto tokens = answers.of(prompt, answered)) {
+    const RenderedChat answer = first(i + 1, false);
+    if (const auto tokens = tokens_of.of(prompt, answer)) {
       if (tokens->first < tokens->second) chat.generated.push_back(*tokens);
       continue;
     }
     // What follows changes how the template writes the answer.
-    EncodedChat part = encoded(answered, *tokenizer_);
-    const auto tokens = AnswerTokens(answered, part.encoding, *tokenizer_).of(prompt, answered);
+    EncodedChat part = encoded(answer, *tokenizer_);
+    const auto tokens = AnswerTokens(answer, part.encoding, *tokenizer_).of(prompt, answer);
     if (!tokens || tokens->first == tokens->second) continue;
     part.generated = {*tokens};
     parts.push_back(std::move(part));
   }
   if (!chat.generated.empty()) parts.push_back(std::move(chat));
-  if (parts.empty())
-    throw Error(conversation.where() + ": expected an answer of the assistant to learn, got none");
+  if (parts.empty()) throw_nothing_to_learn(conversation.where());
   return parts;
 }
 

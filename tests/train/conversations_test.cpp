@@ -1,9 +1,10 @@
 // Conversations are trained whole: losses of PyTorch on each alone (tests/fixtures/train/conversations).
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
-#include <numeric>
+#include <sstream>
 
 #include "heed/error.h"
 #include "heed/files/file.h"
@@ -132,6 +133,49 @@ TEST_F(ConversationsTest, UnusableLinesAreSkippedAndCounted) {
   EXPECT_THAT(said_, HasSubstr("warning: " + r.data.train.string() +
                                ": 1 of 9 conversations cannot be used and is skipped, the first for " +
                                r.data.train.string() + ":9: "));
+}
+
+TEST_F(ConversationsTest, OfEveryFormAreLearned) {
+  std::string sharegpt;
+  std::istringstream lines(read_file(kCase / "data.jsonl"));
+  for (std::string line; std::getline(lines, line);) {
+    nlohmann::json turns = nlohmann::json::array();
+    const nlohmann::json given = nlohmann::json::parse(line);
+    for (const nlohmann::json& message : given["messages"])
+      turns.push_back({{"from", message["role"] == "assistant" ? "gpt"
+                                : message["role"] == "user"    ? "human"
+                                                               : "system"},
+                       {"value", message["content"]}});
+    sharegpt += nlohmann::json{{"conversations", turns}}.dump() + "\n";
+  }
+  write_file(folder_ / "sharegpt.jsonl", sharegpt);
+  Recipe r = recipe(512, 1);
+  r.data.train = folder_ / "sharegpt.jsonl";
+  run(r);
+  EXPECT_NEAR(loss_of_step(0), expected_.at("training_losses").at(0).get<double>(), 1e-5);
+  EXPECT_THAT(said_, HasSubstr("sharegpt.jsonl: 8 as ShareGPT (conversations)"));
+}
+
+TEST_F(ConversationsTest, AnswersMayBeLeftOut) {
+  const std::string first = R"({"role": "user", "content": "x"}, {"role": "assistant", "content": "y")",
+                    second = R"(, {"role": "user", "content": "x"}, {"role": "assistant", "content": "yy")";
+  const auto tokens = [&](const std::string& of_first, const std::string& of_second) {
+    write_file(folder_ / "two.jsonl",
+               "{\"messages\": [" + first + of_first + "}" + second + of_second + "}]}\n");
+    Recipe r = recipe(512, 1);
+    r.data.train = folder_ / "two.jsonl";
+    r.data.bad_share = 0;
+    const std::string error = refusal(r);
+    return error == "no error" ? log_lines(folder_ / "run").at(0) : error;
+  };
+  const auto counts = [](int tokens) { return HasSubstr(fmt::format("\"tokens\": {},", tokens)); };
+  EXPECT_THAT(tokens("", ""), counts(5));  // y and yy, each with its end
+  EXPECT_THAT(tokens(R"(, "train": false)", ""), counts(3));
+  EXPECT_THAT(tokens(R"(, "weight": 1)", R"(, "weight": 0)"), counts(2));
+  EXPECT_THAT(tokens(R"(, "train": false)", R"(, "weight": 0)"),
+              HasSubstr("two.jsonl:1: expected an answer of the assistant to learn, got none"));
+  EXPECT_THAT(tokens(R"(, "weight": 0.5)", ""),
+              HasSubstr("two.jsonl:1: messages.1.weight: expected 0 or 1, got 0.5"));
 }
 
 }  // namespace

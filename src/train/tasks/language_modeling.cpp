@@ -1,17 +1,19 @@
-// Rows of texts for causal language modeling, and what it shares with masked language modeling.
+// What language modeling on texts shares: tokenizer, corpora, conversations.
 #include "train/tasks/language_modeling.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
-#include <limits>
+#include <array>
+#include <atomic>
 #include <sstream>
 
+#include "chat/conversation.h"
 #include "core/json.h"
+#include "data/chat_forms.h"
 #include "data/lines.h"
-#include "heed/autograd.h"
 #include "heed/error.h"
-#include "heed/models/registry.h"
 #include "heed/text/training.h"
 
 namespace heed {
@@ -39,15 +41,54 @@ SentenceSource lines_of(SentenceSource parts) {
   };
 }
 
-// What is learned of a line of a chat file.
-std::vector<EncodedChat> learned_chats(const ModelChat& chat, const TextPart& line) {
-  try {
-    return chat.encode_answers(line.text, line.where);
-  } catch (const Error& error) {
-    const std::string message = error.what();
-    throw Error(message.starts_with(line.where) ? message : line.where + ": " + message);
+// The lines of a chat file, which several threads read.
+class ChatReader {
+ public:
+  ChatReader(const ModelChat& chat, const Tokenizer& tokenizer) : chat_(chat), tokenizer_(tokenizer) {}
+
+  // What is learned of a line.
+  std::vector<TokenizedPart> read(const TextPart& part) {
+    try {
+      ChatLine line = read_chat_line(parse_json(part.text, part.where), part.where);
+      std::vector<TokenizedPart> documents = line.form == ChatForm::text
+                                                 ? text(line.conversation["text"])
+                                                 : chat(std::move(line.conversation), part.where);
+      ++lines_[static_cast<std::size_t>(line.form)];
+      return documents;
+    } catch (const Error& error) {
+      const std::string message = error.what();
+      throw Error(message.starts_with(part.where) ? message : part.where + ": " + message);
+    }
   }
-}
+  // The forms of the lines, if not all are messages.
+  std::string forms() const {
+    std::vector<std::string> names;
+    for (std::size_t form = 0; form < kChatForms; ++form)
+      if (lines_[form] > 0)
+        names.push_back(
+            fmt::format("{} as {}", lines_[form].load(), chat_form_name(static_cast<ChatForm>(form))));
+    const bool plain = names.size() == 1 && lines_[static_cast<std::size_t>(ChatForm::messages)] > 0;
+    return plain ? "" : fmt::format("{}", fmt::join(names, ", "));
+  }
+
+ private:
+  std::vector<TokenizedPart> text(const std::string& text) const {
+    TokenizedPart document{tokenizer_.encode(text, false).ids};
+    if (const auto end = tokenizer_.eos_id()) document.ids.push_back(*end);
+    document.answers = {{0, std::ssize(document.ids)}};
+    return {std::move(document)};
+  }
+  std::vector<TokenizedPart> chat(Json conversation, const std::string& where) const {
+    std::vector<TokenizedPart> documents;
+    for (EncodedChat& chat : chat_.encode_answers(chat::Conversation(std::move(conversation), where)))
+      documents.push_back({std::move(chat.encoding.ids), std::move(chat.generated)});
+    return documents;
+  }
+
+  const ModelChat& chat_;
+  const Tokenizer& tokenizer_;
+  std::array<std::atomic<std::int64_t>, kChatForms> lines_{};
+};
 
 }  // namespace
 
@@ -88,16 +129,18 @@ std::shared_ptr<const TextCorpus> TextTask::read(const std::filesystem::path& pa
                                                  std::int64_t separator) const {
   if (path.empty()) return nullptr;
   TextReader reader(path, recipe_.data);
-  const auto tokenize_chat = [this](const TextPart& part) {
-    std::vector<TokenizedPart> documents;
-    for (EncodedChat& chat : learned_chats(*chat_, part))
-      documents.push_back({std::move(chat.encoding.ids), std::move(chat.generated)});
-    return documents;
-  };
   UnusableParts bad;
-  auto corpus = std::make_shared<const TextCorpus>(
-      chat_ ? tokenize_texts(reader, tokenize_chat, options_.output, &bad)
-            : tokenize_texts(reader, *tokenizer_, separator, options_.output));
+  std::shared_ptr<const TextCorpus> corpus;
+  if (chat_) {
+    ChatReader chats(*chat_, *tokenizer_);
+    corpus = std::make_shared<const TextCorpus>(tokenize_texts(
+        reader, [&](const TextPart& part) { return chats.read(part); }, options_.output, &bad));
+    if (const std::string forms = chats.forms(); !forms.empty() && options_.on_message)
+      options_.on_message(fmt::format("{}: {}", path.string(), forms));
+  } else {
+    corpus =
+        std::make_shared<const TextCorpus>(tokenize_texts(reader, *tokenizer_, separator, options_.output));
+  }
   report(bad, path);
   if (options_.on_message) {
     options_.on_message(fmt::format("{}: {} tokens in {} document{} for {}", path.string(),
@@ -170,298 +213,6 @@ std::string TextTask::fingerprint() const {
     if (corpus != nullptr) hash.add(corpus->ids());
   }
   return hash.text();
-}
-
-namespace {
-
-// Of a row whose first token is `begin`, the labels: the tokens behind each token of a part.
-void label_part(const TextCorpus& corpus, const std::vector<TextRow>& answers, const DocumentPart& part,
-                std::int64_t* labels, std::int64_t& targets) {
-  const std::int64_t first = part.begin + 1;
-  auto answer = std::partition_point(answers.begin(), answers.end(),
-                                     [first](const TextRow& a) { return a.second <= first; });
-  for (std::int64_t at = first; at < part.end + part.goes_on; ++at) {
-    while (answer != answers.end() && answer->second <= at) ++answer;
-    if (!answers.empty() && (answer == answers.end() || answer->first > at)) continue;
-    labels[at - first] = corpus.ids()[static_cast<std::size_t>(at)];
-    ++targets;
-  }
-}
-
-// `rows` rows of `length` tokens that begin at first(row), and the tokens after each as labels.
-template <class First>
-TokenBatch rows_of(const TextCorpus& corpus, std::int64_t rows, std::int64_t length, const First& first) {
-  TokenBatch batch{Tensor::empty({rows, length}, DType::i64),
-                   {},
-                   Tensor::empty({rows, length}, DType::i64),
-                   rows * length};
-  for (std::int64_t row = 0; row < rows; ++row) {
-    const std::int32_t* from = corpus.ids().data() + first(row);
-    std::copy_n(from, length, batch.ids.data<std::int64_t>() + row * length);
-    std::copy_n(from + 1, length, batch.labels.data<std::int64_t>() + row * length);
-  }
-  return batch;
-}
-
-// The tokens that are learned alone: the answers of conversations, or those after task.answers_after, up to
-// an end token or the end of the document. Throws Error if a corpus has none.
-std::vector<TextRow> answers_in(const TextCorpus& corpus, const Tokenizer& tokenizer, const Recipe& recipe) {
-  if (recipe.data.format == "chat") {
-    if (!corpus.answers().empty()) return corpus.answers();
-    throw Error("recipe: data: expected answers in what is trained on and what is held out, got none in one");
-  }
-  std::vector<TextRow> answers;
-  if (recipe.task.answers_after.empty()) return answers;
-  const std::vector<std::int64_t> mark = tokenizer.encode(recipe.task.answers_after, false).ids;
-  const std::int64_t end_token = tokenizer.eos_id().value_or(-1);
-  auto at = corpus.ids().begin();
-  for (const std::int64_t document_end : corpus.ends()) {
-    const auto end = corpus.ids().begin() + document_end;
-    while ((at = std::search(at, end, mark.begin(), mark.end())) != end) {
-      const auto begin = at + std::ssize(mark);
-      at = std::find(begin, end, end_token);
-      if (at != end) ++at;
-      if (begin != at) answers.emplace_back(begin - corpus.ids().begin(), at - corpus.ids().begin());
-    }
-  }
-  if (!answers.empty()) return answers;
-  throw Error(
-      fmt::format("recipe: task.answers_after: expected a text that is in the documents with tokens "
-                  "behind it, got {}, which is in none (`heed tokenize` shows the tokens of both)",
-                  json_quoted(recipe.task.answers_after)));
-}
-
-// Whether the documents of a row can be kept apart.
-bool keeps_apart(const DecoderModel& model) {
-  const NoGradients off;
-  Context context;
-  const Tensor ids = Tensor::zeros({1, 2}, DType::i64),
-               starts = Tensor::from(std::vector<std::int64_t>{0, 1}, {1, 2});
-  try {
-    model.loss({.ids = ids}, ids, {}, context, starts);
-    return true;
-  } catch (const Error&) {
-    return false;
-  }
-}
-
-LongDocuments long_documents(const std::string& name) {
-  if (name == "truncate") return LongDocuments::truncate;
-  return name == "skip" ? LongDocuments::skip : LongDocuments::split;
-}
-
-}  // namespace
-
-struct CausalLmTask::Documents {
-  std::shared_ptr<const TextCorpus> corpus;
-  std::vector<TextRow> answers;
-  PackedRows rows;
-  bool apart;  // several documents in a row
-  std::int64_t pad;
-
-  std::vector<ExampleLength> lengths() const {
-    std::vector<ExampleLength> all;
-    for (std::int64_t row = 0; row < rows.size(); ++row) all.push_back({rows.length(row), rows.length(row)});
-    return all;
-  }
-  TokenBatch batch(std::span<const std::int64_t> chosen) const;
-};
-
-TokenBatch CausalLmTask::Documents::batch(std::span<const std::int64_t> chosen) const {
-  std::int64_t width = 0;
-  for (const std::int64_t row : chosen) width = std::max(width, rows.length(row));
-  const Shape shape{std::ssize(chosen), width};
-  TokenBatch batch{Tensor::full(shape, static_cast<double>(pad), DType::i64),
-                   {},
-                   Tensor::full(shape, static_cast<double>(kIgnoredLabel), DType::i64),
-                   0};
-  if (apart) batch.document_starts = Tensor::empty(shape, DType::i64);
-  for (std::size_t i = 0; i < chosen.size(); ++i) {
-    const std::int64_t first = static_cast<std::int64_t>(i) * width;
-    std::int64_t t = 0;
-    for (const DocumentPart& part : rows.row(chosen[i])) {
-      std::copy_n(corpus->ids().data() + part.begin, part.size(), batch.ids.data<std::int64_t>() + first + t);
-      label_part(*corpus, answers, part, batch.labels.data<std::int64_t>() + first + t, batch.targets);
-      // The padding behind the last part is a document, too.
-      if (apart)
-        std::fill(batch.document_starts.data<std::int64_t>() + first + t,
-                  batch.document_starts.data<std::int64_t>() + first + width, t);
-      t += part.size();
-    }
-  }
-  return batch;
-}
-
-CausalLmTask::Documents CausalLmTask::documents_of(std::shared_ptr<const TextCorpus> corpus,
-                                                   DocumentParts parts, std::vector<TextRow> answers) const {
-  return {std::move(corpus), std::move(answers),
-          PackedRows(std::move(parts.parts), keeps_apart_ ? recipe_.task.context : 0), keeps_apart_,
-          tokenizer_->pad_id().value_or(0)};
-}
-
-CausalLmTask::CausalLmTask(const Recipe& recipe, const TrainOptions& options,
-                           const std::filesystem::path& checkpoint)
-    : TextTask(recipe, options) {
-  const std::filesystem::path from = model_source(options, checkpoint);
-  load_or_train_tokenizer(from);
-  load_chat(from);
-  read_corpora(tokenizer_->eos_id().value_or(-1));
-  std::unique_ptr<DecoderModel> model;
-  if (from.empty()) {
-    Generator generator = initial_weights(recipe);
-    model = make_as<DecoderModel>(new_model_config(recipe, *tokenizer_, "{}"), generator);
-  } else {
-    model = load_as<DecoderModel>(from);
-  }
-  model_ = model.get();
-  keep(std::move(model));
-  check_context(model_->max_positions());
-  if (recipe.task.cross_documents) {
-    begin_stream();
-  } else {
-    begin_documents();
-  }
-}
-
-void CausalLmTask::begin_stream() {
-  const std::int64_t context = recipe_.task.context, size = static_cast<std::int64_t>(train_->ids().size());
-  // Rows and the token after each fit behind every offset below `context`.
-  const std::int64_t rows = size / context - 1;
-  if (rows < 1) {
-    throw Error(fmt::format("{}: expected at least {} tokens, two rows of task.context, got {}",
-                            recipe_.data.train.string(), 2 * context, size));
-  }
-  const auto seed = static_cast<std::uint64_t>(recipe_.train.seed);
-  begin(BatchPlan(std::vector<ExampleLength>(static_cast<std::size_t>(rows), {context, context}),
-                  plan_options(recipe_, options_)),
-        [corpus = train_, context, seed](const BatchPlan::Rows& batch) {
-          // The streams of the plan have smaller numbers.
-          constexpr std::uint64_t kOffsets = std::uint64_t{1} << 62;
-          const RandomStream random{seed, kOffsets};
-          const std::uint64_t word = random.word(static_cast<std::uint64_t>(batch.position.epoch));
-          const auto offset = static_cast<std::int64_t>(word * static_cast<std::uint64_t>(context) >> 32);
-          return rows_of(
-              *corpus, static_cast<std::int64_t>(batch.rows.size()), context,
-              [&](std::int64_t row) { return offset + batch.rows[static_cast<std::size_t>(row)] * context; });
-        });
-}
-
-void CausalLmTask::begin_documents() {
-  keeps_apart_ = keeps_apart(*model_);
-  for (const auto& held_out : {dev_, test_})
-    if (held_out != nullptr) answers_in(*held_out, *tokenizer_, recipe_);  // throws before the first step
-  std::vector<TextRow> answers = answers_in(*train_, *tokenizer_, recipe_);
-  DocumentParts parts =
-      parts_of_documents(*train_, answers, recipe_.task.context, long_documents(recipe_.data.longer));
-  report(parts);
-  const auto documents =
-      std::make_shared<const Documents>(documents_of(train_, std::move(parts), std::move(answers)));
-  std::int64_t tokens = 0;
-  for (const ExampleLength& row : documents->lengths()) tokens += row.total;
-  if (options_.on_message)
-    options_.on_message(fmt::format("rows: {} of at most {} tokens, {:.1f} % filled", documents->rows.size(),
-                                    recipe_.task.context,
-                                    100.0 * static_cast<double>(tokens) /
-                                        static_cast<double>(documents->rows.size() * recipe_.task.context)));
-  begin(BatchPlan(documents->lengths(), plan_options(recipe_, options_)),
-        [documents](const BatchPlan::Rows& batch) { return documents->batch(batch.rows); });
-}
-
-void CausalLmTask::report(const DocumentParts& parts) const {
-  const std::string where = recipe_.data.train.string(),
-                    things = recipe_.data.format == "chat" ? "conversations" : "documents";
-  const bool split = recipe_.data.longer == "split", skipped = recipe_.data.longer == "skip";
-  std::string said;
-  if (parts.longer > 0)
-    said = fmt::format("{} of {} {} have more than {} tokens (task.context) and are {}", parts.longer,
-                       parts.documents, things, recipe_.task.context,
-                       split     ? "split"
-                       : skipped ? "left out"
-                                 : "truncated");
-  if (parts.without_targets > 0)
-    said += fmt::format("{}left out, with nothing to learn{}: {}", said.empty() ? "" : "; ",
-                        parts.longer > 0 && !split ? " within these" : "", parts.without_targets);
-  if (parts.parts.empty())
-    throw Error(
-        fmt::format("{}: expected {} to learn from, got none: {} (the longest has {} tokens: raise "
-                    "task.context and train.batch_tokens)",
-                    where, things, said, parts.longest));
-  if (!said.empty() && options_.on_message)
-    options_.on_message(fmt::format("{}{}: {}", split ? "" : "warning: ", where, said));
-}
-
-std::string CausalLmTask::fingerprint() const {
-  if (recipe_.task.cross_documents) return TextTask::fingerprint();
-  Fingerprint hash;  // rows follow from the ends of the documents, too
-  hash.add(TextTask::fingerprint());
-  for (const std::int64_t end : train_->ends()) hash.add(static_cast<std::uint64_t>(end));
-  return hash.text();
-}
-
-SummedLoss CausalLmTask::next_loss(Context& context) {
-  const TokenBatch batch = next_batch();
-  if (batch.targets == 0) return {};
-  return {model_->loss({.ids = batch.ids}, batch.labels, loss_options(), context, batch.document_starts),
-          batch.targets};
-}
-
-Evaluation CausalLmTask::evaluate(const TextCorpus& corpus) const {
-  return recipe_.task.cross_documents ? evaluate_stream(corpus) : evaluate_documents(corpus);
-}
-
-Evaluation CausalLmTask::evaluate_stream(const TextCorpus& corpus) const {
-  const NoGradients off;
-  const CrossEntropyOptions options{.ignore_index = kIgnoredLabel, .reduction = Reduction::sum};
-  const std::int64_t predicted = static_cast<std::int64_t>(corpus.ids().size()) - 1,
-                     length = recipe_.task.context;
-  const std::int64_t most_rows = std::max<std::int64_t>(1, recipe_.train.batch_tokens / length);
-  Communicator& world = processes_of(options_);
-  double sum = 0;
-  std::int64_t targets = 0, batch_number = 0, rows = 0, width = 0;
-  for (std::int64_t first = 0; first < predicted; first += rows * width) {
-    const std::int64_t left = predicted - first;
-    width = std::min(length, left);
-    rows = std::clamp<std::int64_t>(left / width, 1, most_rows);
-    if (batch_number++ % world.size() != world.rank()) continue;
-    const TokenBatch batch =
-        rows_of(corpus, rows, width, [&](std::int64_t row) { return first + row * width; });
-    Context context;
-    sum += model_->loss({.ids = batch.ids}, batch.labels, options, context).item();
-    targets += batch.targets;
-  }
-  const std::vector<double> total = world.sum({sum, static_cast<double>(targets)});
-  return {.loss = total[0] / total[1]};
-}
-
-// Documents that training truncates or leaves out are read whole, as far as the model has positions.
-Evaluation CausalLmTask::evaluate_documents(const TextCorpus& corpus) const {
-  const NoGradients off;
-  const CrossEntropyOptions options{.ignore_index = kIgnoredLabel, .reduction = Reduction::sum};
-  std::vector<TextRow> answers = answers_in(corpus, *tokenizer_, recipe_);
-  constexpr std::int64_t kAny = std::numeric_limits<std::int64_t>::max();
-  DocumentParts parts = recipe_.data.longer == "split"
-                            ? parts_of_documents(corpus, answers, recipe_.task.context, LongDocuments::split)
-                            : parts_of_documents(corpus, answers, model_->max_positions().value_or(kAny),
-                                                 LongDocuments::truncate);
-  const Documents documents =
-      documents_of(std::make_shared<const TextCorpus>(corpus), std::move(parts), std::move(answers));
-  const std::vector<ExampleLength> lengths = documents.lengths();
-  std::int64_t longest = recipe_.train.batch_tokens;
-  for (const ExampleLength& length : lengths) longest = std::max(longest, length.longest);
-  BatchPlan plan(lengths, {.batch_tokens = longest, .shuffle = false});
-  double sum = 0;
-  std::int64_t targets = 0;
-  Communicator& world = processes_of(options_);
-  for (std::int64_t i = 0, count = plan.batches_in_epoch(); i < count; ++i) {
-    const BatchPlan::Rows planned = plan.next();
-    if (i % world.size() != world.rank()) continue;
-    const TokenBatch batch = documents.batch(planned.rows);
-    Context context;
-    sum += model_->loss({.ids = batch.ids}, batch.labels, options, context, batch.document_starts).item();
-    targets += batch.targets;
-  }
-  const std::vector<double> total = world.sum({sum, static_cast<double>(targets)});
-  return {.loss = total[0] / total[1]};
 }
 
 }  // namespace heed

@@ -1,0 +1,34 @@
+// The forms in which people have conversations, as one: a line of a chat file as a conversation with
+// `messages`.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "core/json.h"
+
+namespace heed {
+
+enum class ChatForm : std::uint8_t {
+  messages,           ///< messages: role and content (OpenAI, Hugging Face)
+  sharegpt,           ///< conversations: from and value
+  alpaca,             ///< instruction, input, output
+  prompt_completion,  ///< prompt and completion: texts, or lists of messages
+  text,               ///< text alone, learned as it is, without a template
+};
+inline constexpr std::size_t kChatForms = 5;
+
+/// As messages name it.
+std::string chat_form_name(ChatForm form);
+
+/// A line of a chat file.
+struct ChatLine {
+  ChatForm form = ChatForm::messages;
+  Json conversation{};  ///< an object with messages, and what else the line has; with ChatForm::text, `text`
+};
+
+/// Finds out the form of a line. `where` begins messages. Throws Error for a line of no form, and for one
+/// whose members are not as its form has them.
+ChatLine read_chat_line(Json line, const std::string& where);
+
+}  // namespace heed
