@@ -246,17 +246,17 @@ void add_inspected(const RequestContext& context, const std::shared_ptr<EncoderJ
   context.scheduler.add(std::move(pass));
 }
 
-void offer_steering(std::vector<ServedModel>& models, const std::string& name,
+void offer_steering(const std::vector<ServedModel*>& models, const std::string& name,
                     const std::filesystem::path& file) {
   std::string reason;
   bool fits = false;
-  for (ServedModel& model : models) {
-    if (model.decoder() == nullptr && !model.recipes.contains("")) continue;
+  for (ServedModel* model : models) {
+    if (model->decoder() == nullptr && !model->recipes.contains("")) continue;
     try {
-      model.steering[name] = steering_by_taps(model.model(), {file, 1.0, {}});
+      model->steering[name] = steering_by_taps(model->model(), {file, 1.0, {}});
       fits = true;
     } catch (const Error& error) {
-      model.steering.erase(name);
+      model->steering.erase(name);
       reason = error.what();
     }
   }

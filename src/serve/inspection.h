@@ -65,7 +65,7 @@ void add_inspected(const RequestContext& context, const std::shared_ptr<EncoderJ
 
 /// Lets requests steer by the vectors of a file, as NAME, in those models whose layers and width fit. Throws
 /// Error if none does.
-void offer_steering(std::vector<ServedModel>& models, const std::string& name,
+void offer_steering(const std::vector<ServedModel*>& models, const std::string& name,
                     const std::filesystem::path& file);
 
 }  // namespace heed::serve

@@ -48,7 +48,8 @@ Route root_route(Serving* serving, const Routes& others) {
     fields.any("inputs", any, "The fields of that route");
   };
   root.answer = [serving, candidates](const std::shared_ptr<Call>& call, Fields& fields) {
-    const ServedModel& first = serving->services.models.front();
+    const std::shared_ptr<const Services> services = serving->now();
+    const ServedModel& first = *services->models.front();
     for (const auto& [capability, route] : candidates) {
       const bool is_decoder = first.decoder() != nullptr;
       if (!is_decoder && offers(first, capability)) return route.answer(call, fields);
@@ -74,38 +75,39 @@ Json abilities(const ServedModel& model) {
   return names;
 }
 
-const ServedModel* look_up(const Services& services, std::string_view name) {
-  for (const ServedModel& model : services.models) {
-    if (model.name == name || std::ranges::find(model.aliases, name) != model.aliases.end()) return &model;
+std::shared_ptr<const ServedModel> look_up(const Services& services, std::string_view name) {
+  for (const auto& model : services.models) {
+    if (model->name == name || std::ranges::find(model->aliases, name) != model->aliases.end()) return model;
   }
-  for (const ServedModel& model : services.models) {
-    const std::string_view own = model.name;
-    if (own.ends_with(kGguf) && own.substr(0, own.size() - kGguf.size()) == name) return &model;
+  for (const auto& model : services.models) {
+    const std::string_view own = model->name;
+    if (own.ends_with(kGguf) && own.substr(0, own.size() - kGguf.size()) == name) return model;
   }
   return nullptr;
 }
 
-const ServedModel& named_model(const Services& services, std::string_view name) {
-  if (const ServedModel* found = look_up(services, name)) return *found;
+std::shared_ptr<const ServedModel> named_model(const Services& services, std::string_view name) {
+  if (auto found = look_up(services, name)) return found;
   throw ApiError(ErrorCode::no_model,
                  "model: " + json_shown(std::string(name)) + " not found (see /v1/models)", "model");
 }
 
-const ServedModel& chosen_model(const Services& services, const std::optional<std::string>& name,
-                                const Need& need, Call& call) {
-  const ServedModel* chosen = name ? look_up(services, *name) : nullptr;
+std::shared_ptr<const ServedModel> chosen_model(const Services& services,
+                                                const std::optional<std::string>& name, const Need& need,
+                                                Call& call) {
+  std::shared_ptr<const ServedModel> chosen = name ? look_up(services, *name) : nullptr;
   if (name && chosen == nullptr && !services.any_name) named_model(services, *name);  // throws
   const bool is_named = chosen != nullptr;
-  for (const ServedModel& model : services.models) {
-    if (is_named || !offers(model, need.capability)) continue;
-    const bool is_better = chosen == nullptr || (chosen->decoder() != nullptr && model.decoder() == nullptr);
-    if (is_better) chosen = &model;
+  for (const auto& model : services.models) {
+    if (is_named || !offers(*model, need.capability)) continue;
+    const bool is_better = chosen == nullptr || (chosen->decoder() != nullptr && model->decoder() == nullptr);
+    if (is_better) chosen = model;
   }
   if (chosen == nullptr)
     throw ApiError(ErrorCode::not_found, std::string("model: none of the served models ") + need.what,
                    "model");
   call.record.model = chosen->name;
-  if (offers(*chosen, need.capability)) return *chosen;
+  if (offers(*chosen, need.capability)) return chosen;
   std::vector<std::string> instead;
   for (const Capability& one : served_of(*chosen)) instead.emplace_back(one.route);
   throw ApiError(ErrorCode::unsuitable,
@@ -125,10 +127,28 @@ Routes all_routes(Serving* serving) {
   return all;
 }
 
+std::shared_ptr<const Services> Serving::now() const {
+  const std::lock_guard lock(mutex_);
+  return services_;
+}
+
+void Serving::replace(ServedModels models) {
+  ServedModels retired;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& one : services_->models) {
+      if (std::ranges::find(models, one) == models.end()) retired.push_back(one);
+    }
+    Services other = *services_;
+    other.models = std::move(models);
+    services_ = std::make_shared<const Services>(std::move(other));
+  }
+  scheduler.retire(std::move(retired));
+}
+
 ModelServer::ModelServer(Services services, server::AccessOptions access, double request_seconds)
     : serving_(std::move(services)),
-      application_(all_routes(&serving_), options_of(serving_.services, std::move(access), request_seconds)) {
-}
+      application_(all_routes(&serving_), options_of(*serving_.now(), std::move(access), request_seconds)) {}
 
 std::string listed_fields() { return server::field_tables(all_routes(nullptr)); }
 

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <functional>
+#include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -16,7 +18,7 @@ namespace heed::serve {
 using server::Fields;
 
 struct Services {
-  std::vector<ServedModel> models;
+  ServedModels models;
   bool any_name = false;  ///< a name that no model has is as none
   SchedulerLimits limits;
   std::shared_ptr<Registry> registry = std::make_shared<Registry>();
@@ -24,11 +26,23 @@ struct Services {
 };
 
 /// The services, and what computes for them.
-struct Serving {
+/// Threads: any.
+class Serving {
+ public:
   explicit Serving(Services given)
-      : services(std::move(given)), scheduler(services.limits, services.registry) {}
-  const Services services;
-  Scheduler scheduler;
+      : services_(std::make_shared<const Services>(std::move(given))),
+        scheduler(services_->limits, services_->registry) {}
+  /// As they are now, for who holds them.
+  std::shared_ptr<const Services> now() const;
+  /// Serves other models to requests that come from now on.
+  void replace(ServedModels models);
+
+ private:
+  mutable std::mutex mutex_;                  // of what follows
+  std::shared_ptr<const Services> services_;  // never null
+
+ public:
+  Scheduler scheduler;  // ends first
 };
 
 /// A request to a model.
@@ -52,14 +66,15 @@ bool offers(const ServedModel& model, std::string_view capability);
 Json abilities(const ServedModel& model);
 
 /// The model of a name or an alias; `m` is also one that is served as `m.gguf`. Null if there is none.
-const ServedModel* look_up(const Services& services, std::string_view name);
+std::shared_ptr<const ServedModel> look_up(const Services& services, std::string_view name);
 /// The same. Throws ApiError if there is none.
-const ServedModel& named_model(const Services& services, std::string_view name);
+std::shared_ptr<const ServedModel> named_model(const Services& services, std::string_view name);
 
 /// The model that a request names, else the first that can what is needed, encoders before decoders. Throws
 /// ApiError for a name that is unknown, unless any will do, and if no model can.
-const ServedModel& chosen_model(const Services& services, const std::optional<std::string>& name,
-                                const Need& need, Call& call);
+std::shared_ptr<const ServedModel> chosen_model(const Services& services,
+                                                const std::optional<std::string>& name, const Need& need,
+                                                Call& call);
 
 /// Threads: handle() one at a time.
 class ModelServer {
@@ -68,7 +83,9 @@ class ModelServer {
   explicit ModelServer(Services services, server::AccessOptions access = {}, double request_seconds = 600);
 
   server::Application& application() { return application_; }
-  const Services& services() const { return serving_.services; }
+  std::shared_ptr<const Services> services() const { return serving_.now(); }
+  /// Serves these to requests that come from now on; those that have begun end with the models they have.
+  void replace(ServedModels models) { serving_.replace(std::move(models)); }
 
  private:
   Serving serving_;

@@ -1,12 +1,17 @@
 // Opening models, and conversations as prompts.
 #include "serve/served_model.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <limits>
+#include <span>
 
 #include "chat/conversation.h"
+#include "files/checksum.h"
 #include "heed/open/capabilities.h"
 #include "heed/text/tokenizer.h"
+#include "heed/version.h"
 #include "server/messages.h"
 
 namespace heed::serve {
@@ -59,6 +64,12 @@ std::int64_t bytes_of_texts(const Json& value) {
 std::int64_t ServedModel::context() const {
   return std::min(model().max_positions().value_or(std::numeric_limits<std::int64_t>::max()),
                   trained_length(model(), tokenizer()).value_or(std::numeric_limits<std::int64_t>::max()));
+}
+
+std::string ServedModel::fingerprint() const {
+  const std::string server = std::string("heed-") + version();
+  if (files.empty()) return server;
+  return fmt::format("{}-{:08x}", server, files::crc32c(std::as_bytes(std::span(files))));
 }
 
 std::string ServedModel::told(const Error& error) const {

@@ -33,6 +33,7 @@ struct Recipes {
 struct ServedModel {
   std::string name;
   LoadedModel opened;
+  std::string files = {};                 ///< state_of_files() from which it was opened; may be empty
   std::vector<std::string> aliases = {};  ///< further names
   bool has_chat = false;                  ///< a chat template
   std::map<std::string, Recipes> recipes =
@@ -52,11 +53,16 @@ struct ServedModel {
   const EncoderModel* encoder() const { return as<EncoderModel>(model()); }
   /// Tokens of a text at most: of the positions and those that training had.
   std::int64_t context() const;
+  /// What an answer tells of the server and the files that made it.
+  std::string fingerprint() const;
   /// The message of an error for clients: with the model's name in place of the path of its files.
   std::string told(const Error& error) const;
   /// The most bytes of a text of so many tokens.
   std::int64_t most_bytes(std::int64_t tokens) const;
 };
+
+/// In the order in which they are offered.
+using ServedModels = std::vector<std::shared_ptr<const ServedModel>>;
 
 /// Offers a model of texts (a decoder, an encoder with or without a head, or an encoder-decoder, whose
 /// encoder makes vectors), or one that transcribes speech: reads the parts that requests need. Throws Error

@@ -71,11 +71,12 @@ FormFiles files_of(const HttpRequest& request) {
 Application::Application(std::vector<Route> routes, ApplicationOptions options)
     : routes_(with_document(std::move(routes), options.title)),
       options_(std::move(options)),
+      access_(options_.access),
       queue_(static_cast<std::size_t>(options_.queue)) {}
 
 // For pages of other origins that may ask.
 std::vector<std::pair<std::string, std::string>> Application::headers_for(const HttpRequest& request) const {
-  const AccessOptions& access = options_.access;
+  const AccessOptions& access = access_;
   if (!request.origin || is_own_page(request, access) || !is_listed_page(request, access)) return {};
   const auto& origins = access.origins;
   if (std::find(origins.begin(), origins.end(), "*") != origins.end())
@@ -127,9 +128,9 @@ Body Application::body_of(const HttpRequest& request) const {
 
 // Throws ApiError for who may not ask. Who lacks the token learns nothing; keys are for what there is.
 void Application::admit(const HttpRequest& request, const Route* route) const {
-  if (route == nullptr && options_.access.token.empty()) return;
-  if (route == nullptr || !route->any_host) require_host(request, options_.access);
-  require_access(request, options_.access, route == nullptr || !route->is_public);
+  if (route == nullptr && access_.token.empty()) return;
+  if (route == nullptr || !route->any_host) require_host(request, access_);
+  require_access(request, access_, route == nullptr || !route->is_public);
 }
 
 void Application::handle(HttpRequest request, std::shared_ptr<Reply> reply) {
@@ -146,7 +147,7 @@ void Application::handle(HttpRequest request, std::shared_ptr<Reply> reply) {
                                       std::chrono::duration<double>(options_.request_seconds));
   try {
     admit(call->request(), route);
-    call->record.key = number_of_key(call->request(), options_.access);
+    call->record.key = number_of_key(call->request(), access_);
     if (methods.empty())
       throw ApiError(ErrorCode::not_found, "path: " + json_shown(path) + " not found (see /openapi.json)");
     if (asks_first) return preflight(*call, methods);

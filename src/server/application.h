@@ -40,6 +40,8 @@ class Application {
   Body body_of(const HttpRequest& request) const;
   /// Answers what could not be read as a request, in the form of the route that has its path.
   HttpResponse refuse(int status, const std::string& message, const HttpRequest& request) const;
+  /// Lets who has one of these keys ask, and no others, from now on.
+  void replace_keys(std::vector<std::string> keys) { access_.keys = std::move(keys); }
   const std::vector<Route>& routes() const { return routes_; }
 
  private:
@@ -51,7 +53,8 @@ class Application {
 
   const std::vector<Route> routes_;
   const ApplicationOptions options_;
-  WorkQueue queue_;  // ends first
+  AccessOptions access_;  // of the network's thread
+  WorkQueue queue_;       // ends first
 };
 
 }  // namespace heed::server

@@ -81,17 +81,9 @@ void note_answer(Registry& registry, const HttpRequest& request, const std::stri
                  double seconds, const AccessRecord& record) {
   registry.metrics.count_request(route, record.model, status, seconds);
   if (!registry.log) return;
-  char time[32];
-  const std::time_t now = std::time(nullptr);
-  std::tm parts{};
-  std::strftime(time, sizeof time, "%Y-%m-%dT%H:%M:%SZ", ::gmtime_r(&now, &parts));
-  Json line = {{"time", time},
-               {"id", record.id},
-               {"client", request.client},
-               {"method", request.method},
-               {"path", path_of(request.target)},
-               {"status", status},
-               {"seconds", seconds}};
+  Json line = {{"id", record.id},          {"client", request.client},
+               {"method", request.method}, {"path", path_of(request.target)},
+               {"status", status},         {"seconds", seconds}};
   if (record.key > 0) line["key"] = record.key;
   if (!record.error.empty()) line["error"] = record.error;
   if (!record.model.empty()) line["model"] = record.model;
@@ -101,6 +93,17 @@ void note_answer(Registry& registry, const HttpRequest& request, const std::stri
     line["completion_tokens"] = record.completion_tokens;
     line["cached_tokens"] = record.cached_tokens;
   }
+  log_event(registry, std::move(line));
+}
+
+void log_event(const Registry& registry, Json fields) {
+  if (!registry.log) return;
+  char time[32];
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  std::strftime(time, sizeof time, "%Y-%m-%dT%H:%M:%SZ", ::gmtime_r(&now, &parts));
+  Json line = {{"time", time}};
+  line.update(fields);
   registry.log(json_text(line));
 }
 

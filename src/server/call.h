@@ -37,6 +37,9 @@ struct Registry {
 void note_answer(Registry& registry, const HttpRequest& request, const std::string& route, int status,
                  double seconds, const AccessRecord& record);
 
+/// Logs what is not a request, with the time.
+void log_event(const Registry& registry, Json fields);
+
 /// The id of a request: its own, if that is a word of at most 128 characters; else a new one.
 std::string id_of(const HttpRequest& request);
 
@@ -56,6 +59,7 @@ class Call {
   AccessRecord record;
   std::vector<std::pair<std::string, std::string>> headers;  ///< of its answer
   Clock::time_point deadline = Clock::time_point::max();
+  std::shared_ptr<const void> keeps;  ///< what its answer is made of, as long as there is the call
 
   void answer(HttpResponse response);
   void answer(const Json& body);

@@ -638,6 +638,7 @@ bool HttpServer::State::is_busy() const {
 }
 
 void HttpServer::State::look_at(const std::atomic<bool>& stop) {
+  if (options_.each_look) options_.each_look();
   if (stop) {
     stopping_ = true;
     deadline_ = std::chrono::steady_clock::now() + options_.limits.drain;
@@ -649,6 +650,7 @@ void HttpServer::State::look_at(const std::atomic<bool>& stop) {
 
 // Waits for the answers to what was accepted; those who ask now are told so.
 void HttpServer::State::drain() {
+  if (options_.each_look) options_.each_look();
   if (!is_busy() || std::chrono::steady_clock::now() >= deadline_) return end();
   look_.expires_after(kLookAtStop);
   look_.async_wait([this](const error_code&) { drain(); });

@@ -41,6 +41,8 @@ struct ServerOptions {
   /// Called on the network's thread for what could not be read as a request, with what is known of it: the
   /// answer. Empty: error_response().
   std::function<HttpResponse(int status, const std::string& message, const HttpRequest& request)> refuse = {};
+  /// Called on the network's thread every 50 ms, also while the server drains. May be empty.
+  std::function<void()> each_look = {};
 };
 
 class HttpServer {

@@ -3,7 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <csignal>
+#include <filesystem>
+#include <thread>
 
 #include "command.h"
 #include "server/client.h"
@@ -58,6 +61,70 @@ TEST(ServeCommand, ReadsKeysAndTheEnvironment) {
   for (const char* key : {"one", "two", "three", "four"}) EXPECT_EQ(status(key), 200) << key;
   EXPECT_EQ(status("five"), 401);
   EXPECT_EQ(status("# of clients"), 401);
+  command.signal(SIGTERM);
+  EXPECT_EQ(command.finish(), 0);
+}
+
+TEST(ServeCommand, SighupReadsKeysAndOpensChangedModels) {
+  using std::filesystem::copy;
+  constexpr auto kAll = std::filesystem::copy_options::recursive;
+  const Folder folder;
+  copy(encoder("bert-mlm"), folder.path() / "reader", kAll);
+  copy(HEED_SOURCE "/models/shakespeare", folder.path() / "writer", kAll);
+  spill(folder / "keys.txt", "one\n");
+  Dialogue command({"serve", folder / "reader", folder / "writer", "--api-key-file", folder / "keys.txt",
+                    "--port", "0", "--quiet"});
+  const std::uint16_t port = port_of(command.read_line());
+  const auto asked = [&](const std::string& path, const std::string& body, const std::string& key) {
+    const Client client(port);
+    return client.ask(post(path, body, "Authorization: Bearer " + key + "\r\n"));
+  };
+  const auto embedded = [&](const std::string& key) {
+    const std::string answer = asked("/embed", R"({"inputs": "a"})", key);
+    return status_of(answer) == 200 ? answer.substr(answer.find("\r\n\r\n")) : "refused";
+  };
+  const std::string before = embedded("one");
+  EXPECT_EQ(embedded("two"), "refused");
+  const auto completed = [&](const std::string& more) {
+    return R"({"prompt": "KING: ", "max_tokens": 200, "temperature": 0)" + more + "}";
+  };
+  const auto fingerprint_in = [](const std::string& text) {
+    const std::size_t at = text.rfind("\"system_fingerprint\":\"");
+    return text.substr(at, text.find(',', at) - at);
+  };
+  const std::string whole = asked("/v1/completions", completed(""), "one");
+  const Client streaming(port);
+  streaming.send(post("/v1/completions", completed(", \"stream\": true"), "Authorization: Bearer one\r\n"));
+  streaming.read_until("data: ");
+
+  // A folder beside the old one, renamed into its place; a file that is none; and other keys.
+  copy(encoder("bert-classify"), folder.path() / "new", kAll);
+  std::filesystem::rename(folder.path() / "reader", folder.path() / "old");
+  std::filesystem::rename(folder.path() / "new", folder.path() / "reader");
+  spill(folder / "new.safetensors", "no weights");
+  std::filesystem::rename(folder.path() / "new.safetensors", folder.path() / "writer" / "model.safetensors");
+  spill(folder / "keys.txt", "two\n");
+  command.signal(SIGHUP);
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (embedded("two") == "refused" && std::chrono::steady_clock::now() < deadline)
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_EQ(embedded("one"), "refused");
+  EXPECT_NE(embedded("two"), before);
+  // The writer answers from the old file, to the end of what it had begun and beyond.
+  const std::string events = streaming.read_until("\r\n0\r\n\r\n");
+  EXPECT_THAT(events, HasSubstr("data: [DONE]"));
+  EXPECT_EQ(fingerprint_in(events), fingerprint_in(whole));
+  const std::string again = asked("/v1/completions", completed(""), "two");
+  EXPECT_EQ(status_of(again), 200);
+  EXPECT_EQ(fingerprint_in(again), fingerprint_in(whole));
+
+  std::filesystem::copy_file(HEED_SOURCE "/models/shakespeare/model.safetensors", folder.path() / "whole");
+  std::filesystem::rename(folder.path() / "whole", folder.path() / "writer" / "model.safetensors");
+  command.signal(SIGHUP);
+  const auto current = [&] { return fingerprint_in(asked("/v1/completions", completed(""), "two")); };
+  while (current() == fingerprint_in(whole) && std::chrono::steady_clock::now() < deadline)
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_NE(current(), fingerprint_in(whole));
   command.signal(SIGTERM);
   EXPECT_EQ(command.finish(), 0);
 }

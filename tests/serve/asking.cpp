@@ -45,7 +45,8 @@ namespace {
 serve::Services services_of(std::vector<serve::ServedModel> models, const serve::SchedulerLimits& limits,
                             std::function<void(const std::string&)> log) {
   serve::Services services;
-  services.models = std::move(models);
+  for (serve::ServedModel& model : models)
+    services.models.push_back(std::make_shared<serve::ServedModel>(std::move(model)));
   services.limits = limits;
   services.registry->log = std::move(log);
   return services;

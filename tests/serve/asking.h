@@ -40,6 +40,8 @@ class Asking {
   }
   std::shared_ptr<Received> begin(const server::HttpRequest& request);
   std::vector<std::string> log();
+  void replace(serve::ServedModels models) { server_.replace(std::move(models)); }
+  std::shared_ptr<const serve::Services> services() const { return server_.services(); }
   const server::Application& application() { return server_.application(); }
 
  private:

@@ -148,9 +148,12 @@ TEST(Inspection, SteersAsASteeredModelDoes) {
   std::vector<float> direction(static_cast<std::size_t>(width));
   for (std::size_t i = 0; i < direction.size(); ++i) direction[i] = i % 2 == 0 ? 1.0f : -1.0f;
   save_safetensors(file, {{"decoder.layers.0.out", Tensor::from(direction, {width})}}, {});
-  serve::offer_steering(models, "mood", file);
+  std::vector<serve::ServedModel*> offered;
+  for (serve::ServedModel& model : models) offered.push_back(&model);
+  serve::offer_steering(offered, "mood", file);
   EXPECT_TRUE(models.front().steering.empty());
-  EXPECT_ERROR(serve::offer_steering(models, "none", folder.path() / "none.safetensors"), "none.safetensors");
+  EXPECT_ERROR(serve::offer_steering(offered, "none", folder.path() / "none.safetensors"),
+               "none.safetensors");
 
   const std::unique_ptr<Model> steered = load_model(shakespeare().opened.directory());
   steer_model(*steered, {{file, 3.0, {}}});

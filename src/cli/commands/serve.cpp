@@ -8,6 +8,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
+#include <future>
+#include <set>
 #include <sstream>
 
 #include "cli/cli.h"
@@ -19,8 +21,8 @@
 #include "cli/terminal/terminal.h"
 #include "heed/files/file.h"
 #include "heed/io/json.h"
-#include "serve/inspection.h"
 #include "serve/model_server.h"
+#include "serve/model_sources.h"
 #include "server/http_server.h"
 
 namespace heed::cli {
@@ -125,37 +127,49 @@ std::vector<std::string> keys_of(const ServeArguments& arguments) {
   return keys;
 }
 
-serve::Services load_services(ServeArguments& arguments, const Globals& globals) {
-  if (arguments.models.empty()) arguments.models = words_of("HEED_SERVE_MODELS");
-  if (arguments.models.empty())
+serve::ModelSources sources_of(const ServeArguments& arguments) {
+  const std::vector<std::string> given_models =
+      arguments.models.empty() ? words_of("HEED_SERVE_MODELS") : arguments.models;
+  if (given_models.empty())
     throw UsageError("serve: expected at least one model (heed serve MODEL..., or HEED_SERVE_MODELS)");
-  serve::Services services;
-  services.created = std::time(nullptr);
-  arguments.limits.generation.cached_bytes = static_cast<std::size_t>(arguments.prompt_cache) << 20;
-  services.limits = arguments.limits;
-  services.any_name = arguments.any_model;
-  for (const std::string& given : arguments.models) {
+  serve::ModelSources sources;
+  std::set<std::string> names;
+  for (const std::string& given : given_models) {
     const NamedModel model = model_with_options(given, arguments.weights);
-    std::vector<std::string> names = model.aliases;
-    names.push_back(model.name);
-    for (const std::string& name : names) {
-      if (serve::look_up(services, name) != nullptr)
+    std::vector<std::string> own = model.aliases;
+    own.push_back(model.name);
+    for (const std::string& name : std::set(own.begin(), own.end())) {
+      if (!names.insert(name).second)
         throw UsageError("serve: expected models of different names, got " + name +
                          " twice (NAME=" + model.path + " gives another)");
     }
-    const LoadOptions options = load_options({.name = {}, .adapters = model.adapters}, model.weights);
-    services.models.push_back(serve::serve_model(model.name, heed::load(model.path, options)));
-    services.models.back().aliases = model.aliases;
-    if (globals.quiet) continue;
-    for (const std::string& warning : services.models.back().opened.warnings()) warn(warning);
+    sources.models.push_back({model.name, model.path, model.aliases,
+                              load_options({.name = {}, .adapters = model.adapters}, model.weights)});
   }
   for (const std::string& given : arguments.steering) {
     const std::size_t equals = given.find('=');
     if (equals == 0 || equals == std::string::npos || equals + 1 == given.size())
       throw UsageError("--steer: expected NAME=FILE, got " + given);
     require_file("--steer", given.substr(equals + 1));
-    serve::offer_steering(services.models, given.substr(0, equals), given.substr(equals + 1));
+    sources.steering.emplace_back(given.substr(0, equals), given.substr(equals + 1));
   }
+  return sources;
+}
+
+void warn_of_settings(const serve::ServedModel& model, const Globals& globals) {
+  if (globals.quiet) return;
+  for (const std::string& warning : model.opened.warnings()) warn(warning);
+}
+
+serve::Services load_services(const ServeArguments& arguments, const serve::ModelSources& sources,
+                              const Globals& globals) {
+  serve::Services services;
+  services.created = std::time(nullptr);
+  services.limits = arguments.limits;
+  services.limits.generation.cached_bytes = static_cast<std::size_t>(arguments.prompt_cache) << 20;
+  services.any_name = arguments.any_model;
+  services.models = sources.open();
+  for (const auto& model : services.models) warn_of_settings(*model, globals);
   if (!globals.quiet)
     services.registry->log = [](const std::string& line) { std::fputs((line + "\n").c_str(), stderr); };
   return services;
@@ -202,7 +216,59 @@ void print_address(const server::HttpServer& server, const std::string& host, co
   flush_results();
 }
 
-void run(ServeArguments arguments, const Globals& globals) {
+/// What SIGHUP asks for: the keys are read and the models whose files have changed are opened on a thread of
+/// their own, and served once all are.
+class Reload {
+ public:
+  Reload(const ServeArguments& arguments, const serve::ModelSources& sources, const Globals& globals)
+      : arguments_(arguments), sources_(sources), globals_(globals) {}
+
+  /// Of the network's thread.
+  void look(serve::ModelServer& server) {
+    using namespace std::chrono_literals;
+    if (news_.valid() && news_.wait_for(0s) == std::future_status::ready) {
+      News news = news_.get();
+      if (news.keys) server.application().replace_keys(std::move(*news.keys));
+      server.replace(std::move(news.models));
+    }
+    if (!news_.valid() && take_hangup())
+      news_ = std::async(std::launch::async, [this, now = server.services()] { return read(*now); });
+  }
+
+ private:
+  struct News {
+    std::optional<std::vector<std::string>> keys;
+    serve::ServedModels models;
+  };
+
+  News read(const serve::Services& now) const {
+    const auto tell = [&](Json event, const std::string& failure) {
+      if (!failure.empty()) event["error"] = failure;
+      server::log_event(*now.registry, std::move(event));
+    };
+    News news;
+    try {
+      news.keys = keys_of(arguments_);
+      tell({{"event", "keys_read"}, {"keys", news.keys->size()}}, "");
+    } catch (const std::exception& error) {
+      tell({{"event", "keys_kept"}}, failure(error));
+    }
+    news.models = sources_.open_changed(now.models, [&](const std::string& name, const std::string& failure) {
+      tell({{"event", failure.empty() ? "model_opened" : "model_kept"}, {"model", name}}, failure);
+    });
+    for (const auto& model : news.models) {
+      if (std::ranges::find(now.models, model) == now.models.end()) warn_of_settings(*model, globals_);
+    }
+    return news;
+  }
+
+  const ServeArguments& arguments_;
+  const serve::ModelSources& sources_;
+  const Globals& globals_;
+  std::future<News> news_;  // ends first
+};
+
+void run(const ServeArguments& arguments, const Globals& globals) {
   check_origins(arguments.origins);
   check_hosts(arguments.hosts);
   server::AccessOptions access{.keys = keys_of(arguments),
@@ -210,8 +276,11 @@ void run(ServeArguments arguments, const Globals& globals) {
                                .host = arguments.host,
                                .hosts = arguments.hosts};
   const std::atomic<bool>& stop = stop_flag();
-  serve::Services services = load_services(arguments, globals);
+  catch_hangups();
+  const serve::ModelSources sources = sources_of(arguments);
+  serve::Services services = load_services(arguments, sources, globals);
   std::unique_ptr<serve::ModelServer> models;
+  Reload reload(arguments, sources, globals);
   const auto body_of = [&models](const server::HttpRequest& request) {
     return models->application().body_of(request);
   };
@@ -224,7 +293,8 @@ void run(ServeArguments arguments, const Globals& globals) {
                              .port = static_cast<std::uint16_t>(arguments.port),
                              .limits = http_limits(arguments),
                              .body_of = body_of,
-                             .refuse = refuse},
+                             .refuse = refuse,
+                             .each_look = [&] { reload.look(*models); }},
                             [&](server::HttpRequest request, std::shared_ptr<server::Reply> reply) {
                               models->application().handle(std::move(request), std::move(reply));
                             });

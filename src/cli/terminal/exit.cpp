@@ -22,6 +22,8 @@ namespace {
 std::atomic<bool> requested{false};
 std::atomic<int> first_signal{0};
 std::atomic<bool> asked_before{false};
+std::atomic<bool> hung_up{false};
+bool ends_with_terminal = false;
 
 // A closing terminal sends SIGHUP repeatedly, and other signals after it, so SIGHUP does not count as a first
 // request.
@@ -41,6 +43,13 @@ void handle(int signal) {
   action.sa_handler = request_stop;
   action.sa_flags = SA_RESTART;  // files are written completely; waits for input poll
   ::sigaction(signal, &action, nullptr);
+}
+
+bool has_terminal() {
+  const int terminal = ::open("/dev/tty", O_RDONLY | O_NOCTTY | O_CLOEXEC);
+  if (terminal < 0) return false;
+  ::close(terminal);
+  return true;
 }
 
 constexpr int kErrorStatus = 1;
@@ -122,6 +131,23 @@ const std::atomic<bool>& stop_flag() {
   }();
   (void)installed;
   return requested;
+}
+
+void catch_hangups() {
+  struct sigaction action {};
+  ::sigaction(SIGHUP, nullptr, &action);
+  ends_with_terminal = action.sa_handler != SIG_IGN && has_terminal();  // nohup: it outlives the terminal
+  action = {};
+  action.sa_handler = [](int) { hung_up = true; };
+  action.sa_flags = SA_RESTART;
+  ::sigaction(SIGHUP, &action, nullptr);
+}
+
+bool take_hangup() {
+  if (!hung_up.exchange(false)) return false;
+  if (!ends_with_terminal || has_terminal()) return true;
+  request_stop(SIGHUP);
+  return false;
 }
 
 bool stop_requested() { return requested; }

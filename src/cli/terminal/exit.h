@@ -13,6 +13,12 @@ namespace heed::cli {
 /// job) stays ignored.
 const std::atomic<bool>& stop_flag();
 
+/// From now on, SIGHUP asks a server to read its files again, and sets the stop flag only where the terminal
+/// of the command has closed. Call it after stop_flag().
+void catch_hangups();
+/// Whether SIGHUP came since the last call, and the command is to go on.
+bool take_hangup();
+
 /// Returns true if the flag is set. Installs no handlers.
 bool stop_requested();
 

@@ -16,8 +16,6 @@
 namespace heed::serve {
 namespace {
 
-std::string fingerprint() { return std::string("heed-") + version(); }
-
 // In the bytes of a token, which may be parts of characters.
 std::int64_t characters_begun(std::string_view bytes) {
   return std::count_if(bytes.begin(), bytes.end(), is_utf8_start);
@@ -357,7 +355,7 @@ Json TextJob::envelope(bool event) {
               {"object", object},
               {"created", created_},
               {"model", model->name},
-              {"system_fingerprint", fingerprint()}};
+              {"system_fingerprint", model->fingerprint()}};
   if (request_.grammar && !request_.grammar->notes().empty() && !std::exchange(has_warned_, true))
     all["warnings"] = request_.grammar->notes();
   if (event && request_.stream_usage) all["usage"] = request_.usage_always ? usage() : Json();

@@ -55,13 +55,13 @@ const char* illness_of(const Scheduler& scheduler, bool stopping) {
 
 Json list_of(const Services& services) {
   Json list = Json::array();
-  for (const ServedModel& one : services.models) list.push_back(model_json(services, one));
+  for (const auto& one : services.models) list.push_back(model_json(services, *one));
   return {{"object", "list"}, {"data", std::move(list)}};
 }
 
 Json overview_of(const Services& services) {
   Json names = Json::array(), paths = Json::array();
-  for (const ServedModel& one : services.models) names.push_back(one.name);
+  for (const auto& one : services.models) names.push_back(one->name);
   for (const Route& route : all_routes(nullptr))
     paths.push_back(std::string(route.method) + " " + route.paths.front());
   return {{"server", std::string("heed ") + version()},
@@ -74,13 +74,14 @@ Json overview_of(const Services& services) {
 Json named_json(const Services& services, const Call& call) {
   const std::string_view path = server::path_of(call.request().target);
   const std::string name = server::percent_decoded(path.substr(path.find("models/") + 7));
-  return model_json(services, named_model(services, name));
+  return model_json(services, *named_model(services, name));
 }
 
 Json info_of(const Services& services, Call& call) {
   const std::string named = server::percent_decoded(server::parameter_of(call.request().target, "model"));
-  const ServedModel& model = chosen_model(services, named.empty() ? std::nullopt : std::optional(named),
-                                          {"embedding", "reads texts"}, call);
+  const auto chosen = chosen_model(services, named.empty() ? std::nullopt : std::optional(named),
+                                   {"embedding", "reads texts"}, call);
+  const ServedModel& model = *chosen;
   Json type = {{"embedding", {{"pooling", pooling_name(model.recipes.at("").unit)}}}};
   if (offers(model, "classification")) {
     Json names = Json::object(), ids = Json::object();
@@ -111,7 +112,7 @@ Routes model_routes(Serving* serving) {
     return Route{"GET", std::move(paths), errors, kServerTopic, summary, answer};
   };
   const auto json = [serving](Json (*made)(const Services&)) {
-    return [serving, made](const CallPointer& call, Fields&) { call->answer(made(serving->services)); };
+    return [serving, made](const CallPointer& call, Fields&) { call->answer(made(*serving->now())); };
   };
   Route health = get({"/health", "/v1/health", "/ping"}, ErrorForm::openai,
                      "Whether the server answers: 503 once it stops, and if a computation hangs",
@@ -129,7 +130,7 @@ Routes model_routes(Serving* serving) {
     route->is_public = route->any_host = route->at_once = route->is_always = true;
   Route metrics = get({"/metrics"}, ErrorForm::openai, "Counts and times, for Prometheus",
                       [serving](const CallPointer& call, Fields&) {
-                        call->answer(HttpResponse{200, serving->services.registry->metrics.text(),
+                        call->answer(HttpResponse{200, serving->now()->registry->metrics.text(),
                                                   "text/plain; version=0.0.4"});
                       });
   metrics.at_once = true;
@@ -144,11 +145,9 @@ Routes model_routes(Serving* serving) {
           })),
       get({"/v1/models", "/models"}, ErrorForm::openai, "The served models", json(list_of)),
       get({"/v1/models/{model}", "/models/{model}"}, ErrorForm::openai, "A served model",
-          [serving](const CallPointer& call, Fields&) {
-            call->answer(named_json(serving->services, *call));
-          }),
+          [serving](const CallPointer& call, Fields&) { call->answer(named_json(*serving->now(), *call)); }),
       get({"/info"}, ErrorForm::tei, "A model (?model=NAME, else the first), and the limits",
-          [serving](const CallPointer& call, Fields&) { call->answer(info_of(serving->services, *call)); }),
+          [serving](const CallPointer& call, Fields&) { call->answer(info_of(*serving->now(), *call)); }),
   };
 }
 

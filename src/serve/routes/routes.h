@@ -45,7 +45,10 @@ Route to_model(Serving* serving, Route route, const Need& need,
   route.answer = [serving, need, answer](const std::shared_ptr<Call>& call, Fields& fields) {
     std::optional<std::string> name;
     fields("model", name, kModelNote);
-    const ServedModel& model = chosen_model(serving->services, name, need, *call);
+    const std::shared_ptr<const Services> services = serving->now();
+    const std::shared_ptr<const ServedModel> chosen = chosen_model(*services, name, need, *call);
+    call->keeps = chosen;
+    const ServedModel& model = *chosen;
     const auto made = [&] {
       if constexpr (std::is_constructible_v<Request, const ServedModel&>) {
         return Request(model);
@@ -56,7 +59,7 @@ Route to_model(Serving* serving, Route route, const Need& need,
     Request request = made();
     request.walk(fields);
     fields.require_known();
-    answer({serving->services, serving->scheduler, call, model, fields}, std::move(request));
+    answer({*services, serving->scheduler, call, model, fields}, std::move(request));
   };
   return route;
 }

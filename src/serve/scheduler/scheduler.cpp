@@ -10,6 +10,10 @@
 
 namespace heed::serve {
 
+namespace {
+constexpr std::chrono::milliseconds kLookAtRetired{200};
+}
+
 /// A queue whose turns take a slice at most: it goes on with its piece of work in its next one.
 class SlicedQueue {
  public:
@@ -53,6 +57,19 @@ class Scheduler::Queues {
     add_to(generations_, std::dynamic_pointer_cast<GenerationJob>(job));
   }
 
+  void retire(std::shared_ptr<const ServedModel> model) { retired_.push_back(std::move(model)); }
+  bool has_retired() const { return !retired_.empty(); }
+  /// Those that nobody has any more: whose jobs and calls have ended.
+  void drop_retired() {
+    std::erase_if(retired_, [this](const auto& model) {
+      if (model.use_count() > 1) return false;
+      drop_from(encoders_, model.get());
+      drop_from(passes_, model.get());
+      drop_from(generations_, model.get());
+      return true;
+    });
+  }
+
   /// The turn of the next queue that has work.
   bool turn() {
     for (std::size_t i = 0; i < queues_.size(); ++i) {
@@ -77,7 +94,16 @@ class Scheduler::Queues {
     turns->add([queue = queue, job = std::move(job)] { queue->add(job); });
   }
 
+  template <class Kind>
+  void drop_from(Kinds<Kind>& queues, const ServedModel* model) {
+    const auto found = queues.find(model);
+    if (found == queues.end()) return;
+    std::erase_if(queues_, [turns = found->second.second](const auto& one) { return one.get() == turns; });
+    queues.erase(found);
+  }
+
   const SchedulerLimits& limits_;
+  ServedModels retired_;
   Kinds<EncoderQueue> encoders_;
   Kinds<PassQueue> passes_;
   Kinds<GenerationQueue> generations_;
@@ -130,6 +156,12 @@ void Scheduler::add(std::shared_ptr<Job> job, const std::function<void()>& accep
   wake_.notify_one();
 }
 
+void Scheduler::retire(ServedModels models) {
+  const std::lock_guard lock(mutex_);
+  retired_.insert(retired_.end(), models.begin(), models.end());
+  wake_.notify_one();
+}
+
 bool Scheduler::is_full() const {
   const std::lock_guard lock(mutex_);
   return accepted_ >= limits_.queue || tokens_ >= limits_.queue_tokens;
@@ -147,16 +179,23 @@ void Scheduler::run() {
     {
       const std::lock_guard lock(mutex_);
       added.swap(added_);
+      for (auto& model : std::exchange(retired_, {})) queues.retire(std::move(model));
     }
     for (auto& job : added) queues.add(std::move(job));
     added.clear();
+    queues.drop_retired();
     slice_ = Clock::now().time_since_epoch().count();
     const bool worked = queues.turn();
     slice_ = 0;
     if (worked) continue;
     std::unique_lock lock(mutex_);
     if (ended_ && added_.empty()) return;
-    wake_.wait(lock, [this] { return ended_ || !added_.empty(); });
+    const auto has_news = [this] { return ended_ || !added_.empty() || !retired_.empty(); };
+    if (queues.has_retired()) {
+      wake_.wait_for(lock, kLookAtRetired, has_news);
+    } else {
+      wake_.wait(lock, has_news);
+    }
   }
 }
 

@@ -108,6 +108,8 @@ class Scheduler {
 
   /// Throws ApiError (429) if too much waits. `accepted` is called before anything is computed.
   void add(std::shared_ptr<Job> job, const std::function<void()>& accepted = {});
+  /// Forgets what it keeps for these models, once nobody else has them: no request is left.
+  void retire(ServedModels models);
   /// Whether add() would refuse any request.
   bool is_full() const;
   /// Since the computing thread began a slice that it has not ended; 0: none.
@@ -123,6 +125,7 @@ class Scheduler {
   mutable std::mutex mutex_;          // of what follows
   std::condition_variable wake_;
   std::deque<std::shared_ptr<Job>> added_;
+  ServedModels retired_;
   std::int64_t accepted_ = 0, tokens_ = 0;
   double seconds_ = 1;  // that a request took lately
   bool ended_ = false;
