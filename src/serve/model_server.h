@@ -84,6 +84,8 @@ class ModelServer {
 
   server::Application& application() { return application_; }
   std::shared_ptr<const Services> services() const { return serving_.now(); }
+  /// Whether it is to be started again.
+  bool hangs() const { return serving_.scheduler.hangs(); }
   /// Serves these to requests that come from now on; those that have begun end with the models they have.
   void replace(ServedModels models) { serving_.replace(std::move(models)); }
 

@@ -10,6 +10,7 @@
 
 #include "command.h"
 #include "server/client.h"
+#include "server/notify_socket.h"
 
 namespace heed::cli_test {
 namespace {
@@ -126,6 +127,27 @@ TEST(ServeCommand, SighupReadsKeysAndOpensChangedModels) {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   EXPECT_NE(current(), fingerprint_in(whole));
   command.signal(SIGTERM);
+  EXPECT_EQ(command.finish(), 0);
+}
+
+TEST(ServeCommand, TellsTheServiceManager) {
+  const Folder folder;
+  const server_test::NotifySocket manager(folder / "notify");
+  ::setenv("WATCHDOG_USEC", "400000", 1);
+  Dialogue command({"serve", encoder("bert-mlm"), "--port", "0", "--quiet"});
+  ::unsetenv("WATCHDOG_USEC");
+  const auto next = [&] {
+    std::string state = manager.next();
+    while (state == "WATCHDOG=1") state = manager.next();
+    return state;
+  };
+  EXPECT_EQ(manager.next(), "READY=1");
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(manager.next(), "WATCHDOG=1");
+  command.signal(SIGHUP);
+  EXPECT_THAT(next(), testing::StartsWith("RELOADING=1\nMONOTONIC_USEC="));
+  EXPECT_EQ(next(), "READY=1");
+  command.signal(SIGTERM);
+  EXPECT_EQ(next(), "STOPPING=1");
   EXPECT_EQ(command.finish(), 0);
 }
 

@@ -24,6 +24,7 @@
 #include "serve/model_server.h"
 #include "serve/model_sources.h"
 #include "server/http_server.h"
+#include "server/service_manager.h"
 
 namespace heed::cli {
 namespace {
@@ -220,8 +221,9 @@ void print_address(const server::HttpServer& server, const std::string& host, co
 /// their own, and served once all are.
 class Reload {
  public:
-  Reload(const ServeArguments& arguments, const serve::ModelSources& sources, const Globals& globals)
-      : arguments_(arguments), sources_(sources), globals_(globals) {}
+  Reload(const ServeArguments& arguments, const serve::ModelSources& sources,
+         const server::ServiceManager& manager, const Globals& globals)
+      : arguments_(arguments), sources_(sources), manager_(manager), globals_(globals) {}
 
   /// Of the network's thread.
   void look(serve::ModelServer& server) {
@@ -230,9 +232,11 @@ class Reload {
       News news = news_.get();
       if (news.keys) server.application().replace_keys(std::move(*news.keys));
       server.replace(std::move(news.models));
+      manager_.ready();
     }
-    if (!news_.valid() && take_hangup())
-      news_ = std::async(std::launch::async, [this, now = server.services()] { return read(*now); });
+    if (news_.valid() || !take_hangup()) return;
+    manager_.reloading();
+    news_ = std::async(std::launch::async, [this, now = server.services()] { return read(*now); });
   }
 
  private:
@@ -264,6 +268,7 @@ class Reload {
 
   const ServeArguments& arguments_;
   const serve::ModelSources& sources_;
+  const server::ServiceManager& manager_;
   const Globals& globals_;
   std::future<News> news_;  // ends first
 };
@@ -280,7 +285,14 @@ void run(const ServeArguments& arguments, const Globals& globals) {
   const serve::ModelSources sources = sources_of(arguments);
   serve::Services services = load_services(arguments, sources, globals);
   std::unique_ptr<serve::ModelServer> models;
-  Reload reload(arguments, sources, globals);
+  server::ServiceManager manager;
+  Reload reload(arguments, sources, manager, globals);
+  bool stops = false;
+  const auto look = [&] {
+    if (!stops) reload.look(*models);
+    if (!models->hangs()) manager.alive();
+    if (stop && !std::exchange(stops, true)) manager.stopping();
+  };
   const auto body_of = [&models](const server::HttpRequest& request) {
     return models->application().body_of(request);
   };
@@ -294,7 +306,7 @@ void run(const ServeArguments& arguments, const Globals& globals) {
                              .limits = http_limits(arguments),
                              .body_of = body_of,
                              .refuse = refuse,
-                             .each_look = [&] { reload.look(*models); }},
+                             .each_look = look},
                             [&](server::HttpRequest request, std::shared_ptr<server::Reply> reply) {
                               models->application().handle(std::move(request), std::move(reply));
                             });
@@ -304,6 +316,7 @@ void run(const ServeArguments& arguments, const Globals& globals) {
   models = std::make_unique<serve::ModelServer>(std::move(services), std::move(access),
                                                 static_cast<double>(arguments.request_timeout));
   print_address(server, arguments.host, globals);
+  manager.ready();
   server.run(stop);
 }
 

@@ -41,16 +41,13 @@ const char* pooling_name(const EmbeddingRecipe& recipe) {
   HEED_ASSERT(false, "unknown pooling");
 }
 
-// A slice of work takes milliseconds; one that takes so long does not end.
-constexpr double kHangs = 60;
-
 HttpResponse status_answer(const char* wrong) {
   return {wrong != nullptr ? 503 : 200, json_text(Json{{"status", wrong != nullptr ? wrong : "ok"}})};
 }
 
 // Whether the server answers, or null. One that hangs is to be started again.
 const char* illness_of(const Scheduler& scheduler, bool stopping) {
-  return stopping ? "stopping" : scheduler.seconds_in_slice() > kHangs ? "hanging" : nullptr;
+  return stopping ? "stopping" : scheduler.hangs() ? "hanging" : nullptr;
 }
 
 Json list_of(const Services& services) {

@@ -12,7 +12,8 @@ namespace heed::serve {
 
 namespace {
 constexpr std::chrono::milliseconds kLookAtRetired{200};
-}
+constexpr double kHangs = 60;  // seconds; a slice takes milliseconds
+}  // namespace
 
 /// A queue whose turns take a slice at most: it goes on with its piece of work in its next one.
 class SlicedQueue {
@@ -167,9 +168,9 @@ bool Scheduler::is_full() const {
   return accepted_ >= limits_.queue || tokens_ >= limits_.queue_tokens;
 }
 
-double Scheduler::seconds_in_slice() const {
+bool Scheduler::hangs() const {
   const Clock::rep begin = slice_;
-  return begin == 0 ? 0 : seconds_since(Clock::time_point(Clock::duration(begin)));
+  return begin != 0 && seconds_since(Clock::time_point(Clock::duration(begin))) > kHangs;
 }
 
 void Scheduler::run() {

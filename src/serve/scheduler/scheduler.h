@@ -112,8 +112,8 @@ class Scheduler {
   void retire(ServedModels models);
   /// Whether add() would refuse any request.
   bool is_full() const;
-  /// Since the computing thread began a slice that it has not ended; 0: none.
-  double seconds_in_slice() const;
+  /// Whether the computing thread began a slice that it should have ended long ago.
+  bool hangs() const;
 
  private:
   class Queues;
