@@ -26,6 +26,7 @@ server::ApplicationOptions options_of(const Services& services, server::AccessOp
   options.title = "heed serve";
   options.request_seconds = request_seconds;
   options.queue = services.limits.queue;
+  options.compresses = services.compresses;
   options.full =
       server::overloaded(std::to_string(services.limits.queue) + " requests wait to be read", "--max-queue");
   options.registry = services.registry;

@@ -19,7 +19,8 @@ using server::Fields;
 
 struct Services {
   ServedModels models;
-  bool any_name = false;  ///< a name that no model has is as none
+  bool any_name = false;   ///< a name that no model has is as none
+  bool compresses = true;  ///< answers, for clients that take gzip
   SchedulerLimits limits;
   std::shared_ptr<Registry> registry = std::make_shared<Registry>();
   std::int64_t created = 0;  ///< when the server started, in seconds since 1970

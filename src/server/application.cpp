@@ -72,7 +72,14 @@ Application::Application(std::vector<Route> routes, ApplicationOptions options)
     : routes_(with_document(std::move(routes), options.title)),
       options_(std::move(options)),
       access_(options_.access),
-      queue_(static_cast<std::size_t>(options_.queue)) {}
+      queue_(static_cast<std::size_t>(options_.queue)) {
+  later_->queue = &queue_;
+}
+
+Application::~Application() {
+  const std::lock_guard lock(later_->mutex);
+  later_->queue = nullptr;
+}
 
 // For pages of other origins that may ask.
 std::vector<std::pair<std::string, std::string>> Application::headers_for(const HttpRequest& request) const {
@@ -145,6 +152,12 @@ void Application::handle(HttpRequest request, std::shared_ptr<Reply> reply) {
   for (auto& header : headers_for(call->request())) call->headers.push_back(std::move(header));
   call->deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(
                                       std::chrono::duration<double>(options_.request_seconds));
+  if (options_.compresses) {
+    call->later = [later = later_](std::function<void()> work, bool is_long) {
+      const std::lock_guard lock(later->mutex);
+      return later->queue != nullptr && later->queue->post(std::move(work), is_long);
+    };
+  }
   try {
     admit(call->request(), route);
     call->record.key = number_of_key(call->request(), access_);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,7 @@ struct ApplicationOptions {
   bool strict = false;                   ///< whether every field of a request must be known
   double request_seconds = 600;          ///< from a request to the end of its answer
   std::int64_t queue = 8;                ///< requests that wait to be read
+  bool compresses = false;               ///< long answers, for clients that take gzip
   /// What a request beyond them is told.
   ApiError full = {ErrorCode::overloaded, "too many requests wait (try again later)"};
   std::shared_ptr<Registry> registry = std::make_shared<Registry>();
@@ -30,7 +32,7 @@ class Application {
   /// for those that answer at once; what they do not answer there, others answer later.
   Application(std::vector<Route> routes, ApplicationOptions options);
   /// Call it after the server has ended, so that nobody waits for answers any more.
-  ~Application() = default;
+  ~Application();
   Application(const Application&) = delete;
   Application& operator=(const Application&) = delete;
 
@@ -45,6 +47,11 @@ class Application {
   const std::vector<Route>& routes() const { return routes_; }
 
  private:
+  /// The queue, as calls know it: they may outlive it.
+  struct Later {
+    std::mutex mutex;
+    WorkQueue* queue = nullptr;
+  };
   void enter(const std::shared_ptr<Call>& call, const Route& route);
   void run(const std::shared_ptr<Call>& call, const Route& route) const;
   std::vector<std::pair<std::string, std::string>> headers_for(const HttpRequest& request) const;
@@ -54,7 +61,8 @@ class Application {
   const std::vector<Route> routes_;
   const ApplicationOptions options_;
   AccessOptions access_;  // of the network's thread
-  WorkQueue queue_;       // ends first
+  const std::shared_ptr<Later> later_ = std::make_shared<Later>();
+  WorkQueue queue_;  // ends first
 };
 
 }  // namespace heed::server

@@ -4,10 +4,31 @@
 #include <algorithm>
 #include <ctime>
 
+#include "core/pause_point.h"
 #include "core/strings.h"
 #include "server/access.h"
+#include "server/compression.h"
 
 namespace heed::server {
+namespace {
+
+constexpr std::size_t kShortText = 1024, kLongText = std::size_t{1} << 17;  // bytes; 2 ms of a processor
+
+bool is_compressible(const HttpResponse& response) {
+  const bool is_text = response.type.starts_with("application/json") || response.type.starts_with("text/");
+  return is_text && response.body.size() >= kShortText;
+}
+
+void add_vary(HttpResponse& response) {
+  for (auto& [name, value] : response.headers) {
+    if (name != "Vary") continue;
+    value += ", Accept-Encoding";
+    return;
+  }
+  response.headers.emplace_back("Vary", "Accept-Encoding");
+}
+
+}  // namespace
 
 double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
@@ -33,8 +54,35 @@ void Call::answer(HttpResponse response) {
   if (closed_) return;
   response.headers.insert(response.headers.end(), headers.begin(), headers.end());
   answered_bytes_ = response.body.size();
+  const bool is_packed = later && is_compressible(response);
+  if (is_packed) add_vary(response);
   close(response.status);
+  if (is_packed && answer_compressed(response)) return;
   reply_->answer(std::move(response));
+}
+
+// On another thread, as it may take long. Returns false, with the response as it was, where it is not to be.
+bool Call::answer_compressed(HttpResponse& response) {
+  if (request_.method == "HEAD" || !accepts_gzip(request_.accept_encoding)) return false;
+  const auto held = std::make_shared<HttpResponse>(std::move(response));
+  const bool is_long = held->body.size() > kLongText;
+  const bool accepted = later(
+      [held, reply = reply_] {
+        const std::size_t bytes = held->body.size();
+        const PauseScope check([&] {
+          if (reply->stop()) throw Canceled();
+        });
+        try {
+          held->body = gzipped(held->body);
+          held->headers.emplace_back("Content-Encoding", "gzip");
+        } catch (const std::exception&) {  // it goes as it is, if anybody waits
+        }
+        reply->answer(std::move(*held));
+        give_memory_back(bytes);
+      },
+      is_long);
+  if (!accepted) response = std::move(*held);
+  return accepted;
 }
 
 void Call::answer(const Json& body) { answer(HttpResponse{200, json_text(body)}); }

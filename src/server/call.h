@@ -59,6 +59,9 @@ class Call {
   AccessRecord record;
   std::vector<std::pair<std::string, std::string>> headers;  ///< of its answer
   Clock::time_point deadline = Clock::time_point::max();
+  /// Does work later, on a thread for it, as WorkQueue::post(): where answers are compressed. Empty: they are
+  /// not.
+  std::function<bool(std::function<void()> work, bool is_long)> later;
   std::shared_ptr<const void> keeps;  ///< what its answer is made of, as long as there is the call
 
   void answer(HttpResponse response);
@@ -79,6 +82,7 @@ class Call {
 
  private:
   void close(int status);
+  bool answer_compressed(HttpResponse& response);
 
   const HttpRequest request_;
   const std::shared_ptr<Reply> reply_;

@@ -96,6 +96,7 @@ HttpRequest request_of(http::request<http::string_body> message, const tcp::sock
   request.content_type = text(message[http::field::content_type]);
   request.accept = text(message[http::field::accept]);
   request.content_encoding = text(message[http::field::content_encoding]);
+  request.accept_encoding = text(message[http::field::accept_encoding]);
   request.asked_headers = text(message[http::field::access_control_request_headers]);
   return request;
 }
@@ -279,11 +280,11 @@ class HttpServer::State::Connection : public std::enable_shared_from_this<Connec
   }
 
   // What an exchange asks for; after it is over, nothing.
-  void answer(const Exchange* exchange, const HttpResponse& response) {
+  void answer(const Exchange* exchange, HttpResponse response) {
     if (exchange != exchange_.get()) return;
     exchange_.reset();
     disarm();  // watch()
-    respond(response, keep_alive_);
+    respond(std::move(response), keep_alive_);
   }
   void begin(const Exchange* exchange, const HttpResponse& response, std::string ping) {
     if (exchange != exchange_.get()) return;
@@ -478,13 +479,13 @@ class HttpServer::State::Connection : public std::enable_shared_from_this<Connec
     watch();
   }
 
-  void respond(const HttpResponse& response, bool keep_alive) {
+  void respond(HttpResponse response, bool keep_alive) {
     if (!socket_.is_open()) return;
     is_admitted_ = is_admitted_ || response.status != 403;
     keep_alive = keep_alive && !server_.stopping_;
     writing_ = true;
     message_ = message_of(response, keep_alive, version_);
-    message_->body() = response.body;
+    message_->body() = std::move(response.body);
     message_->prepare_payload();
     if (is_head_) message_->body().clear();
     arm(limits_.write);
@@ -535,15 +536,15 @@ class HttpServer::State::Connection : public std::enable_shared_from_this<Connec
 template <class Work>
 void HttpServer::State::Exchange::with_connection(Work work) {
   // The address alone is compared: this may be gone by then.
-  network_->post([connection = connection_, exchange = this, work = std::move(work)] {
+  network_->post([connection = connection_, exchange = this, work = std::move(work)]() mutable {
     if (const auto alive = connection.lock()) work(*alive, exchange);
   });
 }
 
 void HttpServer::State::Exchange::answer(HttpResponse response) {
   has_begun_ = has_ended_ = true;
-  with_connection([response = std::move(response)](Connection& connection, const Exchange* exchange) {
-    connection.answer(exchange, response);
+  with_connection([response = std::move(response)](Connection& connection, const Exchange* exchange) mutable {
+    connection.answer(exchange, std::move(response));
   });
 }
 

@@ -23,8 +23,8 @@ struct HttpRequest {
   std::optional<std::string> origin;  ///< the header Origin
   std::string local_address;          ///< of this end of the connection: 127.0.0.1
   std::string body;
-  std::string authorization = {}, content_type = {}, accept = {},
-              content_encoding = {};      ///< the headers of these names
+  std::string authorization = {}, content_type = {}, accept = {}, content_encoding = {},
+              accept_encoding = {};       ///< the headers of these names
   std::string asked_headers = {};         ///< the header Access-Control-Request-Headers
   std::string id = {};                    ///< the header X-Request-Id
   std::string client = {};                ///< the address of the other end

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "serve/asking.h"
+#include "server/inflated.h"
 
 namespace heed::serve_test {
 namespace {
@@ -289,6 +290,37 @@ TEST(Application, GgufFilesAreCalledByTheirStems) {
     EXPECT_EQ(server.post("/tokenize", {{"model", name}, {"inputs", "a"}}).status, 200);
   }
   EXPECT_EQ(server.get("/v1/models/tiny").status, 404);
+}
+
+TEST(Application, LongAnswersAreCompressedForWhoTakesThem) {
+  server::AccessOptions access;
+  access.origins = {"https://pages.example"};
+  Asking server(one(served("encoders/bert-mlm")), access);
+  const auto asked = [&](const char* path, const std::string& body, const char* coding) {
+    HttpRequest request = request_of("POST", path, body);
+    request.accept_encoding = coding;
+    return server.ask(request);
+  };
+  const std::string texts = R"({"inputs": ["one text", "another text"]})";
+  const Answer plain = asked("/embed_all", texts, "");
+  ASSERT_GT(plain.text.size(), 1024u);
+  EXPECT_EQ(plain.header("Content-Encoding"), "");
+  EXPECT_EQ(plain.header("Vary"), "Accept-Encoding");
+  EXPECT_EQ(asked("/embed_all", texts, "gzip;q=0, deflate").text, plain.text);
+  HttpRequest request = request_of("POST", "/embed_all", texts);
+  request.accept_encoding = "gzip, deflate";
+  request.origin = "https://pages.example";
+  const auto received = server.begin(request);
+  const server::HttpResponse packed = received->response();
+  EXPECT_EQ(packed.status, 200);
+  EXPECT_LT(packed.body.size(), plain.text.size());
+  EXPECT_EQ(server_test::inflated(packed.body), plain.text);
+  EXPECT_THAT(packed.headers,
+              testing::IsSupersetOf({std::pair<std::string, std::string>("Content-Encoding", "gzip"),
+                                     {"Vary", "Origin, Accept-Encoding"}}));
+  const Answer little = asked("/v1/embeddings", R"({"input": "a", "dimensions": 2})", "gzip");
+  EXPECT_EQ(little.json["data"].size(), 1u) << "below 1 KiB";
+  EXPECT_EQ(little.header("Vary"), "");
 }
 
 TEST(Application, TooMuchIsRefused) {

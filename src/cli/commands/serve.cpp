@@ -31,7 +31,7 @@ namespace {
 
 struct ServeArguments {
   std::vector<std::string> models;
-  bool any_model = false;
+  bool any_model = false, no_compression = false;
   std::string host = "127.0.0.1";
   std::int64_t port = 8080;
   std::vector<std::string> keys, origins, hosts;
@@ -169,6 +169,7 @@ serve::Services load_services(const ServeArguments& arguments, const serve::Mode
   services.limits = arguments.limits;
   services.limits.generation.cached_bytes = static_cast<std::size_t>(arguments.prompt_cache) << 20;
   services.any_name = arguments.any_model;
+  services.compresses = !arguments.no_compression;
   services.models = sources.open();
   for (const auto& model : services.models) warn_of_settings(*model, globals);
   if (!globals.quiet)
@@ -373,6 +374,8 @@ void add_serve(CLI::App& app, const Globals& globals) {
                "Let pages of this origin ask (https://example.org); *: of any");
   server.value("--allow-host", a->hosts, "NAME",
                "On a loopback address, answer requests for this host, too (of a proxy, for example)");
+  server.flag("--no-compression", a->no_compression,
+              "Answers are not compressed, whatever clients accept (where a proxy does it)");
   OptionGroup(*command, "Model")
       .value("--steer", a->steering, "NAME=FILE",
              "Steering vectors (heed steer) that requests may add, under a name");
