@@ -2,9 +2,13 @@
 #include "data/labeled_data.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <numeric>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
 
 #include "core/json_field.h"
 #include "core/strings.h"
@@ -77,6 +81,7 @@ LabeledText parse_object(const std::string& line, const std::string& where, cons
   const Json* label = object.member(data.label_key);
   if (label == nullptr) throw Error(fmt::format("{}: {}: expected a label, got none", where, data.label_key));
   const auto add = [&](const Json& one) {
+    if (one.is_null()) throw Error(fmt::format("{}: {}: expected a label, got null", where, data.label_key));
     labeled.labels.push_back(one.is_string() ? one.get<std::string>() : json_text(one));
   };
   if (label->is_array()) {
@@ -239,21 +244,80 @@ TaggedSentences read_conll(const fs::path& path, const DataOptions& data, const 
   return read;
 }
 
-Folds split_examples(std::int64_t size, const DataOptions& data) {
-  // Each example has a random key; the order of the keys decides.
-  std::vector<std::int64_t> order(static_cast<std::size_t>(size));
+namespace {
+
+std::uint64_t key_of(std::string_view first, std::string_view second = {}) {
+  std::string both(first);
+  both.append(1, '\0').append(second);
+  return std::hash<std::string>()(both);
+}
+
+// The numbers 0 .. size - 1, in groups of one key. Each group has the random place of its first example.
+std::vector<std::int64_t> random_order(const std::vector<std::uint64_t>& keys, std::int64_t seed) {
+  std::unordered_map<std::uint64_t, std::int64_t> first_of_key;
+  std::vector<std::int64_t> order(keys.size()), first(keys.size());
   std::iota(order.begin(), order.end(), std::int64_t{0});
-  const RandomStream keys{static_cast<std::uint64_t>(data.split_seed), 0};
-  const auto key = [&](std::int64_t i) { return std::pair(keys.word(static_cast<std::uint64_t>(i)), i); };
-  std::sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) { return key(a) < key(b); });
+  for (std::size_t i = 0; i < keys.size(); ++i)
+    first[i] = first_of_key.emplace(keys[i], static_cast<std::int64_t>(i)).first->second;
+  const RandomStream random{static_cast<std::uint64_t>(seed), 0};
+  const auto place = [&](std::int64_t i) {
+    const std::int64_t group = first[static_cast<std::size_t>(i)];
+    return std::tuple(random.word(static_cast<std::uint64_t>(group)), group, i);
+  };
+  std::sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) { return place(a) < place(b); });
+  return order;
+}
+
+}  // namespace
+
+std::uint64_t content_key(const LabeledText& text) { return key_of(text.text, text.pair); }
+
+std::uint64_t content_key(const TaggedWords& sentence) {
+  return key_of(fmt::format("{}", fmt::join(sentence.words, " ")));
+}
+
+std::uint64_t content_key(const AnsweredQuestion& question) {
+  return key_of(question.question, question.context);
+}
+
+std::string repeated_examples(const std::vector<std::uint64_t>& keys, const char* what) {
+  const std::size_t again = keys.size() - std::unordered_set(keys.begin(), keys.end()).size();
+  return again == 0 ? ""
+                    : fmt::format("{} of {} {} repeat another one; equal ones are kept in one set", again,
+                                  keys.size(), what);
+}
+
+std::string trained_examples(const std::vector<std::uint64_t>& train,
+                             const std::vector<std::uint64_t>& held_out, const fs::path& file,
+                             const char* what) {
+  const std::unordered_set<std::uint64_t> trained(train.begin(), train.end());
+  const auto both = std::count_if(held_out.begin(), held_out.end(),
+                                  [&](std::uint64_t key) { return trained.contains(key); });
+  return both == 0 ? ""
+                   : fmt::format(
+                         "warning: {}: {} of {} {} are in the training set, too, so that scores on them "
+                         "say little",
+                         file.string(), both, held_out.size(), what);
+}
+
+Folds split_examples(const std::vector<std::uint64_t>& keys, const DataOptions& data) {
+  const auto size = static_cast<std::int64_t>(keys.size());
+  const std::vector<std::int64_t> order = random_order(keys, data.split_seed);
+  const auto key = [&](std::int64_t example) { return keys[static_cast<std::size_t>(example)]; };
   Folds folds;
   const bool test_file = !data.test.empty(), dev_file = !data.dev.empty();
   std::vector<std::int64_t> rest;
-  for (std::int64_t i = 0; i < size; ++i) {
-    const bool test = !test_file && (data.folds > 0 ? i % data.folds == data.fold : i < data.test_size);
-    (test ? folds.test : rest).push_back(order[static_cast<std::size_t>(i)]);
+  for (std::int64_t i = 0, group = 0; i < size; ++i) {
+    const std::int64_t example = order[static_cast<std::size_t>(i)];
+    if (i > 0 && key(example) != key(order[static_cast<std::size_t>(i - 1)])) group = i;
+    const bool test =
+        !test_file && (data.folds > 0 ? group % data.folds == data.fold : group < data.test_size);
+    (test ? folds.test : rest).push_back(example);
   }
-  const auto dev = std::min(dev_file ? 0 : data.dev_size, static_cast<std::int64_t>(rest.size()));
+  auto dev = std::min(dev_file ? 0 : data.dev_size, std::ssize(rest));
+  while (dev > 0 && dev < std::ssize(rest) &&
+         key(rest[static_cast<std::size_t>(dev)]) == key(rest[static_cast<std::size_t>(dev - 1)]))
+    ++dev;
   folds.dev.assign(rest.begin(), rest.begin() + dev);
   folds.train.assign(rest.begin() + dev, rest.end());
   if (folds.train.empty()) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <numeric>
 #include <span>
@@ -222,10 +223,29 @@ struct Folds {
   std::vector<std::int64_t> train, dev, test;
 };
 
-/// Splits 0 .. size - 1 at random by data.split_seed: with data.folds, fold data.fold is the test set; else
-/// data.test_size examples are; data.dev_size others are the development set. Throws Error if none are left
-/// to train.
-Folds split_examples(std::int64_t size, const DataOptions& data);
+/// Which examples are equal: texts of the same characters, whatever their labels.
+std::uint64_t content_key(const LabeledText& text);
+std::uint64_t content_key(const TaggedWords& sentence);
+std::uint64_t content_key(const AnsweredQuestion& question);
+
+template <class List>
+std::vector<std::uint64_t> content_keys(const List& list) {
+  std::vector<std::uint64_t> keys(static_cast<std::size_t>(list.size()));
+  for (std::size_t i = 0; i < keys.size(); ++i) keys[i] = content_key(list[static_cast<std::int64_t>(i)]);
+  return keys;
+}
+
+/// Splits examples at random by data.split_seed: with data.folds, fold data.fold is the test set; else
+/// data.test_size examples are; data.dev_size others are the development set. Examples of one key are in one
+/// set, which may make it larger. Throws Error if none are left to train.
+Folds split_examples(const std::vector<std::uint64_t>& keys, const DataOptions& data);
+
+/// What to say of examples (`what` in the plural) that are there several times, and of those of a held-out
+/// file that are in the training set, too; empty: nothing.
+std::string repeated_examples(const std::vector<std::uint64_t>& keys, const char* what);
+std::string trained_examples(const std::vector<std::uint64_t>& train,
+                             const std::vector<std::uint64_t>& held_out, const std::filesystem::path& file,
+                             const char* what);
 
 /// What is read for a task. Without files of their own, dev and test are parts of `all`, which train is one
 /// of.
@@ -236,18 +256,25 @@ struct LabeledParts {
 };
 
 /// Reads data.train, data.dev and data.test with `read`, and splits the first. There is none in an
-/// evaluation.
+/// evaluation. `message` is told of equal examples.
 template <class Read>
-auto read_parts(const DataOptions& data, const Read& read) {
+auto read_parts(const DataOptions& data, const char* what,
+                const std::function<void(const std::string&)>& message, const Read& read) {
   using List = decltype(read(data.train));
   LabeledParts<List> parts{.all =
                                std::make_shared<const List>(data.train.empty() ? List() : read(data.train))};
-  Folds folds = data.train.empty() ? Folds() : split_examples(parts.all->size(), data);
+  const std::vector<std::uint64_t> keys = content_keys(*parts.all);
+  Folds folds = data.train.empty() ? Folds() : split_examples(keys, data);
+  const auto say = [&](const std::string& text) {
+    if (!text.empty()) message(text);
+  };
+  say(repeated_examples(keys, what));
   const auto part = [&](const std::filesystem::path& file, std::vector<std::int64_t>& rows) {
     if (file.empty()) return ChosenRecords<List>{parts.all, std::move(rows)};
     ChosenRecords<List> whole{std::make_shared<const List>(read(file))};
     whole.rows.resize(static_cast<std::size_t>(whole.list->size()));
     std::iota(whole.rows.begin(), whole.rows.end(), std::int64_t{0});
+    say(trained_examples(keys, content_keys(*whole.list), file, what));
     return whole;
   };
   parts.train = {parts.all, std::move(folds.train)};

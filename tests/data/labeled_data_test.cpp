@@ -4,6 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+#include <set>
+
 #include <algorithm>
 
 #include "heed/error.h"
@@ -133,7 +136,7 @@ TEST(Folds, TestEachExampleOnce) {
     options.folds = 3;
     options.fold = fold;
     options.dev_size = 2;
-    const Folds parts = split_examples(10, options);
+    const Folds parts = split_examples({0, 1, 2, 3, 4, 5, 6, 7, 8, 9}, options);
     EXPECT_EQ(parts.dev.size(), 2u);
     tested.insert(tested.end(), parts.test.begin(), parts.test.end());
     std::vector<std::int64_t> all = parts.test;
@@ -143,6 +146,55 @@ TEST(Folds, TestEachExampleOnce) {
   }
   std::sort(tested.begin(), tested.end());
   EXPECT_THAT(tested, ElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 8, 9));
+}
+
+// 100 texts, each four times.
+TEST(Folds, KeepEqualExamplesTogether) {
+  std::vector<std::uint64_t> keys;
+  for (std::uint64_t i = 0; i < 400; ++i) keys.push_back(i % 100);
+  for (const std::int64_t folds : {0, 5}) {
+    DataOptions options;
+    options.dev_size = 20;
+    if (folds > 0) options.folds = folds;
+    if (folds == 0) options.test_size = 21;
+    const Folds parts = split_examples(keys, options);
+    EXPECT_EQ(parts.dev.size(), 20u);
+    EXPECT_EQ(parts.test.size(), folds == 0 ? 24u : 80u);
+    std::map<std::uint64_t, std::set<const void*>> sets_of_key;
+    std::size_t all = 0;
+    for (const auto* part : {&parts.train, &parts.dev, &parts.test}) {
+      for (const std::int64_t i : *part) sets_of_key[keys[static_cast<std::size_t>(i)]].insert(part);
+      all += part->size();
+    }
+    EXPECT_EQ(all, 400u);
+    for (const auto& [key, sets] : sets_of_key) EXPECT_EQ(sets.size(), 1u) << key;
+  }
+  EXPECT_EQ(repeated_examples(keys, "texts"),
+            "300 of 400 texts repeat another one; equal ones are kept in one set");
+  EXPECT_EQ(repeated_examples({1, 2}, "texts"), "");
+  EXPECT_EQ(trained_examples(keys, {3, 200, 4}, "dev.tsv", "texts"),
+            "warning: dev.tsv: 2 of 3 texts are in the training set, too, so that scores on them say little");
+  EXPECT_EQ(trained_examples(keys, {200}, "dev.tsv", "texts"), "");
+}
+
+TEST(LabeledData, EqualTextsHaveEqualKeys) {
+  EXPECT_EQ(content_key(LabeledText{"a", "b", {"x"}, 0, 1}), content_key(LabeledText{"a", "b", {"y"}, 1, 2}));
+  EXPECT_NE(content_key(LabeledText{"a", "b", {}}), content_key(LabeledText{"ab", "", {}}));
+  EXPECT_EQ(content_key(TaggedWords{{"a", "b"}, {"O", "O"}}),
+            content_key(TaggedWords{{"a", "b"}, {"O", "X"}}));
+  EXPECT_NE(content_key(AnsweredQuestion{"q", "c", {}}), content_key(AnsweredQuestion{"q", "d", {}}));
+}
+
+TEST(LabeledData, NullIsNoLabel) {
+  const TemporaryFolder folder;
+  spill(folder / "a.jsonl", "{\"text\": \"a\", \"label\": 1}\n{\"text\": \"b\", \"label\": null}\n");
+  DataOptions options;
+  options.format = "jsonl";
+  EXPECT_ERROR(read_labeled(folder / "a.jsonl", options, false, {}),
+               "a.jsonl:2: label: expected a label, got null");
+  spill(folder / "a.jsonl", "{\"text\": \"a\", \"label\": [\"x\", null]}\n");
+  EXPECT_ERROR(read_labeled(folder / "a.jsonl", options, true, {}),
+               "a.jsonl:1: label: expected a label, got null");
 }
 
 }  // namespace

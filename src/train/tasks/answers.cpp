@@ -34,7 +34,8 @@ AnswersTask::AnswersTask(const Recipe& recipe, const TrainOptions& options,
                          const std::filesystem::path& checkpoint)
     : LabeledTask(recipe, options) {
   LabeledParts<AnsweredQuestions> parts = read_parts(
-      recipe.data, [&](const std::filesystem::path& path) { return read_squad(path, options.output); });
+      recipe.data, "questions", [this](const std::string& text) { message(text); },
+      [&](const std::filesystem::path& path) { return read_squad(path, options.output); });
   const ChosenRecords<AnsweredQuestions>& train = parts.train;
   dev_ = std::move(parts.dev);
   test_ = std::move(parts.test);

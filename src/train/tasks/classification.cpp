@@ -51,13 +51,15 @@ ClassificationTask::ClassificationTask(const Recipe& recipe, const TrainOptions&
                                        const std::filesystem::path& checkpoint)
     : LabeledTask(recipe, options), problem_(problem_of(recipe)) {
   std::int64_t skipped = 0;
-  const auto [all, train, dev, test] = read_parts(recipe.data, [&](const std::filesystem::path& path) {
-    LabeledTexts found =
-        read_labeled(path, recipe.data, recipe.task.problem == "multi-label", options.output);
-    skipped += found.skipped;
-    report_control_bytes(path, found.control_bytes);
-    return found;
-  });
+  const auto [all, train, dev, test] = read_parts(
+      recipe.data, "texts", [this](const std::string& text) { message(text); },
+      [&](const std::filesystem::path& path) {
+        LabeledTexts found =
+            read_labeled(path, recipe.data, recipe.task.problem == "multi-label", options.output);
+        skipped += found.skipped;
+        report_control_bytes(path, found.control_bytes);
+        return found;
+      });
   message(fmt::format("{} texts to train on, {} for development, {} for the test{}", train.size(), dev.size(),
                       test.size(), skipped > 0 ? fmt::format(", {} without text skipped", skipped) : ""));
   const bool regression = problem_ == LabelProblem::regression;

@@ -143,11 +143,13 @@ ImageClassificationTask::ImageClassificationTask(const Recipe& recipe, const Tra
                                                  const std::filesystem::path& checkpoint)
     : recipe_(recipe), options_(options) {
   std::int64_t skipped = 0;
-  auto [all, train, dev, test] = read_parts(recipe.data, [&](const std::filesystem::path& path) {
-    LabeledTexts found = read_labeled_images(path, recipe.data, options.output);
-    skipped += found.skipped;
-    return found;
-  });
+  auto [all, train, dev, test] = read_parts(
+      recipe.data, "images", [this](const std::string& text) { message(text); },
+      [&](const std::filesystem::path& path) {
+        LabeledTexts found = read_labeled_images(path, recipe.data, options.output);
+        skipped += found.skipped;
+        return found;
+      });
   message(fmt::format("{} images to train on, {} for development, {} for the test{}", train.size(),
                       dev.size(), test.size(),
                       skipped > 0 ? fmt::format(", {} other files skipped", skipped) : ""));

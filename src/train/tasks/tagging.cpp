@@ -49,11 +49,13 @@ JoinedWords join(const std::vector<std::string>& words) {
 TaggingTask::TaggingTask(const Recipe& recipe, const TrainOptions& options,
                          const std::filesystem::path& checkpoint)
     : LabeledTask(recipe, options) {
-  const LabeledParts<TaggedSentences> parts = read_parts(recipe.data, [&](const std::filesystem::path& path) {
-    TaggedSentences found = read_conll(path, recipe.data, options.output);
-    report_control_bytes(path, found.control_bytes);
-    return found;
-  });
+  const LabeledParts<TaggedSentences> parts = read_parts(
+      recipe.data, "sentences", [this](const std::string& text) { message(text); },
+      [&](const std::filesystem::path& path) {
+        TaggedSentences found = read_conll(path, recipe.data, options.output);
+        report_control_bytes(path, found.control_bytes);
+        return found;
+      });
   const auto& [all, train, dev, test] = parts;
   message(fmt::format("{} sentences to train on, {} for development, {} for the test", train.size(),
                       dev.size(), test.size()));

@@ -99,11 +99,13 @@ TranscriptionTask::TranscriptionTask(const Recipe& recipe, const TrainOptions& o
     message("starting from the model of " + from.string() + "; [model] of the recipe is not used");
   load(from);
   std::int64_t skipped = 0;
-  const auto parts = read_parts(recipe.data, [&](const std::filesystem::path& path) {
-    LabeledTexts found = read_recordings(path, recipe.data, options.output);
-    skipped += found.skipped;
-    return found;
-  });
+  const auto parts = read_parts(
+      recipe.data, "recordings", [this](const std::string& text) { message(text); },
+      [&](const std::filesystem::path& path) {
+        LabeledTexts found = read_recordings(path, recipe.data, options.output);
+        skipped += found.skipped;
+        return found;
+      });
   if (skipped > 0)
     message(fmt::format("{} recording{} without text skipped", skipped, skipped == 1 ? "" : "s"));
   train_ = std::make_shared<const SpokenTexts>(prepare(parts.train, "training"));
