@@ -131,6 +131,8 @@ TEST_F(RecipeTest, ReplacesVariablesInPaths) {
   EXPECT_EQ(r.data.train, "/somewhere/x.tsv");
   EXPECT_THAT(recipe_error("[data]\ntrain = \"${HEED_RECIPE_UNSET}/x.tsv\"\n"),
               HasSubstr("the environment variable HEED_RECIPE_UNSET is not set"));
+  const std::filesystem::path unset = write("[data]\ntrain = \"${HEED_RECIPE_UNSET}/x.tsv\"\n");
+  EXPECT_EQ(load_recipe(unset, {"train.lr=1e-4", "data.train = /y.tsv"}).data.train, "");
   EXPECT_THAT(recipe_error("[data]\ntrain = \"${HEED\"\n"), HasSubstr("the brace is not closed"));
 }
 

@@ -134,8 +134,9 @@ struct Recipe {
 /// that environment variable. Throws Error `FILE:LINE: KEY: expected ..., got ...` if the file is not TOML,
 /// for an unknown key or section (naming the nearest known one), for a value of the wrong type or out of
 /// range, and for an unset variable. Does not check values against each other; call validate_recipe after
-/// applying overrides.
-Recipe load_recipe(const std::filesystem::path& file);
+/// applying overrides. `following` are assignments that apply_override() gets afterward: values of their keys
+/// are not read from the file, so that they need no variable.
+Recipe load_recipe(const std::filesystem::path& file, const std::vector<std::string>& following = {});
 
 /// Sets one value from `section.key=value`, e.g. `train.lr=3e-4` or `data.dev=dev.tsv` (text needs no
 /// quotes). Relative paths start at the current folder. Throws Error as load_recipe does.

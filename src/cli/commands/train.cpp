@@ -250,7 +250,7 @@ void run(const TrainArguments& arguments, const Globals& globals) {
   if (arguments.dry_run && (arguments.resume || arguments.resume_from))
     throw UsageError("--dry-run: expected a new run, got one to resume");
   if (arguments.output.empty() && !arguments.dry_run) throw UsageError("train: missing --output");
-  Recipe recipe = load_recipe(locate_recipe(arguments.recipe));
+  Recipe recipe = load_recipe(locate_recipe(arguments.recipe), arguments.overrides);
   for (const std::string& assignment : arguments.overrides) set_in_recipe(recipe, assignment);
   if (globals.seed) recipe.train.seed = static_cast<std::int64_t>(*globals.seed);
   Progress progress(globals.quiet);

@@ -248,9 +248,14 @@ std::string as_text(const RecipeField& field) {
   return std::visit(Visitor{}, field.target);
 }
 
+// Of SECTION.KEY=VALUE.
+std::string key_of(std::string_view assignment) {
+  return std::string(trimmed(assignment.substr(0, assignment.find('=')), " \t"));
+}
+
 }  // namespace
 
-Recipe load_recipe(const std::filesystem::path& file) {
+Recipe load_recipe(const std::filesystem::path& file, const std::vector<std::string>& following) {
   const toml::table document = parse_toml(read_file(file, file_limits::kRecipe), file.string());
   Recipe recipe;
   const std::vector<RecipeField> fields = recipe_fields(recipe);
@@ -271,8 +276,10 @@ Recipe load_recipe(const std::filesystem::path& file) {
       if (field == nullptr) unknown_key(where, fields, name);
       if (section == "model" && name != "model.family")
         recipe.model.sizes[std::string(key.str())] = json_text(node);
-      Assignment(*field, node, where, std::filesystem::absolute(file).parent_path()).run();
       recipe.given[name] = where;
+      const bool is_replaced = std::any_of(following.begin(), following.end(),
+                                           [&](const std::string& one) { return key_of(one) == name; });
+      if (!is_replaced) Assignment(*field, node, where, std::filesystem::absolute(file).parent_path()).run();
     }
   }
   return recipe;
@@ -280,7 +287,7 @@ Recipe load_recipe(const std::filesystem::path& file) {
 
 void apply_override(Recipe& recipe, std::string_view assignment) {
   const std::size_t equals = assignment.find('=');
-  const std::string key(trimmed(assignment.substr(0, equals), " \t"));
+  const std::string key = key_of(assignment);
   if (equals == std::string_view::npos || key.empty()) {
     throw Error(fmt::format("override: expected section.key=value, got \"{}\"", assignment));
   }

@@ -250,7 +250,8 @@ SpokenTexts TranscriptionTask::prepare(const ChosenRecords<LabeledTexts>& record
                                    : frames_needed(text.labels) > frames || text.labels.empty()) {
       ++wordy;
     } else {
-      if (tokenizer_->unk_id())
+      // The unknown token of Whisper is its end token, which every text has.
+      if (tokenizer_->unk_id() && tokenizer_->unk_id() != tokenizer_->eos_id())
         unknown += std::count(text.labels.begin(), text.labels.end(), *tokenizer_->unk_id());
       texts.add(text);
     }
