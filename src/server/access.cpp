@@ -34,7 +34,7 @@ bool names_this_server(const HttpRequest& request, const AccessOptions& access) 
          std::any_of(access.hosts.begin(), access.hosts.end(), is_name);
 }
 
-std::string_view key_of(const HttpRequest& request) {
+std::string_view secret_in(const HttpRequest& request) {
   constexpr std::string_view kBearer = "bearer ";
   std::string_view given = request.authorization;
   if (ascii_lower(given.substr(0, kBearer.size())) != kBearer) return {};
@@ -106,11 +106,10 @@ bool is_listed_page(const HttpRequest& request, const AccessOptions& access) {
                      [&](const std::string& one) { return one == "*" || one == *request.origin; });
 }
 
-std::size_t number_of_key(const HttpRequest& request, const AccessOptions& access) {
-  std::size_t number = 0;  // all are compared, so that the time does not tell which
-  for (std::size_t i = 0; i < access.keys.size(); ++i)
-    number = same_secret(key_of(request), access.keys[i]) ? i + 1 : number;
-  return number;
+const Key* key_of(const HttpRequest& request, const AccessOptions& access) {
+  const Key* found = nullptr;  // all are compared, so that the time does not tell which
+  for (const Key& key : access.keys) found = same_secret(secret_in(request), key.secret) ? &key : found;
+  return found;
 }
 
 void require_host(const HttpRequest& request, const AccessOptions& access) {
@@ -128,7 +127,7 @@ void require_access(const HttpRequest& request, const AccessOptions& access, boo
   if (!needs_key) return;
   if (!access.token.empty() && !same_secret(request.token, access.token))
     throw ApiError(ErrorCode::forbidden, "X-Heed-Token: missing or wrong");
-  if (!access.keys.empty() && number_of_key(request, access) == 0)
+  if (!access.keys.empty() && key_of(request, access) == nullptr)
     throw ApiError(ErrorCode::unauthorized, "Authorization: expected Bearer and the key of this server");
 }
 

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "server/key_limits.h"
 #include "server/messages.h"
 
 namespace heed::server {
@@ -27,8 +28,7 @@ bool are_header_names(std::string_view list);
 bool same_secret(std::string_view given, std::string_view secret);
 
 struct AccessOptions {
-  std::vector<std::string> keys =
-      {};  ///< requests need one of them (Authorization: Bearer), if there are any
+  std::vector<Key> keys = {};  ///< requests need one of them (Authorization: Bearer), if there are any
   /// All requests need it, of unknown paths too, in the header X-Heed-Token, which pages of other origins
   /// cannot send without being allowed to; empty: none.
   std::string token = {};
@@ -44,8 +44,8 @@ bool is_own_page(const HttpRequest& request, const AccessOptions& access);
 /// Whether a page of another origin may ask.
 bool is_listed_page(const HttpRequest& request, const AccessOptions& access);
 
-/// The place of a request's key among the keys, from 1 on; 0: it has none of them.
-std::size_t number_of_key(const HttpRequest& request, const AccessOptions& access);
+/// That of the keys which a request has; null: it has none of them.
+const Key* key_of(const HttpRequest& request, const AccessOptions& access);
 
 /// Throws ApiError (403) for a header Host that does not name this server: this end of the connection,
 /// `localhost`, a name below it, `host.docker.internal`, the host, or one of the hosts, in any case. Another

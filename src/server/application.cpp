@@ -74,6 +74,15 @@ Application::Application(std::vector<Route> routes, ApplicationOptions options)
       access_(options_.access),
       queue_(static_cast<std::size_t>(options_.queue)) {
   later_->queue = &queue_;
+  replace_keys(access_.keys);
+}
+
+// One without a name is called by its place.
+void Application::replace_keys(std::vector<Key> keys) {
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    if (keys[i].name.empty()) keys[i].name = std::to_string(i + 1);
+  }
+  access_.keys = std::move(keys);
 }
 
 Application::~Application() {
@@ -160,13 +169,20 @@ void Application::handle(HttpRequest request, std::shared_ptr<Reply> reply) {
   }
   try {
     admit(call->request(), route);
-    call->record.key = number_of_key(call->request(), access_);
+    const Key* key = key_of(call->request(), access_);
+    if (key != nullptr) call->record.key = key->name;
     if (methods.empty())
       throw ApiError(ErrorCode::not_found, "path: " + json_shown(path) + " not found (see /openapi.json)");
     if (asks_first) return preflight(*call, methods);
     if (route == nullptr) {
       call->headers.emplace_back("Allow", methods + ", OPTIONS");
       throw ApiError(ErrorCode::wrong_method, "method: expected " + methods);
+    }
+    if (key != nullptr && route->walk) {
+      usage_->begin(*key, call->headers);
+      call->ended = [usage = usage_](const AccessRecord& record) {
+        usage->end(record.key, record.prompt_tokens + record.completion_tokens);
+      };
     }
     enter(call, *route);
   } catch (const ApiError& error) {

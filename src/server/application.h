@@ -43,7 +43,7 @@ class Application {
   /// Answers what could not be read as a request, in the form of the route that has its path.
   HttpResponse refuse(int status, const std::string& message, const HttpRequest& request) const;
   /// Lets who has one of these keys ask, and no others, from now on.
-  void replace_keys(std::vector<std::string> keys) { access_.keys = std::move(keys); }
+  void replace_keys(std::vector<Key> keys);
   const std::vector<Route>& routes() const { return routes_; }
 
  private:
@@ -61,6 +61,7 @@ class Application {
   const std::vector<Route> routes_;
   const ApplicationOptions options_;
   AccessOptions access_;  // of the network's thread
+  const std::shared_ptr<KeyUsage> usage_ = std::make_shared<KeyUsage>();
   const std::shared_ptr<Later> later_ = std::make_shared<Later>();
   WorkQueue queue_;  // ends first
 };

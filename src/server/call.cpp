@@ -114,6 +114,7 @@ void Call::close(int status) {
   closed_ = true;
   if (reply_->has_left()) status = 499;  // as proxies log a client that has gone
   note_answer(*registry_, request_, route_, status, seconds_since(begin_), record);
+  if (ended) ended(record);
 }
 
 std::string id_of(const HttpRequest& request) {
@@ -128,11 +129,13 @@ std::string id_of(const HttpRequest& request) {
 void note_answer(Registry& registry, const HttpRequest& request, const std::string& route, int status,
                  double seconds, const AccessRecord& record) {
   registry.metrics.count_request(route, record.model, status, seconds);
+  if (!record.key.empty())
+    registry.metrics.count_key(record.key, status, record.prompt_tokens + record.completion_tokens);
   if (!registry.log) return;
   Json line = {{"id", record.id},          {"client", request.client},
                {"method", request.method}, {"path", path_of(request.target)},
                {"status", status},         {"seconds", seconds}};
-  if (record.key > 0) line["key"] = record.key;
+  if (!record.key.empty()) line["key"] = record.key;
   if (!record.error.empty()) line["error"] = record.error;
   if (!record.model.empty()) line["model"] = record.model;
   if (record.prompt_tokens > 0) {

@@ -18,9 +18,9 @@ double seconds_since(Clock::time_point begin);
 
 /// What the log says of a request besides its status and its time.
 struct AccessRecord {
-  std::string id;       ///< that its answer has as X-Request-Id
-  std::size_t key = 0;  ///< number_of_key()
-  std::string error;    ///< name_of() its error
+  std::string id;     ///< that its answer has as X-Request-Id
+  std::string key;    ///< the name of its key
+  std::string error;  ///< name_of() its error
   // Of one for a model.
   std::string model;
   double queue_seconds = 0;
@@ -62,6 +62,7 @@ class Call {
   /// Does work later, on a thread for it, as WorkQueue::post(): where answers are compressed. Empty: they are
   /// not.
   std::function<bool(std::function<void()> work, bool is_long)> later;
+  std::function<void(const AccessRecord& record)> ended;  ///< called once it is answered; may be empty
   std::shared_ptr<const void> keeps;  ///< what its answer is made of, as long as there is the call
 
   void answer(HttpResponse response);

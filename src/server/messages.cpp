@@ -26,6 +26,7 @@ constexpr Written kCodes[] = {
     {ErrorCode::encoded, 415, 415, "invalid_request_error", "Validation", nullptr},
     {ErrorCode::unsuitable, 400, 424, "invalid_request_error", "Backend", nullptr},
     {ErrorCode::overloaded, 429, 429, "rate_limit_error", "Overloaded", "overloaded"},
+    {ErrorCode::limited, 429, 429, "rate_limit_error", "Overloaded", "rate_limit_exceeded"},
     {ErrorCode::computation, 500, 424, "server_error", "Backend", nullptr},
     {ErrorCode::stopping, 503, 503, "unavailable_error", "Unhealthy", nullptr},
     {ErrorCode::changed_model, 503, 503, "unavailable_error", "Unhealthy", "model_changed"},
@@ -66,7 +67,7 @@ Json error_json(ErrorForm form, const ApiError& error) {
 
 HttpResponse error_answer(ErrorForm form, const ApiError& error) {
   HttpResponse response{status_of(form, error.code()), json_text(error_json(form, error))};
-  if (error.code() == ErrorCode::overloaded)
+  if (error.code() == ErrorCode::overloaded || error.code() == ErrorCode::limited)
     response.headers.emplace_back("Retry-After", std::to_string(error.retry_after));
   if (error.code() == ErrorCode::unauthorized) response.headers.emplace_back("WWW-Authenticate", "Bearer");
   return response;

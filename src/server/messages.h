@@ -82,6 +82,7 @@ enum class ErrorCode : std::uint8_t {
   encoded,        ///< 415: a body that is compressed
   unsuitable,     ///< 400, of TEI 424: the model cannot do this
   overloaded,     ///< 429, with Retry-After
+  limited,        ///< the same: more than the limits of a key
   computation,    ///< 500, of TEI 424
   stopping,       ///< 503
   changed_model,  ///< 503: its files were written to
@@ -95,7 +96,7 @@ class ApiError : public Error {
   ErrorCode code() const { return code_; }
   /// The field that is wrong; may be empty.
   const std::string& param() const { return param_; }
-  /// Of `overloaded`: when to try again, in seconds.
+  /// Of `overloaded` and `limited`: when to try again, in seconds.
   std::int64_t retry_after = 1;
 
  private:

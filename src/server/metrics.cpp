@@ -88,6 +88,13 @@ void Metrics::count_request(const std::string& route, const std::string& model, 
   put(request_seconds_[labels], kSeconds, seconds);
 }
 
+void Metrics::count_key(const std::string& name, int status, std::int64_t tokens) {
+  const std::string quoted = json_quoted(name);
+  const std::lock_guard lock(mutex_);
+  ++key_requests_[{quoted, status}];
+  key_tokens_[quoted] += tokens;
+}
+
 void Metrics::add(Counter counter, std::int64_t amount) {
   const std::lock_guard lock(mutex_);
   counters_[static_cast<std::size_t>(counter)] += amount;
@@ -132,6 +139,13 @@ std::string Metrics::text() const {
   describe(text, "heed_request_seconds", "Time from a request to the end of its answer", "histogram");
   for (const auto& [labels, buckets] : request_seconds_)
     write(text, "heed_request_seconds", labels, buckets, kSeconds);
+  describe(text, "heed_key_requests_total", "Requests that were answered, by the name of their key",
+           "counter");
+  for (const auto& [key, count] : key_requests_)
+    text += fmt::format("heed_key_requests_total{{key={},status=\"{}\"}} {}\n", key.first, key.second, count);
+  describe(text, "heed_key_tokens_total", "Their tokens, of prompts and answers", "counter");
+  for (const auto& [key, count] : key_tokens_)
+    text += fmt::format("heed_key_tokens_total{{key={}}} {}\n", key, count);
   for (std::size_t i = 0; i < counters_.size(); ++i) {
     describe(text, kCounters[i].name, kCounters[i].help, "counter");
     text += fmt::format("{} {}\n", kCounters[i].name, counters_[i]);

@@ -26,6 +26,8 @@ class Metrics {
  public:
   /// `model`: that was asked; empty: none.
   void count_request(const std::string& route, const std::string& model, int status, double seconds);
+  /// A request with a key of that name.
+  void count_key(const std::string& name, int status, std::int64_t tokens);
   void add(Counter counter, std::int64_t amount);
   void change(Gauge gauge, std::int64_t amount);
   void observe(Histogram histogram, double value);
@@ -42,9 +44,11 @@ class Metrics {
   static void write(std::string& text, const std::string& name, const std::string& labels,
                     const Buckets& buckets, const double* bounds);
 
-  mutable std::mutex mutex_;                                       // of what follows
-  std::map<std::pair<std::string, int>, std::uint64_t> requests_;  // by labels, and status
-  std::map<std::string, Buckets> request_seconds_;                 // by labels
+  mutable std::mutex mutex_;                                           // of what follows
+  std::map<std::pair<std::string, int>, std::uint64_t> requests_;      // by labels, and status
+  std::map<std::string, Buckets> request_seconds_;                     // by labels
+  std::map<std::pair<std::string, int>, std::uint64_t> key_requests_;  // by quoted name, and status
+  std::map<std::string, std::int64_t> key_tokens_;
   std::array<std::int64_t, static_cast<std::size_t>(Counter::size)> counters_{};
   std::array<std::int64_t, static_cast<std::size_t>(Gauge::size)> gauges_{};
   std::array<Buckets, static_cast<std::size_t>(Histogram::size)> histograms_{};

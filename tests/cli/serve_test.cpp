@@ -46,7 +46,7 @@ TEST(ServeCommand, ServesSeveralModelsUntilItIsToldToEnd) {
 
 TEST(ServeCommand, ReadsKeysAndTheEnvironment) {
   const Folder folder;
-  spill(folder / "keys.txt", "# of clients\none\n\ntwo\n");
+  spill(folder / "keys.txt", "# of clients\none name=alice requests=4\n\ntwo\r\n");
   ::setenv("HEED_SERVE_PORT", "0", 1);
   ::setenv("HEED_SERVE_MODELS", encoder("bert-mlm").c_str(), 1);
   ::setenv("HEED_API_KEY", "three", 1);
@@ -195,6 +195,10 @@ TEST(ServeCommand, RefusesWrongCommandLines) {
   expect_error(2, {"serve"}, "serve: expected at least one model");
   expect_error(2, {"serve", model, model}, "expected models of different names, got bert-mlm twice");
   expect_error(2, {"serve", model, "--api-key", ""}, "--api-key: expected a key with characters");
+  const Folder folder;
+  spill(folder / "keys", "# of clients\nsecret name=alice\nsecret requests=none\n");
+  expect_error(1, {"serve", model, "--api-key-file", folder / "keys"},
+               "keys: line 3: expected name=, requests=");
   expect_error(2, {"serve", "=" + model}, "serve: expected MODEL or NAME=MODEL");
   expect_error(2, {"serve", "a=" + model, "a=" + model}, "expected models of different names, got a twice");
   expect_error(2, {"serve", model, "--cors-origin", "example.org"},

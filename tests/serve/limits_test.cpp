@@ -99,7 +99,7 @@ TEST(Limits, RequestsHaveAnId) {
   Json line = parse_json(server.log().back(), "log");
   EXPECT_EQ(line["id"], request.id);
   EXPECT_EQ(line["client"], "192.0.2.1");
-  EXPECT_EQ(line["key"], 2);
+  EXPECT_EQ(line["key"], "2");
   EXPECT_FALSE(line.contains("error"));
   for (const std::string& id : {std::string(), std::string("a\nb"), std::string(129, 'a')}) {
     request.id = id;
@@ -111,6 +111,65 @@ TEST(Limits, RequestsHaveAnId) {
     EXPECT_EQ(line["error"], "invalid_api_key");
     EXPECT_FALSE(line.contains("key"));
   }
+}
+
+TEST(Limits, AKeyHasItsOwn) {
+  Asking server(decoder(),
+                {.keys = {server::parse_key("one name=alice requests-per-minute=2 tokens-per-minute=5000"),
+                          server::parse_key("uno name=alice requests-per-minute=2"),
+                          server::parse_key("two name=bob requests=1"), "three"}});
+  const auto asked = [&](const std::string& key, const std::string& path, const std::string& body) {
+    server::HttpRequest request = request_of(body.empty() ? "GET" : "POST", path, body);
+    request.authorization = "Bearer " + key;
+    return request;
+  };
+  const std::string brief = R"({"prompt": "a", "max_tokens": 3})";
+  const Answer first = server.ask(asked("one", "/v1/completions", brief));
+  EXPECT_EQ(first.status, 200);
+  EXPECT_EQ(first.header("x-ratelimit-limit-requests"), "2");
+  EXPECT_EQ(first.header("x-ratelimit-remaining-requests"), "1");
+  EXPECT_EQ(first.header("x-ratelimit-limit-tokens"), "5000");
+  EXPECT_EQ(server.ask(asked("uno", "/v1/completions", brief)).status, 200) << "another key of the same name";
+  const Answer refused = server.ask(asked("one", "/v1/completions", brief));
+  EXPECT_EQ(refused.status, 429);
+  EXPECT_EQ(refused.json["error"]["code"], "rate_limit_exceeded");
+  EXPECT_EQ(refused.json["error"]["message"],
+            "key alice: expected at most 2 requests a minute (try again later)");
+  EXPECT_GE(std::stoi(refused.header("Retry-After")), 29);
+  EXPECT_EQ(refused.header("x-ratelimit-remaining-requests"), "0");
+  Json line = parse_json(server.log().back(), "log");
+  EXPECT_EQ(line["key"], "alice");
+  EXPECT_EQ(line["error"], "rate_limit_exceeded");
+  EXPECT_EQ(server.ask(asked("one", "/v1/models", "")).status, 200) << "it computes nothing";
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(server.ask(asked("three", "/v1/completions", brief)).status, 200);
+
+  const auto running = server.begin(asked(
+      "two", "/v1/completions", R"({"prompt": "a", "max_tokens": 250, "ignore_eos": true, "stream": true})"));
+  running->await_bytes(1);
+  EXPECT_EQ(server.ask(asked("two", "/v1/completions", brief)).status, 429);
+  running->response();
+  EXPECT_EQ(server.ask(asked("two", "/v1/completions", brief)).status, 200);
+  const std::string metrics = server.ask(asked("two", "/metrics", "")).text;
+  for (const char* counted : {"heed_key_requests_total{key=\"alice\",status=\"429\"} 1\n",
+                              "heed_key_requests_total{key=\"bob\",status=\"200\"} 2\n",
+                              "heed_key_tokens_total{key=\"alice\"} 8\n"})
+    EXPECT_THAT(metrics, testing::HasSubstr(counted));
+}
+
+TEST(Limits, NewTokensOfAnAnswerAreCapped) {
+  serve::SchedulerLimits limits;
+  limits.new_tokens = 7;
+  Asking server(decoder(), {}, limits);
+  const auto tokens = [&](const Json& more) {
+    Json body = {{"prompt", "KING: "}, {"ignore_eos", true}};
+    body.update(more);
+    const Json answer = server.post("/v1/completions", body).json;
+    EXPECT_EQ(answer["choices"][0]["finish_reason"], "length");
+    return answer["usage"]["completion_tokens"].get<int>();
+  };
+  EXPECT_EQ(tokens({{"max_tokens", 100}}), 7);
+  EXPECT_EQ(tokens(Json::object()), 7);
+  EXPECT_EQ(tokens({{"max_tokens", 3}}), 3);
 }
 
 TEST(Limits, HealthIsForAnyHost) {

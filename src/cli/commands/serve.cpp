@@ -110,20 +110,26 @@ std::vector<std::string> words_of(const char* variable) {
   return words;
 }
 
-std::vector<std::string> keys_of(const ServeArguments& arguments) {
-  std::vector<std::string> keys = arguments.keys;
+std::vector<server::Key> keys_of(const ServeArguments& arguments) {
+  std::vector<server::Key> keys(arguments.keys.begin(), arguments.keys.end());
   if (!arguments.key_file.empty()) {
     require_file("--api-key-file", arguments.key_file);
     std::istringstream lines(read_file(arguments.key_file));
+    std::size_t number = 0;
     for (std::string line; std::getline(lines, line);) {
-      while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) line.pop_back();
-      if (!line.empty() && line.front() != '#') keys.push_back(line);
+      ++number;
+      if (line.find_first_not_of(" \t\r") == line.npos || line.front() == '#') continue;
+      try {
+        keys.push_back(server::parse_key(line));
+      } catch (const Error& error) {
+        throw Error(fmt::format("{}: line {}: {}", arguments.key_file.string(), number, error.what()));
+      }
     }
     if (keys.empty()) throw Error(arguments.key_file.string() + ": expected a key on each line, got none");
   }
   for (const std::string& key : words_of("HEED_API_KEY")) keys.push_back(key);
-  for (const std::string& key : keys) {
-    if (key.empty()) throw UsageError("--api-key: expected a key with characters, got an empty one");
+  for (const server::Key& key : keys) {
+    if (key.secret.empty()) throw UsageError("--api-key: expected a key with characters, got an empty one");
   }
   return keys;
 }
@@ -242,7 +248,7 @@ class Reload {
 
  private:
   struct News {
-    std::optional<std::vector<std::string>> keys;
+    std::optional<std::vector<server::Key>> keys;
     serve::ServedModels models;
   };
 
@@ -368,8 +374,10 @@ void add_serve(CLI::App& app, const Globals& globals) {
   server.value(
       "--api-key", a->keys, "KEY",
       "A key that clients send (Authorization: Bearer KEY); any one of several; HEED_API_KEY as well");
-  server.value("--api-key-file", a->key_file, "FILE",
-               "A file of keys, one on each line; # begins a comment line");
+  server.value(
+      "--api-key-file", a->key_file, "FILE",
+      "A file of keys, one on each line, with a name and limits if wanted (KEY name=alice requests=4 "
+      "requests-per-minute=60 tokens-per-minute=20000); # begins a comment line");
   server.value("--cors-origin", a->origins, "ORIGIN",
                "Let pages of this origin ask (https://example.org); *: of any");
   server.value("--allow-host", a->hosts, "NAME",
@@ -396,6 +404,8 @@ void add_serve(CLI::App& app, const Globals& globals) {
   limits.count("--max-queue-tokens", a->limits.queue_tokens, 1,
                "Tokens of the prompts of accepted requests at a time; beyond, status 429",
                std::int64_t{1} << 40);
+  limits.count("--max-new-tokens", a->limits.new_tokens, 1,
+               "Largest number of tokens to generate for an answer, whatever its request asks for", 1 << 24);
   limits.count("--max-connections", a->connections, 1, "Connections at a time", 65536);
   limits
       .count("--max-body", a->max_body, 1, "The largest body of a request (2^20 bytes); beyond, status 413",

@@ -113,7 +113,9 @@ std::int64_t room_of(const ServedModel& model, const std::vector<std::int64_t>& 
 }
 
 // Each prompt is continued as far as asked for, or as far as its own room goes.
-void limit_lengths(const ServedModel& model, TextRequest& request, std::optional<std::int64_t> most) {
+void limit_lengths(const RequestContext& context, TextRequest& request, std::optional<std::int64_t> most) {
+  const ServedModel& model = context.model;
+  if (const auto& all = context.services.limits.new_tokens) most = std::min(most.value_or(*all), *all);
   std::int64_t room = kMostTokens, most_room = 0, longest = 0;
   for (const auto& prompt : request.prompts) {
     room = std::min(room, room_of(model, prompt));
@@ -416,7 +418,7 @@ TextRequest completion_request(const RequestContext& context, CompletionFields&&
   request.prompt_logprobs = request.top_logprobs && !request.echoes.empty();
   if (given.suffix && !given.suffix->empty())
     throw ApiError(ErrorCode::not_supported, "request: suffix: expected none", "suffix");
-  limit_lengths(context.model, request, asked_tokens(fields, given, 0).value_or(16));
+  limit_lengths(context, request, asked_tokens(fields, given, 0).value_or(16));
   return request;
 }
 
@@ -451,7 +453,7 @@ TextRequest chat_request(const RequestContext& context, ChatFields&& given) {
   require_few_tokens(context, request);
   auto most = most_new_tokens(fields, "max_completion_tokens", given.max_completion_tokens, 1);
   if (const auto other = asked_tokens(fields, given, 1); !most) most = other;
-  limit_lengths(context.model, request, most);
+  limit_lengths(context, request, most);
   return request;
 }
 

@@ -105,6 +105,13 @@ void read_options(const RequestContext& context, TranslationFields& given, Trans
     options.max_length.reset();
     options.max_new_tokens = given.max_new_tokens;
   }
+  if (const auto& most = context.services.limits.new_tokens) {
+    const auto own = options.max_new_tokens ? options.max_new_tokens : options.max_length;
+    if (!own || *own > *most) {
+      options.max_length.reset();
+      options.max_new_tokens = *most;
+    }
+  }
   job.options.prefix = std::move(given.prefix);
 }
 

@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <thread>
 #include <vector>
@@ -21,9 +22,10 @@ namespace heed::serve {
 using server::Registry;
 
 struct SchedulerLimits {
-  std::int64_t batch_tokens = 4096;         ///< padded tokens of a batch of texts
-  std::int64_t queue = 256;                 ///< requests that are accepted and not yet answered
-  std::int64_t queue_tokens = 1024 * 1024;  ///< their tokens: those of texts and prompts
+  std::int64_t batch_tokens = 4096;             ///< padded tokens of a batch of texts
+  std::int64_t queue = 256;                     ///< requests that are accepted and not yet answered
+  std::int64_t queue_tokens = 1024 * 1024;      ///< their tokens: those of texts and prompts
+  std::optional<std::int64_t> new_tokens = {};  ///< of an answer, whatever its request asks for
   GenerationLimits generation = {};
 };
 
