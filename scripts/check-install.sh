@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Checks what `make install` has put under a prefix, as a user would use it: the command away from this tree, the README's C++
-# program by CMake and by pkg-config, and examples/consumer.
+# Checks what `make install` has put under a prefix, as a user would use it: the links of the installed pages, the command away
+# from this tree, the README's C++ program by CMake and by pkg-config, and examples/consumer.
 # usage: scripts/check-install.sh PREFIX
 set -euo pipefail
 prefix=$(realpath "${1:?usage: scripts/check-install.sh PREFIX}")
@@ -8,6 +8,17 @@ cd "$(dirname "$0")/.."
 tree=$PWD folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 export XDG_DATA_DIRS=$prefix/share  # where names of models are looked up; a prefix of /usr/local needs no such word
+
+# Relative links of the installed pages lead to what is installed.
+broken=0
+while IFS= read -r page; do
+  while IFS= read -r target; do
+    [[ $target == [a-z]*:* || -z $target || -e $(dirname "$page")/$target ]] && continue
+    echo "check-install: error: $page: no $target (install it, or do not link to it)" >&2
+    broken=1
+  done < <(awk '/^ *```/ { code = !code } !code' "$page" | grep -o '\](\([^)# ]*\)[)#]' | sed 's/^](//; s/.$//')
+done < <(find "$prefix/share/doc/heed" -name '*.md')
+[ $broken = 0 ] || exit 1
 
 # The README's program and the lines that link it: its first blocks of their kinds.
 block() { awk -v kind="$1" '$0 == "```" kind { code = 1; next } code && /^```/ { exit } code' README.md; }
