@@ -9,6 +9,7 @@
 #include <optional>
 #include <set>
 
+#include "core/text_lines.h"
 #include "core/utf8.h"
 #include "heed/error.h"
 
@@ -82,6 +83,7 @@ JsonReader::JsonReader(std::string where, std::string_view text, const JsonRules
   if (const std::optional<std::size_t> bad = first_invalid_utf8(text)) {
     throw Error(where_ + ": expected UTF-8, got bytes that are not, from byte " + std::to_string(*bad));
   }
+  if (text.starts_with(kByteOrderMark)) at_ = kByteOrderMark.size();
 }
 
 void JsonReader::fail(std::string_view expected, std::string_view got) const {

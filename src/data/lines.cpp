@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/stop_scope.h"
+#include "core/text_lines.h"
 #include "files/input_file.h"
 #include "heed/error.h"
 #include "heed/text/unicode.h"
@@ -38,15 +39,14 @@ Lines::Lines(std::filesystem::path file) : file_(std::move(file)) {
 
 bool Lines::next(std::string& line) {
   throw_if_stopped();
-  if (!std::getline(stream_, line)) {
+  if (!next_line(stream_, line)) {
     if (stream_.bad()) {
       throw Error(file_.string() + ": cannot be read after line " + std::to_string(count_) +
                   " (check the disk)");
     }
     return false;
   }
-  if (count_ == 0 && line.starts_with("\xEF\xBB\xBF")) line.erase(0, 3);
-  if (line.ends_with('\r')) line.pop_back();
+  if (count_ == 0) drop_byte_order_mark(line);
   ++count_;
   control_bytes_ += count_control_bytes(line);
   return true;

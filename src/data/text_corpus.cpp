@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "core/stop_scope.h"
+#include "core/text_lines.h"
 #include "core/utf8.h"
 #include "data/lines.h"
 #include "heed/error.h"
@@ -59,6 +60,9 @@ struct TextReader::State {
     line_number = 0;
     stream = std::ifstream(file, std::ios::binary);
     if (!stream) throw Error(file.string() + ": not found, or not readable");
+    block.clear();
+    place = 0;
+    if (fill() && block.starts_with(kByteOrderMark)) place = kByteOrderMark.size();
     return true;
   }
   // Reads a block; false at the end of the file.
@@ -95,6 +99,7 @@ bool TextReader::State::line(std::string& text, bool& whole) {
     place = end;
   }
   if (text.empty()) return false;
+  if (text.ends_with("\r\n")) text.replace(text.size() - 2, 2, "\n");
   const bool begins = !std::exchange(within_line, false);
   line_number += begins;
   if (!is_json() && text.size() > kPartBytes) {

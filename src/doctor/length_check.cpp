@@ -7,6 +7,7 @@
 #include <numeric>
 #include <sstream>
 
+#include "core/text_lines.h"
 #include "doctor/examination.h"
 #include "heed/error.h"
 #include "heed/io/safetensors.h"
@@ -165,7 +166,7 @@ struct EncodedPair {
 std::vector<std::string> lines_of(const std::string& text) {
   std::vector<std::string> lines;
   std::istringstream stream(text);
-  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  for (std::string line; next_line(stream, line);) lines.push_back(line);
   return lines;
 }
 

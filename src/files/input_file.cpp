@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <system_error>
 
+#include "core/text_lines.h"
 #include "heed/error.h"
 
 namespace heed {
@@ -94,6 +95,7 @@ std::string InputFile::read(std::size_t limit) const {
     if (used == content.size()) content.resize(used + std::max(used / 2, kStep));
   }
   content.resize(used);
+  drop_byte_order_mark(content);
   return content;
 }
 

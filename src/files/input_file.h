@@ -43,7 +43,7 @@ class InputFile {
   bool is_regular() const { return regular_; }
   /// The size of a regular file at the time of opening.
   std::uint64_t bytes() const { return bytes_; }
-  /// Returns the whole content. Throws Error if it has more than `limit` bytes.
+  /// Returns the whole content, without a byte order mark. Throws Error if it has more than `limit` bytes.
   std::string read(std::size_t limit) const;
 
  private:

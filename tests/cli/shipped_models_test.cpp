@@ -21,6 +21,30 @@ TEST(ShippedModels, ReadReviews) {
   EXPECT_THAT(filled.out, testing::StartsWith("waste 0.99")) << filled.err;
 }
 
+// As editors on Windows write them: in every file of a model, and in the texts.
+TEST(ShippedModels, ByteOrderMarksAndLineEndsDoNotMatter) {
+  const auto windows = [](const std::string& text) {
+    std::string marked = "\xEF\xBB\xBF";
+    for (const char c : text) marked += c == '\n' ? "\r\n" : std::string(1, c);
+    return marked;
+  };
+  const Folder folder;
+  const std::filesystem::path model = folder / "model";
+  std::filesystem::copy(HEED_SOURCE "/models/reviews", model);
+  for (const auto& file : std::filesystem::directory_iterator(model)) {
+    std::filesystem::permissions(file, std::filesystem::perms::owner_write,
+                                 std::filesystem::perm_options::add);
+    if (file.path().extension() != ".safetensors") spill(file.path(), windows(slurp(file.path())));
+  }
+  const std::string texts = "a good film\na bad one\n";
+  const Result plain = run({"classify", "--model", "reviews"}, texts);
+  EXPECT_EQ(run({"classify", "--model", model}, windows(texts)).out, plain.out);
+  spill(folder / "data.tsv", windows("positive\ta good film\nnegative\ta bad one\n"));
+  spill(folder / "plain.tsv", "positive\ta good film\nnegative\ta bad one");
+  EXPECT_EQ(run({"evaluate", "--model", model, "--data", folder / "data.tsv"}).out,
+            run({"evaluate", "--model", "reviews", "--data", folder / "plain.tsv"}).out);
+}
+
 TEST(ShippedModels, LookAtPhotographs) {
   const std::string photo = std::string(HEED_FIXTURES) + "/image/pictures/photo.jpg";
   const Json labels =

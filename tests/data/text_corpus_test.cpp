@@ -99,6 +99,19 @@ TEST_F(TextReaderTest, ShortLinesComeWhole) {
   EXPECT_EQ(control_bytes_, 1);
 }
 
+TEST_F(TextReaderTest, ByteOrderMarksAndLineEndsAreNoText) {
+  for (const char* documents : {"file", "paragraph", "line"}) {
+    const std::string plain = joined(read("a b\nc\n\nd\n", documents));
+    EXPECT_EQ(joined(read("\xEF\xBB\xBF"
+                          "a b\r\nc\r\n\r\nd\r\n",
+                          documents)),
+              plain)
+        << documents;
+    EXPECT_EQ(plain.find('\r'), plain.npos);
+  }
+  EXPECT_EQ(joined(read("\xEF\xBB\xBF", "file")), "");
+}
+
 TEST_F(TextReaderTest, ConversationsAreLinesWhoseAnswersAreKnown) {
   spill(folder_ / "chats", "{\"a\": 1}\n\n{\"b\": 2}\n");
   DataOptions data;

@@ -13,6 +13,7 @@
 #include "cli/results/agreement.h"
 #include "cli/results/written_model.h"
 #include "cli/terminal/terminal.h"
+#include "core/text_lines.h"
 #include "files/input_file.h"
 #include "heed/autograd.h"
 #include "heed/files/file.h"
@@ -84,7 +85,7 @@ class Calibration {
       std::istringstream lines(text);
       const Truncation truncation{.max_length = window_};
       std::int64_t count = 0;
-      for (std::string line; count < a.tokens && std::getline(lines, line);) {
+      for (std::string line; count < a.tokens && next_line(lines, line);) {
         const std::vector<std::int64_t> ids = tokenizer.encode_truncated(line, std::nullopt, truncation).ids;
         if (ids.empty()) continue;
         windows_.push_back({ids, {}});
@@ -125,7 +126,7 @@ class Calibration {
     std::istringstream lines(text);
     const Truncation truncation{.max_length = window_};
     std::int64_t count = 0, number = 1;
-    for (std::string line; count < a.tokens && std::getline(lines, line); ++number) {
+    for (std::string line; count < a.tokens && next_line(lines, line); ++number) {
       const std::size_t tab = line.find('\t');
       if (tab == std::string::npos)
         throw Error(

@@ -11,6 +11,7 @@
 #include "cli/options/task_arguments.h"
 #include "cli/terminal/terminal.h"
 #include "core/strings.h"
+#include "core/text_lines.h"
 #include "heed/files/file.h"
 #include "heed/io/json.h"
 #include "heed/io/safetensors.h"
@@ -85,14 +86,14 @@ std::map<std::string, std::string> read_me_of(const fs::path& directory) {
   if (!fs::is_regular_file(directory / "README.md", error)) return said;
   std::istringstream lines(read_file(directory / "README.md"));
   std::string line, key;
-  if (!std::getline(lines, line) || line.substr(0, 3) != "---") return said;
-  while (std::getline(lines, line) && line.substr(0, 3) != "---") {
+  if (!next_line(lines, line) || line.substr(0, 3) != "---") return said;
+  while (next_line(lines, line) && line.substr(0, 3) != "---") {
     const std::size_t colon = line.find(':'), dash = line.find("- ");
     const bool of_list = dash != std::string::npos && line.find_first_not_of(' ') == dash;
     std::string value = line.substr(std::min(line.size(), of_list              ? dash + 2
                                                           : colon == line.npos ? 0
                                                                                : colon + 1));
-    std::erase_if(value, [](char c) { return c == '\r' || c == '[' || c == ']' || c == '"' || c == '\''; });
+    std::erase_if(value, [](char c) { return c == '[' || c == ']' || c == '"' || c == '\''; });
     value.erase(0, value.find_first_not_of(' '));
     if (!of_list && colon != line.npos && line.front() != ' ') key = line.substr(0, colon);
     if (of_list && !said[key].empty()) said[key] += ", ";

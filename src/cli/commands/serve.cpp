@@ -19,6 +19,7 @@
 #include "cli/options/task_arguments.h"
 #include "cli/terminal/exit.h"
 #include "cli/terminal/terminal.h"
+#include "core/text_lines.h"
 #include "heed/files/file.h"
 #include "heed/io/json.h"
 #include "serve/model_server.h"
@@ -116,9 +117,9 @@ std::vector<server::Key> keys_of(const ServeArguments& arguments) {
     require_file("--api-key-file", arguments.key_file);
     std::istringstream lines(read_file(arguments.key_file));
     std::size_t number = 0;
-    for (std::string line; std::getline(lines, line);) {
+    for (std::string line; next_line(lines, line);) {
       ++number;
-      if (line.find_first_not_of(" \t\r") == line.npos || line.front() == '#') continue;
+      if (line.find_first_not_of(" \t") == line.npos || line.front() == '#') continue;
       try {
         keys.push_back(server::parse_key(line));
       } catch (const Error& error) {

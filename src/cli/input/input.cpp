@@ -16,6 +16,7 @@
 #include "cli/terminal/processes.h"
 #include "cli/terminal/terminal.h"
 #include "core/json.h"
+#include "core/text_lines.h"
 #include "files/input_file.h"
 #include "heed/error.h"
 #include "heed/files/file.h"
@@ -26,12 +27,6 @@
 namespace heed::cli {
 namespace {
 
-bool read_line(std::istream& stream, std::string& line) {
-  if (!std::getline(stream, line)) return false;
-  if (!line.empty() && line.back() == '\r') line.pop_back();
-  return true;
-}
-
 // The lines of stdin. iostreams cannot tell what can be read without blocking.
 class StdinLines {
  public:
@@ -41,7 +36,8 @@ class StdinLines {
     if (begin_ == buffer_.size()) return false;
     const std::size_t end = have_line() ? scanned_ : buffer_.size();
     line = buffer_.substr(begin_, end - begin_);
-    if (!line.empty() && line.back() == '\r') line.pop_back();
+    if (line.ends_with('\r')) line.pop_back();
+    if (!std::exchange(any_, true)) drop_byte_order_mark(line);
     begin_ = std::min(end + 1, buffer_.size());
     scanned_ = begin_;
     return true;
@@ -90,6 +86,7 @@ class StdinLines {
 
   std::string buffer_;
   std::size_t begin_ = 0;    // start of the next line
+  bool any_ = false;         // a line was returned
   std::size_t scanned_ = 0;  // no line ends before this
   bool ended_ = false;
 };
@@ -207,7 +204,7 @@ std::vector<std::string> read_lines(const std::string& path, bool quiet) {
   std::istringstream stream(read_file(path));
   std::vector<std::string> lines;
   std::size_t invalid = 0, first = 0, replaced = 0;
-  for (std::string line; read_line(stream, line);) {
+  for (std::string line; heed::next_line(stream, line);) {
     std::size_t here = 0;
     lines.push_back(replace_invalid_utf8(line, &here));
     if (here == 0) continue;
