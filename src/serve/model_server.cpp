@@ -119,8 +119,8 @@ std::shared_ptr<const ServedModel> chosen_model(const Services& services,
 
 Routes all_routes(Serving* serving) {
   Routes all;
-  for (const auto of_topic : {model_routes, completion_routes, vector_routes, label_routes, token_routes,
-                              speech_routes, translation_routes, attention_routes}) {
+  for (const auto of_topic : {model_routes, completion_routes, response_routes, vector_routes, label_routes,
+                              token_routes, speech_routes, translation_routes, attention_routes}) {
     Routes some = of_topic(serving);
     all.insert(all.end(), std::make_move_iterator(some.begin()), std::make_move_iterator(some.end()));
   }

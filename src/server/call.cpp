@@ -91,7 +91,11 @@ void Call::fail(const ApiError& error) {
   if (closed_) return;
   record.error = name_of(error.code());
   if (!events_) return answer(error_answer(form_, error));
-  reply_->write("data: " + json_text(error_json(form_, error)) + "\n\n");
+  if (failed_event) {
+    named_event(failed_event(error));
+  } else {
+    event(error_json(form_, error));
+  }
   close(status_of(form_, error.code()));
   reply_->end();
 }
@@ -103,8 +107,16 @@ void Call::begin_events() {
 
 void Call::event(const Json& data) { reply_->write("data: " + json_text(data) + "\n\n"); }
 
+void Call::named_event(const Json& data) {
+  reply_->write("event: " + data["type"].get<std::string>() + "\ndata: " + json_text(data) + "\n\n");
+}
+
 void Call::end_events() {
   reply_->write("data: [DONE]\n\n");
+  end_named_events();
+}
+
+void Call::end_named_events() {
   close(200);
   reply_->end();
 }

@@ -43,7 +43,7 @@ void log_event(const Registry& registry, Json fields);
 /// The id of a request: its own, if that is a word of at most 128 characters; else a new one.
 std::string id_of(const HttpRequest& request);
 
-/// Answered once, by answer(), fail() or end_events(); what comes after that has no effect.
+/// Answered once, by answer(), fail() or the end of events; what comes after that has no effect.
 /// Threads: one at a time, any.
 class Call {
  public:
@@ -68,10 +68,14 @@ class Call {
   void answer(HttpResponse response);
   void answer(const Json& body);
   void fail(const ApiError& error);  ///< of events: the last one
+  /// What tells an error as the last of named events; empty: the error in its form.
+  std::function<Json(const ApiError& error)> failed_event;
 
   void begin_events();
   void event(const Json& data);
-  void end_events();  ///< with `[DONE]`
+  void named_event(const Json& data);  ///< of its `type`
+  void end_events();                   ///< with `[DONE]`
+  void end_named_events();             ///< whose last one tells the end
 
   /// Whether nobody waits for the answer.
   bool is_over() const { return stop(); }

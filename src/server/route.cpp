@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/strings.h"
 #include "heed/version.h"
 #include "server/messages.h"
 
@@ -69,9 +70,9 @@ Json operation_of(const Route& route, const std::string& path) {
     const char* type = route.is_form ? "multipart/form-data" : "application/json";
     operation["requestBody"]["content"][type]["schema"] = schema_of(fields_of(route), route.is_form);
   }
-  if (path.find('{') != path.npos) {
-    Json parameter = {
-        {"name", "model"}, {"in", "path"}, {"required", true}, {"schema", {{"type", "string"}}}};
+  if (const std::size_t open = path.find('{'); open != path.npos) {
+    const std::string name = path.substr(open + 1, path.size() - open - 2);
+    Json parameter = {{"name", name}, {"in", "path"}, {"required", true}, {"schema", {{"type", "string"}}}};
     operation["parameters"] = Json::array({std::move(parameter)});
   }
   if (!route.is_public) {
@@ -174,8 +175,7 @@ Json openapi(const std::vector<Route>& routes, const std::string& title) {
   document["components"]["securitySchemes"]["key"] = {{"type", "http"}, {"scheme", "bearer"}};
   for (const Route& route : routes) {
     for (const std::string path : route.paths)
-      document["paths"][path][route.method == std::string_view("GET") ? "get" : "post"] =
-          operation_of(route, path);
+      document["paths"][path][ascii_lower(route.method)] = operation_of(route, path);
   }
   return document;
 }

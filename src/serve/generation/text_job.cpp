@@ -61,8 +61,8 @@ std::string StopText::push(std::string_view text) {
 
 TextJob::TextJob(std::shared_ptr<Call> given_call, const ServedModel& given_model, TextRequest request)
     : request_(std::move(request)),
-      id_((request_.chat ? "chatcmpl-" : "cmpl-") + server::random_token()),
-      created_(std::time(nullptr)) {
+      created_(std::time(nullptr)),
+      id_((request_.chat ? "chatcmpl-" : "cmpl-") + server::random_token()) {
   call = std::move(given_call);
   model = &given_model;
   requests = generation_requests(given_model, request_);
@@ -106,15 +106,16 @@ void TextJob::inspect(std::shared_ptr<Inspection> inspection) {
 void TextJob::begin() {
   if (!request_.stream) return;
   call->begin_events();
+  write_begin();
+}
+
+void TextJob::write_begin() {
   for (std::size_t i = 0; i < choices_.size(); ++i) {
     if (request_.chat) {
-      Json chunk = envelope(true);
-      Json first = {{"index", i},
-                    {"delta", {{"role", "assistant"}, {"content", ""}}},
-                    {"logprobs", nullptr},
-                    {"finish_reason", nullptr}};
-      chunk["choices"] = Json::array({std::move(first)});
-      call->event(chunk);
+      send({{"index", i},
+            {"delta", {{"role", "assistant"}, {"content", ""}}},
+            {"logprobs", nullptr},
+            {"finish_reason", nullptr}});
     } else if (choices_[i].prompt == nullptr) {
       echo(i);
     }
@@ -131,7 +132,7 @@ void TextJob::echo(std::size_t index) {
   if (!request_.stream) {
     choice.text = text;
   } else if (!text.empty()) {
-    send(index, {text, ""});
+    write_part(index, {text, ""});
   }
 }
 
@@ -180,7 +181,7 @@ bool TextJob::on_token(std::size_t index, const GeneratedToken& token) {
   if (may_think) ++choice.thought;
   if (!choice.reasoning.may_think() && !choice.reasoning.has_thought()) choice.thought = 0;
   if (request_.stream) {
-    if (!part.empty()) send(index, part);
+    if (!part.empty()) write_part(index, part);
   } else {
     choice.text += part.text;
     choice.thoughts += part.thoughts;
@@ -209,22 +210,27 @@ void TextJob::on_finished(std::size_t index, const Hypothesis& result, std::int6
     choice.thoughts += part.thoughts;
     return;
   }
-  if (!part.empty() || !choice.scores.empty()) send(index, part);
+  write_end(index, part);
+}
+
+void TextJob::write_end(std::size_t index, const Part& part) {
+  const Choice& choice = choices_[index];
+  if (!part.empty() || !choice.scores.empty()) write_part(index, part);
   if (!choice.tool_calls.empty()) {
-    Json chunk = envelope(true);
-    chunk["choices"] = Json::array({{{"index", index},
-                                     {"delta", {{"tool_calls", choice.tool_calls}}},
-                                     {"logprobs", nullptr},
-                                     {"finish_reason", nullptr}}});
-    call->event(chunk);
+    send({{"index", index},
+          {"delta", {{"tool_calls", choice.tool_calls}}},
+          {"logprobs", nullptr},
+          {"finish_reason", nullptr}});
   }
-  Json chunk = envelope(true);
-  chunk["choices"] = Json::array({choice_of(index, {}, true)});
-  call->event(chunk);
+  send(choice_of(index, {}, true));
 }
 
 void TextJob::on_all() {
   call->record.cached_tokens = cached_tokens();
+  write_all();
+}
+
+void TextJob::write_all() {
   if (!request_.stream) {
     Json body = envelope(false);
     if (request_.chat && request_.token_ids) body["prompt_token_ids"] = request_.prompts.front();
@@ -273,9 +279,11 @@ TextJob::Part TextJob::part_of(Choice& choice, const ReasoningStream::Piece& pie
   return part;
 }
 
-void TextJob::send(std::size_t index, const Part& part) {
+void TextJob::write_part(std::size_t index, const Part& part) { send(choice_of(index, part, false)); }
+
+void TextJob::send(Json choice) {
   Json chunk = envelope(true);
-  chunk["choices"] = Json::array({choice_of(index, part, false)});
+  chunk["choices"] = Json::array({std::move(choice)});
   call->event(chunk);
 }
 

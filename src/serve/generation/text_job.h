@@ -1,4 +1,5 @@
-// A generation whose tokens become the text of an answer, whole or as events, in OpenAI's form.
+// A generation whose tokens become the text of an answer, whole or as events, in the form of OpenAI's chats
+// and completions.
 #pragma once
 
 #include <memory>
@@ -49,7 +50,7 @@ class TextJob : public GenerationJob {
   void on_finished(std::size_t index, const Hypothesis& result, std::int64_t cached_tokens) override;
   void on_all() override;
 
- private:
+ protected:
   struct Choice {
     Choice(const Tokenizer& tokenizer, const TextRequest& request)
         : decoder(tokenizer, request.skip_special),
@@ -76,15 +77,6 @@ class TextJob : public GenerationJob {
     std::string reason;
     double likelihood = 0;  // log-probability per token
   };
-  std::string shown(std::int64_t id, const std::int64_t* before) const;
-  ScoredToken scored(const Choice& choice, const GeneratedToken& token) const;
-  void echo(std::size_t index);
-  void score_prompt(std::size_t index);
-  std::vector<std::size_t> likeliest() const;
-  // The place of the prompt that a candidate goes on from.
-  std::size_t prompt_of(std::size_t index) const {
-    return index / static_cast<std::size_t>(request_.candidates);
-  }
   /// What of an answer is known.
   struct Part {
     std::string text, thoughts;
@@ -94,18 +86,37 @@ class TextJob : public GenerationJob {
       thoughts += more.thoughts;
     }
   };
-  Part split(Choice& choice, const std::string& text) const;
-  Part part_of(Choice& choice, const ReasoningStream::Piece& piece) const;
-  void send(std::size_t index, const Part& part);
-  Json choice_of(std::size_t index, const Part& part, bool last);
-  Json envelope(bool event);
+
+  // The form of the answer. The first three are of a stream alone.
+  virtual void write_begin();
+  virtual void write_part(std::size_t index, const Part& part);
+  virtual void write_end(std::size_t index, const Part& part);  ///< the last part, calls, and the reason
+  virtual void write_all();
+
   Json usage() const;
-  std::int64_t cached_tokens() const;
 
   const TextRequest request_;
-  const std::string id_;
   const std::int64_t created_;
   std::vector<Choice> choices_;
+
+ private:
+  std::string shown(std::int64_t id, const std::int64_t* before) const;
+  ScoredToken scored(const Choice& choice, const GeneratedToken& token) const;
+  void echo(std::size_t index);
+  void score_prompt(std::size_t index);
+  std::vector<std::size_t> likeliest() const;
+  // The place of the prompt that a candidate goes on from.
+  std::size_t prompt_of(std::size_t index) const {
+    return index / static_cast<std::size_t>(request_.candidates);
+  }
+  Part split(Choice& choice, const std::string& text) const;
+  Part part_of(Choice& choice, const ReasoningStream::Piece& piece) const;
+  void send(Json choice);
+  Json choice_of(std::size_t index, const Part& part, bool last);
+  Json envelope(bool event);
+  std::int64_t cached_tokens() const;
+
+  const std::string id_;
   std::shared_ptr<Inspection> inspection_;  // or null
   std::int64_t prompt_tokens_ = 0, completion_tokens_ = 0;
   bool has_warned_ = false;

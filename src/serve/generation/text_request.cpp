@@ -259,14 +259,7 @@ TextRequest common_request(const RequestContext& context, TextFields& given) {
 TextFields::TextFields(const ServedModel& model)
     : last_id(model.model().vocab_size() - 1), inspection(model) {}
 
-void TextFields::walk(Fields& fields) {
-  fields("max_tokens", max_tokens,
-         "New tokens at most; completions: 16 without it, and 0 for none; chats: what the model has room "
-         "for. -1 is "
-         "as absent",
-         kTokens);
-  fields("max_new_tokens", max_new_tokens, "As `max_tokens`", kTokens);
-  fields("n_predict", n_predict, "As `max_tokens`", kTokens);
+void TextFields::walk_sampling(Fields& fields) {
   option_field(
       fields, "temperature", temperature,
       "; 0: the likeliest token. Without it as `generation_config.json` says if it asks for sampling, else 1",
@@ -276,9 +269,29 @@ void TextFields::walk(Fields& fields) {
   option_field(fields, "min_p", min_p);
   option_field(fields, "typical_p", typical_p);
   fields("do_sample", do_sample, "`false`: as `temperature` 0");
-  fields("n", request.choices, "Choices of each prompt", {.least = 1, .most = kMostChoices});
   fields("seed", seed, "Of the random numbers: the same seed gives the same answer; -1 is as absent",
          {.least = -1});
+  fields("presence_penalty", request.presence_penalty, "Less of the tokens that were generated",
+         {.least = -2, .most = 2});
+  fields("frequency_penalty", request.frequency_penalty, "The same, each time", {.least = -2, .most = 2});
+  option_field(fields, "repetition_penalty", repetition_penalty,
+               ": divides the scores of tokens that were there, prompt included",
+               FieldRule{.least = 1e-3, .most = kLargest});
+  fields("repeat_penalty", repeat_penalty, "As `repetition_penalty`", {.least = 1e-3, .most = kLargest});
+  fields.object("logit_bias", logit_bias,
+                "From ids of tokens to what is added to their scores, from -100 to 100", {.items = 4096});
+}
+
+void TextFields::walk(Fields& fields) {
+  fields("max_tokens", max_tokens,
+         "New tokens at most; completions: 16 without it, and 0 for none; chats: what the model has room "
+         "for. -1 is "
+         "as absent",
+         kTokens);
+  fields("max_new_tokens", max_new_tokens, "As `max_tokens`", kTokens);
+  fields("n_predict", n_predict, "As `max_tokens`", kTokens);
+  walk_sampling(fields);
+  fields("n", request.choices, "Choices of each prompt", {.least = 1, .most = kMostChoices});
   fields("stop", request.stops, "A text, or an array of texts, that ends the answer and is not part of it",
          {.items = 64, .bytes = 256});
   fields("include_stop_str_in_output", request.includes_stop, "The text of `stop` is part of the answer");
@@ -296,15 +309,6 @@ void TextFields::walk(Fields& fields) {
     options("include_usage", request.stream_usage, "The last event but one tells the usage");
     options("continuous_usage_stats", request.usage_always, "With `include_usage`: all events do");
   });
-  fields("presence_penalty", request.presence_penalty, "Less of the tokens that were generated",
-         {.least = -2, .most = 2});
-  fields("frequency_penalty", request.frequency_penalty, "The same, each time", {.least = -2, .most = 2});
-  option_field(fields, "repetition_penalty", repetition_penalty,
-               ": divides the scores of tokens that were there, prompt included",
-               FieldRule{.least = 1e-3, .most = kLargest});
-  fields("repeat_penalty", repeat_penalty, "As `repetition_penalty`", {.least = 1e-3, .most = kLargest});
-  fields.object("logit_bias", logit_bias,
-                "From ids of tokens to what is added to their scores, from -100 to 100", {.items = 4096});
   fields.object(
       "response_format", response_format,
       "Of type `text`, `json_object`, or `json_schema` with `{\"json_schema\": {\"schema\": ...}}`: the "

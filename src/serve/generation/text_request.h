@@ -44,11 +44,12 @@ struct TextRequest {
   bool reasoning_in_content = false;            ///< as the model writes it
 };
 
-/// The fields that both routes have. JSON belongs to the body of the request.
+/// The fields that these routes have. JSON belongs to the body of the request.
 struct TextFields {
   TextFields() = default;
   explicit TextFields(const ServedModel& model);
   void walk(Fields& fields);
+  void walk_sampling(Fields& fields);  ///< of these, how tokens are chosen
   UnsupportedKeywords unsupported() const {
     return json_schema_lax ? UnsupportedKeywords::ignored : UnsupportedKeywords::refused;
   }

@@ -24,6 +24,7 @@ inline constexpr const char* kServerTopic = "The server";
 Routes all_routes(Serving* serving);
 Routes model_routes(Serving* serving);
 Routes completion_routes(Serving* serving);
+Routes response_routes(Serving* serving);
 Routes vector_routes(Serving* serving);
 Routes label_routes(Serving* serving);
 Routes token_routes(Serving* serving);
