@@ -13,7 +13,8 @@ namespace heed::explore {
 namespace {
 
 /// The page with its marks replaced; `recording` last, in which no mark is looked for.
-std::string filled(std::string_view nonce, std::string_view policy, std::string_view recording) {
+std::string filled(std::string_view nonce, std::string_view policy, std::string_view notes,
+                   std::string_view recording) {
   std::string page;
   std::string_view rest = kExplorePage;
   const auto copy_until = [&](std::string_view mark, std::string_view value) {
@@ -25,6 +26,7 @@ std::string filled(std::string_view nonce, std::string_view policy, std::string_
   };
   copy_until("@POLICY@", policy);
   copy_until("@NONCE@", nonce);
+  copy_until("@NOTES@", notes);
   copy_until("@RECORDING@", recording);
   copy_until("@NONCE@", nonce);
   page += rest;
@@ -33,7 +35,7 @@ std::string filled(std::string_view nonce, std::string_view policy, std::string_
 
 /// The page for a server, whose script and style have the nonce.
 std::string served_page(std::string_view nonce) {
-  return filled(" nonce=\"" + std::string(nonce) + '"', "", "");
+  return filled(" nonce=\"" + std::string(nonce) + '"', "", "", "");
 }
 
 using server::Call;
@@ -220,14 +222,17 @@ std::string answer_to(Explorer& explorer, std::string_view path, std::string_vie
   return one->answer(explorer, fields, stop);
 }
 
-std::string recorded_page(std::string_view recording) {
+std::string recorded_page(std::string_view recording, std::string_view notes) {
   std::string policy = "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; ";
   policy.append("script-src 'sha256-").append(kExploreScriptHash);
   policy.append("'; style-src 'sha256-").append(kExploreStyleHash);
   policy += "'; img-src data: blob:; base-uri 'none'; form-action 'none'\">\n";
   std::string element = "<script type=\"text/plain\" id=\"recording\">";
   element.append(recording).append("</script>\n");
-  return filled("", policy, element);
+  std::string above;
+  if (!notes.empty())
+    above.append("<section id=\"notes\" aria-label=\"Notes\">\n").append(notes).append("</section>\n");
+  return filled("", policy, above, element);
 }
 
 }  // namespace heed::explore

@@ -30,7 +30,8 @@ std::string answer_to(Explorer& explorer, std::string_view path, std::string_vie
                       const std::atomic<bool>& stop);
 
 /// The page for a file: a policy that runs its own script and style only and forbids all requests, and the
-/// recording, in base64, which the page reads instead of asking a server.
-std::string recorded_page(std::string_view recording);
+/// recording, in base64, which the page reads instead of asking a server; `notes`, a part of HTML, stand
+/// above.
+std::string recorded_page(std::string_view recording, std::string_view notes);
 
 }  // namespace heed::explore

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <csignal>
+#include <fstream>
 
 #include "command.h"
 #include "server/client.h"
@@ -126,6 +127,18 @@ TEST(ExploreCommand, WritesAPageOfTextsWithoutServing) {
   EXPECT_THAT(slurp(page), HasSubstr("id=\"recording\">"));
 }
 
+TEST(ExploreCommand, WritesNotesAboveAPage) {
+  const Folder folder;
+  const std::string page = folder / "page.html", notes = folder / "notes.html";
+  std::ofstream(notes) << "<h1>Masks</h1>";
+  EXPECT_EQ(
+      run({"explore", encoder("bert-mlm"), "--export", page, "--text", "a [MASK]", "--export-notes", notes})
+          .status,
+      0);
+  EXPECT_THAT(slurp(page),
+              HasSubstr("<section id=\"notes\" aria-label=\"Notes\">\n<h1>Masks</h1></section>"));
+}
+
 TEST(ExploreCommand, WritesAPageOfWhatWasAskedAtTheEnd) {
   const Folder folder;
   const std::string page = folder / "page.html";
@@ -142,6 +155,11 @@ TEST(ExploreCommand, WritesAPageOfWhatWasAskedAtTheEnd) {
 TEST(ExploreCommand, RefusesWrongCommandLines) {
   const std::string model = encoder("bert-mlm");
   expect_error(2, {"explore", model, "--text", "a"}, "--text: needs --export FILE.html");
+  expect_error(2, {"explore", model, "--export", "p.html", "--export-head", "encoder.0.0"},
+               "--export-head: needs --text");
+  expect_error(2, {"explore", model, "--export-notes", "a.html"}, "--export-notes: needs --export FILE.html");
+  expect_error(2, {"explore", model, "--export", "p.html", "--export-view", "maps"},
+               "--export-view: expected matrix, lines");
   expect_error(2, {"explore", model, "--export", "page.svg"},
                "--export: expected a file name that ends in .html");
   expect_error(2, {"explore", model, "--export", "p.html", "--text", "a", "--target", "b", "--target", "c"},

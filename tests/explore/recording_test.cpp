@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -182,6 +183,40 @@ TEST(RecordTexts, WhatAModelRefusesIsRecordedToo) {
     if (one[2].contains("error")) refused.push_back(one[1].value("traps", Json::array({"none"}))[0]);
   }
   EXPECT_EQ(refused, std::vector<std::string>{"mask"}) << "an encoder has no mask of later tokens";
+}
+
+TEST_F(Recorded, ThePageOpensOnAViewOrAnAddressBelowItsNotes) {
+  Recording recording(kMuch);
+  run(recording, R"({"model": 0, "text": "5 6"})");
+  EXPECT_EQ(recording_in(recording.page(explorer.models()))["address"], "at=///matrix");
+  const std::string address = "at=decoder/weights/1.0/traps&traps=scale";
+  const std::string page = recording.page(explorer.models(), address, "<h1>A lesson</h1>\n");
+  EXPECT_EQ(recording_in(page)["address"], address);
+  EXPECT_THAT(page, HasSubstr("<section id=\"notes\" aria-label=\"Notes\">\n<h1>A lesson</h1>\n</section>"));
+  EXPECT_THAT(recording.page(explorer.models()),
+              Not(HasSubstr("<section id=\"notes\" aria-label=\"Notes\">")));
+}
+
+TEST_F(Recorded, AChosenHeadIsRecordedBesideTheFirst) {
+  std::set<std::string> stepped, removed;
+  for (const std::int64_t head : {0, 1}) {
+    Recording recording(kMuch);
+    record_texts(explorer, recording, {"5 6"}, {}, kGoOn, "decoder.1." + std::to_string(head));
+    for (const Json& one : answers(recording)) {
+      const Json& asked = one[1];
+      if (one[0] == "/api/steps") stepped.insert(asked["layer"].dump() + "." + asked["head"].dump());
+      if (!asked.contains("changes")) continue;
+      EXPECT_EQ(asked["changes"][0]["factor"], 0);
+      removed.insert(asked["changes"][0]["layer"].dump() + "." + asked["changes"][0]["head"].dump());
+    }
+  }
+  EXPECT_THAT(stepped, testing::IsSupersetOf({"1.0", "1.1"}));
+  EXPECT_EQ(removed, stepped);
+  Recording recording(kMuch);
+  EXPECT_ERROR(record_texts(explorer, recording, {"5 6"}, {}, kGoOn, "decoder.1.99"),
+               "--export-head: expected a head of");
+  EXPECT_ERROR(record_texts(explorer, recording, {"5 6"}, {}, kGoOn, "decoder.1"),
+               "--export-head: expected KIND.LAYER.HEAD such as decoder.0.3, got decoder.1");
 }
 
 TEST(RecordTexts, RefusesModelsOfImages) {

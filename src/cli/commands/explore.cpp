@@ -1,8 +1,10 @@
 // heed explore: serves a page on which one types text, or drops an image or a sound, and sees what one or two
 // models make of it.
-#include <fmt/core.h>
+#include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <iterator>
 #include <utility>
 
 #include "cli/cli.h"
@@ -34,6 +36,8 @@ struct ExploreArguments {
   std::filesystem::path page;   // a recording is written to
   std::int64_t page_limit = 3;  // MB of answers
   std::string page_view = "matrix";
+  std::string page_head;
+  std::filesystem::path page_notes;
   std::vector<std::string> texts, targets;
 };
 
@@ -41,6 +45,15 @@ void check_arguments(ExploreArguments& arguments, const Globals& globals) {
   const bool exports = !arguments.page.empty();
   if (exports && arguments.page.extension() != ".html")
     throw UsageError("--export: expected a file name that ends in .html, got " + arguments.page.string());
+  const std::string& view = arguments.page_view;
+  if (view.find('=') == view.npos &&
+      std::find(std::begin(explore::kExportedViews), std::end(explore::kExportedViews), view) ==
+          std::end(explore::kExportedViews))
+    throw UsageError(fmt::format("--export-view: expected {}, or what follows the # of an address, got {}",
+                                 fmt::join(explore::kExportedViews, ", "), view));
+  if (!exports && !arguments.page_notes.empty()) throw UsageError("--export-notes: needs --export FILE.html");
+  if (arguments.texts.empty() && !arguments.page_head.empty())
+    throw UsageError("--export-head: needs --text");
   if (!exports && !arguments.texts.empty()) throw UsageError("--text: needs --export FILE.html");
   if (arguments.targets.size() > arguments.texts.size())
     throw UsageError("--target: expected at most one for each --text, got " +
@@ -80,7 +93,8 @@ std::string address_of(const server::HttpServer& server, const std::string& host
 
 void write_page(const explore::Recording& recording, const explore::Explorer& explorer,
                 const ExploreArguments& arguments, const Globals& globals) {
-  const std::string page = recording.page(explorer.models(), arguments.page_view);
+  const std::string notes = arguments.page_notes.empty() ? "" : read_file(arguments.page_notes);
+  const std::string page = recording.page(explorer.models(), arguments.page_view, notes);
   write_file(arguments.page, page);
   if (globals.quiet) return;
   print_stderr(fmt::format("wrote {} ({} kB)", arguments.page.string(), (page.size() + 999) / 1000));
@@ -94,7 +108,7 @@ void warn_of_left_out(const explore::Recording& recording, const ExploreArgument
 /// Records texts without serving.
 void export_texts(explore::Explorer& explorer, explore::Recording& recording,
                   const ExploreArguments& arguments, const Globals& globals) {
-  record_texts(explorer, recording, arguments.texts, arguments.targets, stop_flag());
+  record_texts(explorer, recording, arguments.texts, arguments.targets, stop_flag(), arguments.page_head);
   if (recording.left_out() > 0 && !globals.quiet) warn_of_left_out(recording, arguments);
   write_page(recording, explorer, arguments, globals);
 }
@@ -181,9 +195,17 @@ void add_explore(CLI::App& app, const Globals& globals) {
       "With --export: record what the page asks when it is opened on this text, and do not serve");
   recording.value("--target", a->targets, "TEXT",
                   "The target of the text in the same place, for an encoder-decoder; empty: its own output");
-  recording.word("--export-view", a->page_view,
-                 {std::begin(explore::kExportedViews), std::end(explore::kExportedViews)},
-                 "What the exported page opens on");
+  recording
+      .value("--export-view", a->page_view, "VIEW",
+             fmt::format("What the exported page opens on: {}, or what follows the # of an address that the "
+                         "page copies",
+                         fmt::join(explore::kExportedViews, ", ")))
+      ->capture_default_str();
+  recording.value("--export-head", a->page_head, "KIND.LAYER.HEAD",
+                  "With --text: a head, such as decoder.0.3, whose steps, scores, traps and ablation are "
+                  "recorded beside those of the heads that the page opens on");
+  recording.value("--export-notes", a->page_notes, "FILE.html",
+                  "A part of HTML above what the exported page shows, such as the text of a lesson");
   recording
       .count("--export-limit", a->page_limit, 1,
              "The largest recording, before compression; what does not fit is left out", 1000)

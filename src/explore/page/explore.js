@@ -1,6 +1,6 @@
 // The page of heed explore: what is asked, with undo and in the address; the server's answers; comparison.
 const token = new URLSearchParams(location.search).get("token") || "";
-const nothing = { model: 0, text: "", pair: "", target: "", ids: null, target_ids: null, labels: "", file: null, file_name: "", changes: [], steering: [], versus: "", other: "", other_file: null, other_file_name: "", other_model: 0 };
+const nothing = { model: 0, text: "", pair: "", target: "", ids: null, target_ids: null, labels: "", file: null, file_name: "", changes: [], steering: [], traps: ["softmax-axis"], versus: "", other: "", other_file: null, other_file_name: "", other_model: 0 };
 let ask = { ...nothing }, models = [], results = [], running = null, timer = 0, forgotten = 0, wantsAddress = null, plainTitle = document.title;
 let watchedId = null;  // of the candidate whose logit is watched, if one is chosen
 const past = [], future = [];
@@ -280,13 +280,14 @@ function addressText() {
 function writeAddress() {
   history.replaceState(null, "", addressText());
   const about = takesFile() ? ask.file_name : ask.text;
-  document.title = (about ? about.slice(0, 60) + " · " : "") + plainTitle;
+  document.title = ($("notes") ? "" : about ? about.slice(0, 60) + " · " : "") + plainTitle;
 }
 function readAddress() {
-  const parts = new URLSearchParams(location.hash.slice(1)), found = { ...nothing }, list = text => text === "" ? [] : text.split(",").map(Number);
+  const parts = new URLSearchParams(location.hash.slice(1) || (recording ? recording.address : "")), found = { ...nothing }, list = text => text === "" ? [] : text.split(",").map(Number);
   for (const name of Object.keys(nothing)) if (parts.has(name)) found[name] = parts.get(name);
   for (const name of ["ids", "target_ids"]) if (found[name] !== null) found[name] = list(found[name]);
   if (parts.has("steering")) found.steering = list(found.steering).map(strength => strength || 0);
+  if (parts.has("traps")) found.traps = found.traps.split(",").filter(name => name in trapTexts);
   try { if (parts.has("changes")) found.changes = JSON.parse(found.changes); } catch { found.changes = []; }
   if (!Array.isArray(found.changes)) found.changes = [];
   for (const name of ["file", "other_file"]) if (found[name] !== null) found[name] = Math.max(0, +found[name] || 0);
@@ -297,7 +298,7 @@ function readAddress() {
   ask = found;
   oldPosition = parts.has("position") ? +parts.get("position") : null;
   watchedId = parts.has("id") ? +parts.get("id") : null;
-  wantsAddress = parts.get("at") || (recording ? "///" + recording.view : "");
+  wantsAddress = parts.get("at") || "";
 }
 let oldPosition = null;  // the pinned token of an address of earlier pages
 
@@ -318,7 +319,7 @@ function drawExamples() {
   const about = modelNow(), examples = about.input === "text" || recording ? examplesOf(about) : [];
   $("examples").replaceChildren(...(examples.length ? [recording ? "Recorded: " : "Try: "] : []), ...examples.map(example => {
     const chip = element("button", nameOfInput(example).replace(/\s+/g, " "), { type: "button", class: "plain", title: nameOfInput(example) });
-    chip.onclick = () => { letGo(); watchedId = null; change({ ...nothing, model: ask.model, versus: ask.versus, other: ask.other, other_model: ask.other_model, changes: ask.changes, steering: ask.steering, ...example }); syncForm(); run(); };
+    chip.onclick = () => { letGo(); watchedId = null; change({ ...nothing, model: ask.model, versus: ask.versus, other: ask.other, other_model: ask.other_model, changes: ask.changes, steering: ask.steering, traps: ask.traps, ...example }); syncForm(); run(); };
     return chip;
   }));
 }
@@ -405,7 +406,7 @@ async function start() {
   fill($("model"), models.map((one, i) => [i, one.name]));
   $("model-box").hidden = models.length < 2;
   if (models.length === 1) plainTitle = models[0].name + " · heed explore";
-  document.querySelector("h1").textContent = models.length === 1 ? models[0].name : "heed explore";
+  document.querySelector("header h1").textContent = models.length === 1 ? models[0].name : "heed explore";
   if (recording) openRecording();
   readAddress();
   drawHistory();

@@ -11,7 +11,7 @@ heed_base64_sha256(EXPLORE_SCRIPT_HASH "\n${script}")
 heed_base64_sha256(EXPLORE_STYLE_HASH "\n${css}")
 string(REPLACE "@CSS@" "${css}" EXPLORE_PAGE "${EXPLORE_PAGE}")
 string(REPLACE "@JS@" "${script}" EXPLORE_PAGE "${EXPLORE_PAGE}")
-foreach(mark NONCE POLICY RECORDING)  # they stay
+foreach(mark NONCE POLICY NOTES RECORDING)  # they stay
   set(${mark} "@${mark}@")
 endforeach()
 configure_file(${folder}/page.h.in explore/page.h @ONLY)

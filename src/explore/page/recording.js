@@ -7,8 +7,8 @@ class Recording {
   static isHere() { return !!$("recording"); }
   static async ofPage() { return new Recording(JSON.parse(new TextDecoder().decode(await inflated($("recording").textContent)))); }
 
-  constructor({ models, view, shared, answers }) {
-    Object.assign(this, { models, view, shared, answers: new Map(), packs: new Map(), requests: [] });
+  constructor({ models, address, shared, answers }) {
+    Object.assign(this, { models, address, shared, answers: new Map(), packs: new Map(), requests: [] });
     for (const [path, request, answer, packs] of answers) {
       const asked = this.whole(request);
       this.requests.push({ path, request: asked });
@@ -82,4 +82,6 @@ function openRecording() {
   document.querySelector("#ask .fields").hidden = true;
   $("examples").setAttribute("aria-label", "Recorded");
   $("examples").after(element("p", "A recording without a server. What it does not hold cannot be chosen, or is said where it would stand.", { id: "recorded", class: "note" }));
+  const title = document.querySelector("#notes .title");
+  if (title) plainTitle = title.textContent;
 }

@@ -32,13 +32,11 @@ function heatMap(canvas, { queries, keys }, values, full, room) {
 class TrapsView extends Look {
   constructor(box, panel) {
     super(box, panel);
-    this.on = new Set(recording ? [] : ["softmax-axis"]);  // which every softmax can have; of recordings, one at a time is there
     this.places = [null, null];
     this.switches = element("div", null, { class: "trap-switches", role: "group", "aria-label": "Mistakes to make" });
     for (const [name, [title]] of Object.entries(trapTexts)) {
       const input = element("input", null, { type: "checkbox", role: "switch", class: "trap-" + name }), label = element("label", null);
-      input.checked = this.on.has(name);
-      input.onchange = () => { this.on[input.checked ? "add" : "delete"](name); this.draw(); };
+      input.onchange = () => this.toggle(name, input.checked);
       label.append(input, " " + title);
       this.switches.append(label);
     }
@@ -51,6 +49,17 @@ class TrapsView extends Look {
     this.status = element("p", "", { class: "note", "aria-live": "polite" });
     this.result = element("div", null, { class: "trap-result" });
     this.box.append(this.switches, this.said, this.status, this.result);
+  }
+  /// A mistake on or off. Where a recording has it only by itself, it takes the place of the others.
+  toggle(name, on) {
+    const others = ask.traps.filter(one => one !== name), all = on ? [...others, name] : others, now = this.now();
+    change({ traps: on && now && !canAsk("/api/traps", this.requestOf(now, all)) ? [name] : all });
+    writeAddress();
+    this.draw();
+  }
+  requestOf({ request: { changes, steering, ...plain }, head }, traps) {
+    const names = Object.keys(trapTexts).filter(name => traps.includes(name));
+    return { ...plain, kind: head.kind, layer: head.layer, head: head.head, traps: names, candidates: 30, ...(names.includes("exchange") ? { exchange: this.places } : {}) };
   }
   refuse(text) {
     this.status.textContent = text.replace(/^traps: ([\w-]+): expected (.*), got (\S+)$/, (_, name, what, model) => trapTexts[name][0] + ": this is for " + what + "; " + model + " is not one.");
@@ -73,13 +82,11 @@ class TrapsView extends Look {
   }
   async show(now, current) {
     this.choosePlaces(now);
-    this.pair.hidden = !this.on.has("exchange");
-    const names = Object.keys(trapTexts).filter(name => this.on.has(name));
+    for (const name in trapTexts) this.switches.querySelector(".trap-" + name).checked = ask.traps.includes(name);
+    this.pair.hidden = !ask.traps.includes("exchange");
+    const asked = this.requestOf(now, ask.traps), { traps: names } = asked, { changes, steering } = now.request;
     this.said.replaceChildren(...names.map(name => element("li", trapTexts[name][1])));
     if (!names.length) { this.status.textContent = "Switch one on."; this.result.replaceChildren(); return; }
-    const { changes, steering, ...plain } = now.request;
-    const asked = { ...plain, kind: now.head.kind, layer: now.head.layer, head: now.head.head, traps: names, candidates: 30 };
-    if (this.on.has("exchange")) asked.exchange = this.places;
     const answer = await this.ask("/api/traps", asked);
     if (!current()) return;
     this.drawResult(answer, now, changes || steering);
@@ -91,7 +98,7 @@ class TrapsView extends Look {
     this.status.replaceChildren(element("span", (same ? "Here it changes nothing. " : "") + "heed doctor sees such a mistake by its check" + (checks.length > 1 ? "s " : " ") + checks.join(" and ") + "." + (changes ? " Changed heads and steering are left out." : "")));
     const maps = element("div", null, { class: "trap-maps" }), values = [sound, wrong].map(run => floatsOf(run.map)), full = Math.max(...values.map(StepsView.most));
     const room = Math.max(200, Math.min(440, now.room > 900 ? (now.room - 420) / 2 : now.room > 560 ? now.room / 2 - 16 : now.room));
-    [["Sound", sound], ["With " + (this.on.size > 1 ? "the mistakes" : "the mistake"), wrong]].forEach(([title, run], i) => maps.append(this.map(title, run, values[i], full, room)));
+    [["Sound", sound], ["With " + (ask.traps.length > 1 ? "the mistakes" : "the mistake"), wrong]].forEach(([title, run], i) => maps.append(this.map(title, run, values[i], full, room)));
     const facts = element("div", null, { class: "trap-facts" });
     if (sound.loss !== null) facts.append(element("h3", "Loss of this text"), element("p", sound.loss.toFixed(3) + " → " + wrong.loss.toFixed(3) + " nats per token (" + signed(wrong.loss - sound.loss) + ")"));
     facts.append(...this.predictions(sound, wrong, now), element("p", "Largest difference of a weight of this head: " + number(answer.map_difference) + "; of a logit: " + number(answer.difference) + ".", { class: "note" }));

@@ -2,6 +2,7 @@
 #include "explore/recording/recording.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstring>
 #include <numeric>
 
@@ -19,6 +20,30 @@ constexpr int kMistakeCandidates = 30;
 struct RecordedText {
   Json answer, run, request;
 };
+
+/// KIND.LAYER.HEAD, or null for "".
+Json head_of(const std::string& name) {
+  if (name.empty()) return nullptr;
+  const std::size_t kind = name.find('.');
+  const char* const end = name.data() + name.size();
+  std::int64_t layer = 0, head = 0;
+  if (kind != name.npos) {
+    const auto dot = std::from_chars(name.data() + kind + 1, end, layer);
+    if (dot.ec == std::errc() && dot.ptr != end && *dot.ptr == '.') {
+      const auto last = std::from_chars(dot.ptr + 1, end, head);
+      if (last.ec == std::errc() && last.ptr == end)
+        return {{"kind", name.substr(0, kind)}, {"layer", layer}, {"head", head}};
+    }
+  }
+  throw Error("--export-head: expected KIND.LAYER.HEAD such as decoder.0.3, got " + name);
+}
+
+bool is_of(const Json& kind, const Json& head) {
+  const auto is_same = [&](const Json& map) {
+    return map["layer"] == head["layer"] && map["head"] == head["head"];
+  };
+  return kind["kind"] == head["kind"] && std::any_of(kind["maps"].begin(), kind["maps"].end(), is_same);
+}
 
 /// The head that the page shows first of a kind of attention: of cross-attention the first of the last layer
 /// (the map is the mean of the layer), of others the one with the largest score `content`.
@@ -49,8 +74,9 @@ Json with(const Json& request, const Json& more) {
 
 class TextRecorder {
  public:
-  TextRecorder(Explorer& explorer, Recording& recording, const std::atomic<bool>& stop)
-      : explorer_(explorer), recording_(recording), stop_(stop) {}
+  /// `chosen`: a head that is recorded beside the first of its kind, or null.
+  TextRecorder(Explorer& explorer, Recording& recording, const std::atomic<bool>& stop, Json chosen)
+      : explorer_(explorer), recording_(recording), stop_(stop), chosen_(std::move(chosen)) {}
 
   void run(const Json& model, const std::string& text, const std::string* target) {
     Json request{{"model", model["index"]}, {"text", text}};
@@ -61,6 +87,12 @@ class TextRecorder {
     recording_.add("/api/run", run.dump(), answer, explorer_);
     RecordedText& recorded =
         texts_.emplace_back(RecordedText{parse_json(answer, "answer"), request, request});
+    const Json& kinds = recorded.answer["data"]["kinds"];
+    if (!chosen_.is_null() &&
+        std::none_of(kinds.begin(), kinds.end(), [&](const Json& kind) { return is_of(kind, chosen_); }))
+      throw Error("--export-head: expected a head of " + model["name"].get<std::string>() + ", got " +
+                  chosen_["kind"].get<std::string>() + "." + chosen_["layer"].dump() + "." +
+                  chosen_["head"].dump());
     if (recorded.answer["target_ids"].is_null()) return;
     recorded.request.erase("target");  // what it says is known by now
     recorded.request["target_ids"] = recorded.answer["target_ids"];
@@ -69,12 +101,13 @@ class TextRecorder {
   void heads() {
     for (const RecordedText& text : texts_) {
       for (const Json& kind : text.answer["data"]["kinds"]) {
-        const Json head = first_head(kind);
-        mistakes(text, head);
-        for (std::size_t query = 0; query < kind["queries"].size(); ++query) {
-          const Json request = with(with(text.request, head), {{"query", query}});
-          ask("/api/steps", request);
-          ask("/api/why", request);
+        for (const Json& head : heads_of(kind)) {
+          mistakes(text, head);
+          for (std::size_t query = 0; query < kind["queries"].size(); ++query) {
+            const Json request = with(with(text.request, head), {{"query", query}});
+            ask("/api/steps", request);
+            ask("/api/why", request);
+          }
         }
       }
     }
@@ -114,17 +147,25 @@ class TextRecorder {
     }
   }
 
-  /// The run without the first head of each kind.
+  /// The run without each of these heads.
   void ablations() {
     for (const RecordedText& text : texts_) {
       for (const Json& kind : text.answer["data"]["kinds"]) {
-        const Json change = with(first_head(kind), {{"factor", 0}});
-        ask("/api/run", with(text.run, {{"candidates", 10}, {"changes", Json::array({change})}}));
+        for (const Json& head : heads_of(kind)) {
+          const Json change = with(head, {{"factor", 0}});
+          ask("/api/run", with(text.run, {{"candidates", 10}, {"changes", Json::array({change})}}));
+        }
       }
     }
   }
 
  private:
+  std::vector<Json> heads_of(const Json& kind) const {
+    std::vector<Json> heads{first_head(kind)};
+    if (!chosen_.is_null() && chosen_ != heads[0] && is_of(kind, chosen_)) heads.push_back(chosen_);
+    return heads;
+  }
+
   /// What the model refuses is recorded too.
   Json ask(const char* path, const Json& request) {
     std::string said;
@@ -173,14 +214,16 @@ class TextRecorder {
   Explorer& explorer_;
   Recording& recording_;
   const std::atomic<bool>& stop_;
+  Json chosen_;
   std::vector<RecordedText> texts_;
 };
 
 }  // namespace
 
 void record_texts(Explorer& explorer, Recording& recording, const std::vector<std::string>& texts,
-                  const std::vector<std::string>& targets, const std::atomic<bool>& stop) {
-  TextRecorder recorder(explorer, recording, stop);
+                  const std::vector<std::string>& targets, const std::atomic<bool>& stop,
+                  const std::string& head) {
+  TextRecorder recorder(explorer, recording, stop, head_of(head));
   const Json models = parse_json(explorer.models(), "models").at("models");
   for (const Json& model : models) {
     if (model["input"] != "text")

@@ -95,14 +95,14 @@ void Recording::add(std::string_view path, std::string_view request, std::string
   ++left_out_;
 }
 
-std::string Recording::page(std::string_view models, std::string_view view) const {
+std::string Recording::page(std::string_view models, std::string_view view, std::string_view notes) const {
   Json answers = Json::array();
   for (const Entry& entry : entries_) answers.push_back(entry.stored);
   const Json all{{"models", parse_json(models, "models").at("models")},
-                 {"view", view},
+                 {"address", view.find('=') == view.npos ? "at=///" + std::string(view) : std::string(view)},
                  {"shared", values_},
                  {"answers", std::move(answers)}};
-  return recorded_page(plot::deflated_base64(all.dump()));
+  return recorded_page(plot::deflated_base64(all.dump()), notes);
 }
 
 }  // namespace heed::explore

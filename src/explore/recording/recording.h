@@ -36,8 +36,10 @@ class Recording {
   std::size_t left_out() const { return left_out_; }
   bool empty() const { return entries_.empty(); }
 
-  /// The page, with `models` as Explorer::models() gives them. It opens on `view`, of kExportedViews.
-  std::string page(std::string_view models, std::string_view view = "matrix") const;
+  /// The page, with `models` as Explorer::models() gives them, and `notes`, a part of HTML, above what it
+  /// shows. It opens on `view`: one of kExportedViews, or what follows the # in an address of the page.
+  std::string page(std::string_view models, std::string_view view = "matrix",
+                   std::string_view notes = {}) const;
 
  private:
   struct Entry {
@@ -59,11 +61,12 @@ class Recording {
 };
 
 /// Of every model and text: the run with all maps, queries and keys; then, while they fit, of the head that
-/// the page opens on, in every kind of attention, each mistake of the traps, the steps of every query, and a
-/// run without it; the flow for every token, with its effects on the likeliest candidates. The n-th target is
-/// that of the n-th text; texts without one get the model's own. Throws Error for a model that reads no
-/// text, and Canceled once `stop` is true.
+/// the page opens on, in every kind of attention, and of `head` (KIND.LAYER.HEAD), each mistake of the traps,
+/// the steps of every query, and a run without it; the flow for every token, with its effects on the
+/// likeliest candidates. The n-th target is that of the n-th text; texts without one get the model's own.
+/// Throws Error for a model that reads no text or has no such head, and Canceled once `stop` is true.
 void record_texts(Explorer& explorer, Recording& recording, const std::vector<std::string>& texts,
-                  const std::vector<std::string>& targets, const std::atomic<bool>& stop);
+                  const std::vector<std::string>& targets, const std::atomic<bool>& stop,
+                  const std::string& head = {});
 
 }  // namespace heed::explore
