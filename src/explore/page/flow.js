@@ -2,7 +2,7 @@
 class FlowView extends Look {
   constructor(box, panel) {
     super(box, panel);
-    Object.assign(this, { measure: "size", id: null, settings: { temperature: 1, top_k: 0, top_p: 1 } });
+    Object.assign(this, { measure: "size", id: null });
     this.shows = element("select", null, { class: "flow-measure" });
     this.note = element("p", "", { class: "note" });
     this.readout = element("p", "", { class: "flow-readout", "aria-live": "polite" });
@@ -187,9 +187,9 @@ class FlowView extends Look {
     const box = element("div", null, { class: "flow-sliders" });
     box.append(element("h3", "Drawing the next token"));
     const add = (name, title, range, show) => {
-      const input = element("input", null, { type: "range", class: "flow-" + name, ...range }), shown = element("output", show(this.settings[name]));
-      input.value = this.settings[name];
-      input.oninput = () => { this.settings[name] = +input.value; shown.textContent = show(+input.value); this.drawTable(); };
+      const input = element("input", null, { type: "range", class: "flow-" + name, ...range }), shown = element("output", show(drawing[name]));
+      input.value = drawing[name];
+      input.oninput = () => { drawing[name] = +input.value; shown.textContent = show(+input.value); this.drawTable(); };
       const label = labelled(title, input);
       label.append(" ", shown);
       box.append(label);
@@ -198,11 +198,20 @@ class FlowView extends Look {
     add("top_k", "Top-k", { min: 0, max: 50, step: 1 }, value => value ? String(value) : "all");
     add("top_p", "Top-p", { min: 0.05, max: 1, step: 0.05 }, value => value.toFixed(2));
     this.left = element("p", "", { class: "note" });
-    this.drawn = element("button", "Draw and append", { type: "button", class: "plain flow-draw", "data-help": "Draws a token with these probabilities, and appends it." });
-    this.drawn.onclick = () => {
-      const { position } = this.flow, id = drawnFrom(sampled(this.logits, this.order, this.settings), Math.random());
-      take({ position }, { id });
+    const draw = element("button", "Draw and append", { type: "button", class: "plain flow-draw", "data-help": "Draws a token with these probabilities, and appends it. Continue, beside the maps, draws several." });
+    draw.onclick = async () => {
+      const { position } = this.flow;
+      await take({ position }, { id: drawNext(this.logits, position) });
+      nameDrawn(results[0].answer);
+      this.said.textContent = drawnText();
     };
+    const seed = element("input", null, { type: "number", class: "flow-seed", min: 0, max: 999999, value: drawing.seed });
+    seed.onchange = () => { Object.assign(drawing, { seed: Math.trunc(+seed.value) || 0, made: [] }); this.said.textContent = $("drawn").textContent = ""; };
+    this.said = element("p", "", { class: "note", role: "status" });
+    this.drawn = element("div", null);
+    const row = element("p", null, { class: "row" });
+    row.append(draw, labelled("Seed", seed, "The same seed draws the same tokens again, from the same text on. Setting it begins anew."));
+    this.drawn.append(row, this.said);
     box.append(this.left, this.drawn);
     return box;
   }
@@ -218,10 +227,11 @@ class FlowView extends Look {
     }
     const { head } = now.about, token = flow.tokens[flow.position];
     this.heading = head === "sequence" ? "Classes" : head === "masked_lm" ? "In the place of “" + token + "”" : head === "token" ? "Label of “" + token + "”" : "After “" + token + "” (" + flow.position + ")";
+    this.said.textContent = drawnText();
     this.drawTable();
   }
   drawTable() {
-    const { flow } = this, table = element("table", null), drawn = this.draws ? sampled(this.logits, this.order, this.settings) : null;
+    const { flow } = this, table = element("table", null), drawn = this.draws ? sampled(this.logits, this.order, drawing) : null;
     const shown = flow.candidates.slice(0, 12);
     for (const one of shown) {
       const p = drawn ? drawn[one.id] : one.probability, row = element("tr", null, p === 0 ? { class: "dropped" } : {}), cell = element("td", null, { class: "look-bars" });

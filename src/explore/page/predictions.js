@@ -167,10 +167,10 @@ function idsWith(answer, position, id) {
 function take(prediction, one) {
   const { answer } = results[0];
   watchedId = null;
-  if (!isStepwise()) { fillMask(prediction, one.token); return; }
+  if (!isStepwise()) return fillMask(prediction, one.token);
   letGo();
   change(idsWith(answer, prediction.position, one.id));
-  run();
+  return run();
 }
 /// Writes a token into the text, instead of the mask, with as many masks before it.
 function fillMask(prediction, token) {
@@ -195,10 +195,16 @@ function canContinue(answer) {
   const last = answer.predictions[answer.predictions.length - 1];
   return canRun(idsWith(answer, last.position, last.candidates[0].id));
 }
-/// Appends the most probable token, `count` times, and shows the result once; a new request, or `going` false, ends it.
+/// The logits of what follows a position of an answer.
+async function logitsAt(answer, position) {
+  const { candidates, vectors, label, target, ...request } = requestOf(0);
+  if (answer.target_ids) request.target_ids = answer.target_ids;
+  return floatsOf((await post("/api/flow", { ...request, stack: "decoder", position })).logits);
+}
+/// Appends the most probable token, or one that is drawn, `count` times, and shows the result once; a new request, or `going` false, ends it.
 let going = false;
 async function goOn(count) {
-  const label = $("continue").textContent;
+  const label = $("continue").textContent, draws = $("continue-how").value === "drawn";
   going = true;
   letGo();
   watchedId = null;
@@ -206,11 +212,16 @@ async function goOn(count) {
   for (; added < count && going; ++added) {
     const last = answer.predictions[answer.predictions.length - 1];
     if (!last || !last.candidates.length) break;
-    change(idsWith(answer, last.position, last.candidates[0].id), "continue");
+    let { id } = last.candidates[0];
+    try {
+      if (draws) id = drawNext(await logitsAt(answer, last.position), last.position);
+    } catch (error) { complain(error.message); break; }
+    change(idsWith(answer, last.position, id), "continue");
     $("continue").textContent = "Stop at " + (added + 1) + " of " + count;
     const next = await answersNow();
     if (!next) break;
     answer = next[0];
+    if (draws) nameDrawn(answer);
   }
   going = false;
   $("continue").textContent = label;

@@ -37,3 +37,27 @@ function drawnFrom(probabilities, number) {
   }
   return last;
 }
+
+/// How the page draws: the sliders of the flow, and what was drawn since the seed was set.
+const drawing = { temperature: 1, top_k: 0, top_p: 1, seed: 1, made: [] };
+/// The n-th of the numbers from 0 to 1 that follow a seed (mulberry32).
+function randomNumber(seed, n) {
+  const at = (seed + Math.imul(n + 1, 0x6D2B79F5)) | 0, mixed = Math.imul(at ^ at >>> 15, at | 1), last = mixed ^ mixed + Math.imul(mixed ^ mixed >>> 7, mixed | 61);
+  return ((last ^ last >>> 14) >>> 0) / 2 ** 32;
+}
+/// Draws what follows a position, and keeps its probability.
+function drawNext(logits, position) {
+  const probabilities = sampled(logits, ranking(logits), drawing), id = drawnFrom(probabilities, randomNumber(drawing.seed, drawing.made.length));
+  drawing.made.push({ id, position, probability: probabilities[id], token: "token " + id });
+  return id;
+}
+/// Names what was drawn last by the answer to the text in which it stands.
+function nameDrawn(answer) {
+  const one = drawing.made[drawing.made.length - 1], { queries } = predictedKind(answer);
+  one.token = queries[one.position + (modelNow().kind === "encoder-decoder" ? 0 : 1)] || one.token;
+  $("drawn").textContent = drawnText();
+}
+function drawnText() {
+  const { made } = drawing, shown = made.slice(-12);
+  return made.length ? "Drawn: " + (made.length > shown.length ? "…, " : "") + shown.map(one => one.token + " " + percent(one.probability)).join(", ") : "";
+}
