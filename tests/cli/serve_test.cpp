@@ -50,10 +50,13 @@ TEST(ServeCommand, ReadsKeysAndTheEnvironment) {
   ::setenv("HEED_SERVE_PORT", "0", 1);
   ::setenv("HEED_SERVE_MODELS", encoder("bert-mlm").c_str(), 1);
   ::setenv("HEED_API_KEY", "three", 1);
-  Dialogue command(
-      {"serve", "--api-key", "four", "--api-key-file", folder / "keys.txt", "--quiet", "--json"});
+  ::setenv("HEED_SERVE_QUIET", "1", 1);  // the common options, too
+  ::setenv("HEED_SERVE_JSON", "true", 1);
+  Dialogue command({"serve", "--api-key", "four", "--api-key-file", folder / "keys.txt"});
   const Json address = Json::parse(command.read_line());
-  for (const char* name : {"HEED_SERVE_PORT", "HEED_SERVE_MODELS", "HEED_API_KEY"}) ::unsetenv(name);
+  for (const char* name :
+       {"HEED_SERVE_PORT", "HEED_SERVE_MODELS", "HEED_API_KEY", "HEED_SERVE_QUIET", "HEED_SERVE_JSON"})
+    ::unsetenv(name);
   const auto status = [&](const std::string& key) {
     const Client client(port_of(address["url"]));  // a refusal, before the body is read, ends the connection
     return status_of(

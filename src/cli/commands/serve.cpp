@@ -333,7 +333,8 @@ constexpr const char* kVariables = "HEED_SERVE_";
 // Each option is also a variable of the environment: --max-queue is HEED_SERVE_MAX_QUEUE.
 void read_environment(CLI::App& command) {
   for (CLI::Option* option : command.get_options()) {
-    if (option->get_positional() || option == command.get_help_ptr()) continue;
+    if (option->get_positional() || option == command.get_help_ptr() || option == command.get_version_ptr())
+      continue;
     std::string name = kVariables;
     for (const char c : option->get_lnames().front())
       name += c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
@@ -347,9 +348,9 @@ void warn_of_unknown_variables(const CLI::App& command) {
     const std::string_view text = *entry;
     const std::string name(text.substr(0, text.find('=')));
     if (!name.starts_with(kVariables) || name == "HEED_SERVE_MODELS") continue;
-    const auto options = command.get_options();
-    if (std::none_of(options.begin(), options.end(),
-                     [&](const CLI::Option* option) { return option->get_envname() == name; }))
+    const auto has_name = [&](const CLI::Option* option) { return option->get_envname() == name; };
+    const auto own = command.get_options(), common = command.get_parent()->get_options();
+    if (std::ranges::none_of(own, has_name) && std::ranges::none_of(common, has_name))
       warn(name + ": no option of heed serve has this variable (see heed serve --help)");
   }
 }
@@ -426,6 +427,7 @@ void add_serve(CLI::App& app, const Globals& globals) {
       ->type_name("SECONDS");
   add_weight_options(*command, a->weights);
   read_environment(*command);
+  command->preparse_callback([&app](std::size_t) { read_environment(app); });  // of this command alone
   command
       ->add_flag_callback(
           "--list-fields",
@@ -436,7 +438,8 @@ void add_serve(CLI::App& app, const Globals& globals) {
           "List every field of a request, and exit")
       ->trigger_on_parse();
   command->footer(
-      "Each option is also a variable of the environment (HEED_SERVE_MAX_QUEUE=64); the models are\n"
+      "Each option, the common ones too, is also a variable of the environment (HEED_SERVE_MAX_QUEUE=64,\n"
+      "HEED_SERVE_THREADS=2); the models are\n"
       "HEED_SERVE_MODELS, separated by spaces.\n\n"
       "Examples:\n"
       "  heed serve ./smollm\n"
