@@ -17,6 +17,14 @@ namespace heed::serve {
 
 using server::Fields;
 
+/// A text, ids of tokens, or an array of these.
+inline constexpr const char* kInputsSchema =
+    R"({"anyOf": [{"type": "string"},
+                  {"type": "array", "items": {"type": "string"}, "minItems": 1, "maxItems": 4096},
+                  {"type": "array", "items": {"type": "integer", "minimum": 0}, "minItems": 1},
+                  {"type": "array", "items": {"type": "array", "items": {"type": "integer", "minimum": 0}, "minItems": 1},
+                   "minItems": 1, "maxItems": 4096}]})";
+
 struct Services {
   ServedModels models;
   bool any_name = false;   ///< a name that no model has is as none

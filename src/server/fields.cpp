@@ -102,7 +102,9 @@ void Fields::operator()(const char* name, std::optional<std::string>& value, std
 
 void Fields::operator()(const char* name, std::vector<std::string>& values, std::string_view note,
                         const FieldRule& rule) {
-  if (is_given(name, "any", note, rule)) values = object_->strings(name);
+  FieldRule of_texts = rule;
+  of_texts.schema = R"({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]})";
+  if (is_given(name, "any", note, of_texts)) values = object_->strings(name);
 }
 
 void Fields::operator()(const char* name, std::vector<std::int64_t>& values, std::string_view note,

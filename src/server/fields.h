@@ -72,6 +72,7 @@ struct FieldRule {
   const char* required = nullptr;       ///< what is expected in the place of nothing; null: it may be absent
   std::size_t items = 0;                ///< of an array or object, at most; beyond, 413; 0: any number
   std::size_t bytes = 0;                ///< of a text, or of each of several
+  const char* schema = nullptr;         ///< more of it, as JSON Schema, for the description alone
 };
 
 /// A field as the documentation has it.

@@ -38,6 +38,7 @@ Json property_of(const FieldNote& field, bool is_form) {
   if (!field.rule.words.empty()) one["enum"] = field.rule.words;
   if (field.rule.items > 0) one[field.type == "object" ? "maxProperties" : "maxItems"] = field.rule.items;
   if (field.rule.bytes > 0) one["maxLength"] = field.rule.bytes;
+  if (field.rule.schema != nullptr && !is_form) one.update(parse_json(field.rule.schema, field.name));
   if (!field.fallback.is_null()) one["default"] = field.fallback;
   if (field.members.empty()) return one;
   Json members = schema_of(field.members, is_form);
@@ -61,10 +62,37 @@ Json schema_of(const std::vector<FieldNote>& fields, bool is_form) {
   return schema;
 }
 
+const char* name_of(ErrorForm form) {
+  switch (form) {
+    case ErrorForm::openai: return "Error";
+    case ErrorForm::tei: return "TeiError";
+    case ErrorForm::message: return "Message";
+  }
+  HEED_ASSERT(false, "unknown form");
+}
+
+// As error_json() writes it.
+Json error_schema(ErrorForm form) {
+  const Json text = {{"type", "string"}}, maybe = {{"type", {"string", "null"}}};
+  Json message = {{"type", "object"}, {"required", {"error"}}, {"properties", {{"error", text}}}};
+  if (form == ErrorForm::tei) {
+    message["properties"]["error_type"] = text;
+    message["required"] = {"error", "error_type"};
+  } else if (form == ErrorForm::openai) {
+    message["properties"]["error"] = {
+        {"type", "object"},
+        {"required", {"message", "type", "param", "code"}},
+        {"properties", {{"message", text}, {"type", text}, {"param", maybe}, {"code", maybe}}}};
+  }
+  return message;
+}
+
 Json operation_of(const Route& route, const std::string& path) {
   Json operation = {{"summary", route.summary}, {"tags", {route.topic}}};
   operation["responses"]["200"] = {{"description", "The answer"}};
   operation["responses"]["default"] = {{"description", "What is wrong"}};
+  operation["responses"]["default"]["content"]["application/json"]["schema"]["$ref"] =
+      std::string("#/components/schemas/") + name_of(route.errors);
   if (route.walk) {
     operation["requestBody"]["required"] = true;
     const char* type = route.is_form ? "multipart/form-data" : "application/json";
@@ -172,6 +200,8 @@ std::vector<FieldNote> fields_of(const Route& route) {
 Json openapi(const std::vector<Route>& routes, const std::string& title) {
   Json document = {
       {"openapi", "3.1.0"}, {"info", {{"title", title}, {"version", version()}}}, {"paths", Json::object()}};
+  for (const Route& route : routes)
+    document["components"]["schemas"][name_of(route.errors)] = error_schema(route.errors);
   document["components"]["securitySchemes"]["key"] = {{"type", "http"}, {"scheme", "bearer"}};
   for (const Route& route : routes) {
     for (const std::string path : route.paths)

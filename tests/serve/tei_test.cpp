@@ -80,6 +80,24 @@ TEST(Tei, VectorsOfTokens) {
     EXPECT_EQ(answer.json[i].get<std::vector<std::vector<float>>>(), rows(expected[i].vectors)) << i;
 }
 
+TEST(Tei, AnswersTellHowManyTextsWereCut) {
+  Asking server(models_of({"encoders/bert-classify"}));
+  const auto told = [&](const char* path, const Json& inputs) {
+    const Answer answer = server.post(path, {{"inputs", inputs}});
+    EXPECT_EQ(answer.status, 200) << answer.text;
+    return answer.header("X-Truncated-Inputs");
+  };
+  std::string text;
+  for (int i = 0; i < 100; ++i) text += "a ";
+  const std::vector<int> ids(100, 1);
+  EXPECT_EQ(told("/embed", "a b"), "");
+  EXPECT_EQ(told("/embed", text), "1");
+  EXPECT_EQ(told("/embed", {text, "a", text}), "2");
+  EXPECT_EQ(told("/embed", ids), "1");
+  EXPECT_EQ(told("/predict", text), "1");
+  EXPECT_EQ(told("/predict", "a"), "");
+}
+
 // max over the tokens of log(1 + relu(logit)), of the logits of the whole forward pass.
 TEST(Tei, SparseVectorsAreThoseOfSplade) {
   const serve::ServedModel model = served("encoders/bert-mlm");

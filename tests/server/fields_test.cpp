@@ -102,6 +102,10 @@ TEST(Fields, AreDescribedByTheSameWalk) {
   ASSERT_EQ(notes.size(), 8u);
   EXPECT_EQ(notes[0].fallback, true);
   EXPECT_EQ(notes[5].members.size(), 2u);
+  const Json document = server::openapi({route}, "a test");
+  const std::string error = document["paths"]["/shout"]["post"]["responses"]["default"]["content"]
+                                    ["application/json"]["schema"]["$ref"];
+  EXPECT_TRUE(document.contains(Json::json_pointer(error.substr(1)))) << error;
   const Json schema = server::openapi({route}, "a test")["paths"]["/shout"]["post"]["requestBody"]["content"]
                                                         ["application/json"]["schema"]["properties"];
   EXPECT_EQ(schema["loud"],

@@ -350,7 +350,8 @@ void TextFields::walk(Fields& fields) {
 }
 
 void CompletionFields::walk(Fields& fields) {
-  fields.any("prompt", prompt, "A text, ids of tokens, or an array of these", {.required = kPromptForm});
+  fields.any("prompt", prompt, "A text, ids of tokens, or an array of these",
+             {.required = kPromptForm, .schema = kInputsSchema});
   fields("echo", echo,
          "Put the prompt before its continuation; with `logprobs`, with its own, the first null");
   fields("best_of", best_of,

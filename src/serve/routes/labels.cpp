@@ -16,7 +16,7 @@ constexpr const char *kLabelTopic = "Labels and ranks", *kRawNote = "Logits in p
 
 std::shared_ptr<EncoderJob> pairs_job(const RequestContext& context, const std::vector<TextPair>& pairs,
                                       const TruncationFields& truncation) {
-  return encoder_job(context, EncoderWork::logits, encode_pairs(context.model, pairs, truncation));
+  return encoder_job(context, EncoderWork::logits, encode_pairs(context, pairs, truncation));
 }
 
 double sigmoid(double x) { return 1.0 / (1.0 + std::exp(-x)); }

@@ -39,6 +39,10 @@ Encoding encoding_of_ids(const ServedModel& model, const char* key, const Json& 
   return encoding;
 }
 
+void tell_cut(const RequestContext& context, std::size_t count) {
+  if (count > 0) context.call->headers.emplace_back("X-Truncated-Inputs", std::to_string(count));
+}
+
 }  // namespace
 
 std::int64_t longest_text(const ServedModel& model, const EmbeddingRecipe* recipe) {
@@ -67,7 +71,8 @@ void require_bytes(const ServedModel& model, const char* key, std::string_view t
 }
 
 void TextInputFields::walk(Fields& fields) {
-  fields.any(key, inputs, "A text, ids of tokens, or an array of these", {.required = kInputsForm});
+  fields.any(key, inputs, "A text, ids of tokens, or an array of these",
+             {.required = kInputsForm, .schema = kInputsSchema});
   truncation.walk(fields);
   fields("prompt_name", prompt_name, "The prompt of the model's files that is put before each text");
 }
@@ -107,9 +112,11 @@ std::shared_ptr<EncoderJob> encoder_job(const RequestContext& context, EncoderWo
   return job;
 }
 
-std::vector<Encoding> read_inputs(const ServedModel& model, const Json& given, const char* key,
+std::vector<Encoding> read_inputs(const RequestContext& context, const Json& given, const char* key,
                                   const TruncationFields& truncation, const EmbeddingRecipe& recipe) {
+  const ServedModel& model = context.model;
   std::vector<Encoding> texts;
+  std::size_t cut = 0;
   if (!given.is_string() && !given.is_array()) refuse(key, kInputsForm, given);
   const std::int64_t longest = longest_text(model, &recipe);
   const auto add = [&](const Json& one) {
@@ -122,12 +129,17 @@ std::vector<Encoding> read_inputs(const ServedModel& model, const Json& given, c
       require_bytes(model, key, text, longest, truncation.truncate);
       if (!truncation.truncate)
         require_length(model.tokenizer().encode(recipe.prompt + text).size(), longest);
-      encoding =
-          encode_texts(model.model(), model.tokenizer(), std::span(&text, 1), recipe, {}, truncation.left)
-              .front();
+      bool warned = false;  // also of one that is longer than those of the training, and not cut
+      TaskOptions options;
+      options.on_warning = [&](const auto&...) { warned = true; };
+      encoding = encode_texts(model.model(), model.tokenizer(), std::span(&text, 1), recipe, options,
+                              truncation.left)
+                     .front();
+      cut += warned && encoding.size() == longest;
     } else if (one.is_array()) {
       if (!truncation.truncate) require_length(std::ssize(one), longest);
       encoding = encoding_of_ids(model, key, one, given, longest, truncation.left);
+      cut += std::ssize(one) > longest;
     } else {
       refuse(key, "texts or ids of tokens alone", given);
     }
@@ -138,11 +150,16 @@ std::vector<Encoding> read_inputs(const ServedModel& model, const Json& given, c
   } else {
     add(given);
   }
+  tell_cut(context, cut);
   return texts;
 }
 
-std::vector<Encoding> encode_pairs(const ServedModel& model, const std::vector<TextPair>& pairs,
+std::vector<Encoding> encode_pairs(const RequestContext& context, const std::vector<TextPair>& pairs,
                                    const TruncationFields& truncation) {
+  const ServedModel& model = context.model;
+  std::size_t cut = 0;
+  TaskOptions options;
+  options.on_warning = [&](const auto&...) { ++cut; };
   const std::int64_t longest = longest_text(model, nullptr);
   std::vector<Encoding> encodings;
   for (const TextPair& pair : pairs) {
@@ -153,8 +170,9 @@ std::vector<Encoding> encode_pairs(const ServedModel& model, const std::vector<T
                                   : model.tokenizer().encode(pair.first))
                          .size(),
                      longest);
-    encodings.push_back(encode_cut(model.tokenizer(), pair, longest, {}, 0, truncation.left));
+    encodings.push_back(encode_cut(model.tokenizer(), pair, longest, options, 0, truncation.left));
   }
+  tell_cut(context, cut);
   return encodings;
 }
 

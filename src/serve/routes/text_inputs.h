@@ -55,12 +55,12 @@ const EmbeddingRecipe& asked_recipe(const ServedModel& model, const std::optiona
                                     const server::RequestObject& object, bool normalize);
 
 /// Reads a text, an array of texts, ids, or an array of ids, none of which is empty. Texts that are too long
-/// are cut, or an ApiError.
-std::vector<Encoding> read_inputs(const ServedModel& model, const Json& given, const char* key,
+/// are cut, which the header X-Truncated-Inputs of the answer counts, or an ApiError.
+std::vector<Encoding> read_inputs(const RequestContext& context, const Json& given, const char* key,
                                   const TruncationFields& truncation, const EmbeddingRecipe& recipe);
 
 /// The tokens of texts and pairs, cut in the same way.
-std::vector<Encoding> encode_pairs(const ServedModel& model, const std::vector<TextPair>& pairs,
+std::vector<Encoding> encode_pairs(const RequestContext& context, const std::vector<TextPair>& pairs,
                                    const TruncationFields& truncation);
 
 /// A job of texts, whose answer is still to be said.

@@ -62,8 +62,8 @@ std::shared_ptr<EncoderJob> texts_job(const RequestContext& context, EncoderWork
   const EmbeddingRecipe& recipe =
       asked_recipe(context.model, given.prompt_name, *context.fields.reads(), normalize);
   if (given.inputs->is_array()) checked_array(*given.inputs, given.key);
-  auto job = encoder_job(context, work,
-                         read_inputs(context.model, *given.inputs, given.key, given.truncation, recipe));
+  auto job =
+      encoder_job(context, work, read_inputs(context, *given.inputs, given.key, given.truncation, recipe));
   if (work == EncoderWork::vectors) job->recipe = &recipe;
   return job;
 }
@@ -223,7 +223,7 @@ void similarity(const RequestContext& context, SimilarityFields given) {
   const EmbeddingRecipe& recipe =
       asked_recipe(context.model, given.prompt_name, object.members("parameters").value_or(object), true);
   auto job = encoder_job(context, EncoderWork::vectors,
-                         read_inputs(context.model, all, "sentences", given.truncation, recipe));
+                         read_inputs(context, all, "sentences", given.truncation, recipe));
   job->recipe = &recipe;
   job->done = [call = context.call](const std::vector<EncoderResult>& results) {
     Json scores = Json::array();
