@@ -9,6 +9,7 @@
 #include <optional>
 #include <set>
 
+#include "core/pause_point.h"
 #include "core/text_lines.h"
 #include "core/utf8.h"
 #include "heed/error.h"
@@ -75,6 +76,9 @@ template <class Tree>
 std::string dump(const Tree& tree, int indent) {
   return tree.dump(indent, ' ', false, Tree::error_handler_t::replace);
 }
+
+// Between two pauses: bytes of a string, and elements of an array.
+constexpr std::size_t kPiece = std::size_t{1} << 18, kElements = 1024;
 
 }  // namespace
 
@@ -209,12 +213,16 @@ std::string JsonReader::string() {
   expect('"', "a string");
   std::string out;
   for (;;) {
-    const std::size_t start = at_;
-    while (at_ < text_.size() && text_[at_] != '"' && text_[at_] != '\\' &&
+    const std::size_t start = at_, end = std::min(text_.size(), start + kPiece);
+    while (at_ < end && text_[at_] != '"' && text_[at_] != '\\' &&
            static_cast<unsigned char>(text_[at_]) >= 0x20) {
       ++at_;
     }
     out.append(text_.substr(start, at_ - start));
+    if (at_ == start + kPiece) {
+      pause_point();
+      continue;
+    }
     if (at_ >= text_.size() || (text_[at_] != '"' && text_[at_] != '\\')) fail_here("the closing quote");
     if (text_[at_++] == '"') return out;
     escape(out);
@@ -297,7 +305,10 @@ Json JsonReader::value() {
     case Kind::object: result = object(); break;
     case Kind::array:
       result = Json::array();
-      for (begin_array(); next_element();) result.push_back(value());
+      for (begin_array(); next_element();) {
+        if (result.size() % kElements == kElements - 1) pause_point();
+        result.push_back(value());
+      }
       break;
   }
   return result;

@@ -50,6 +50,12 @@ Call::~Call() {
   give_memory_back(request_.body.size() + answered_bytes_);
 }
 
+void Call::drop_body() {
+  const std::size_t bytes = request_.body.size();
+  std::string().swap(request_.body);
+  give_memory_back(bytes);
+}
+
 void Call::answer(HttpResponse response) {
   if (closed_) return;
   response.headers.insert(response.headers.end(), headers.begin(), headers.end());

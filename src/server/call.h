@@ -55,6 +55,8 @@ class Call {
   Call& operator=(const Call&) = delete;
 
   const HttpRequest& request() const { return request_; }
+  /// Frees the body of the request, which has been read.
+  void drop_body();
   ErrorForm error_form() const { return form_; }
   AccessRecord record;
   std::vector<std::pair<std::string, std::string>> headers;  ///< of its answer
@@ -89,7 +91,7 @@ class Call {
   void close(int status);
   bool answer_compressed(HttpResponse& response);
 
-  const HttpRequest request_;
+  HttpRequest request_;
   const std::shared_ptr<Reply> reply_;
   const std::string route_;
   const ErrorForm form_;

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "core/pause_point.h"
 #include "reference/error.h"
 #include "server/route.h"
 
@@ -121,6 +122,18 @@ TEST(Fields, AreDescribedByTheSameWalk) {
   EXPECT_THAT(table, HasSubstr("| `side` | `left`, `right`; `\"left\"` | Where |\n"));
   EXPECT_THAT(table, HasSubstr("| `parts.name` | text; required | What it is called |\n"));
   EXPECT_THAT(table, HasSubstr("Not supported, and refused: `grammar` (there is none).\n"));
+}
+
+TEST(Fields, BodiesAreReadInPieces) {
+  int pauses = 0;
+  const PauseScope count([&] { ++pauses; });
+  std::string text(3'000'000, 'a');
+  text += "\u00e9\"\\\n";
+  Json numbers = Json::array();
+  for (int i = 0; i < 5000; ++i) numbers.push_back(i);
+  const Json body = {{"text", text}, {"numbers", numbers}};
+  EXPECT_EQ(server::parse_body(json_text(body)), body);
+  EXPECT_GE(pauses, 11 + 4);
 }
 
 }  // namespace

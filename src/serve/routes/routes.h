@@ -43,7 +43,9 @@ Route to_model(Serving* serving, Route route, const Need& need,
     fields("model", name, kModelNote);
     Request().walk(fields);
   };
-  route.answer = [serving, need, answer](const std::shared_ptr<Call>& call, Fields& fields) {
+  route.answer = [serving, need, answer, is_form = route.is_form](const std::shared_ptr<Call>& call,
+                                                                  Fields& fields) {
+    if (!is_form) call->drop_body();  // the files of a form refer to it
     std::optional<std::string> name;
     fields("model", name, kModelNote);
     const std::shared_ptr<const Services> services = serving->now();
