@@ -94,6 +94,11 @@ struct LoadedModel::State {
       for (const Task task : {Task::generate, Task::translate, Task::caption}) {
         if (heed::can(model(), task)) generation_ = load_generation_options(files);
       }
+      // What a file says beyond what the model was trained for is no wish of a user.
+      constexpr std::int64_t kMost = 1 << 20;
+      const std::int64_t most = model().trained_positions().value_or(kMost);
+      for (auto* length : {&generation_.max_new_tokens, &generation_.max_length})
+        if (*length) *length = std::min(**length, most);
     });
     return generation_;
   }

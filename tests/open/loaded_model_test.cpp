@@ -66,6 +66,17 @@ TEST(LoadedModel, StopsWhereItsFileWasOverwritten) {
   EXPECT_ERROR(renamed.embed({"KING"}), "that was written to since");
 }
 
+TEST(LoadedModel, AFileDoesNotAskForMoreThanTheModelHasPositions) {
+  const TemporaryFolder folder;
+  std::filesystem::copy(find_model("shakespeare"), folder.path(), std::filesystem::copy_options::recursive);
+  spill(folder / "generation_config.json", R"({"max_new_tokens": 1000000000000000000})");
+  EXPECT_EQ(load(folder.path().string()).generation().max_new_tokens, 256);
+  spill(folder / "generation_config.json", R"({"max_length": 1000000000000000000})");
+  EXPECT_EQ(load(folder.path().string()).generation().max_length, 256);
+  spill(folder / "generation_config.json", R"({"max_new_tokens": 7})");
+  EXPECT_EQ(load(folder.path().string()).generation().max_new_tokens, 7);
+}
+
 TEST(LoadedModel, StreamsAndStops) {
   LoadedModel model = load("shakespeare");
   EXPECT_THAT(model.tasks(), ElementsAre(Task::generate, Task::embed, Task::attention));
