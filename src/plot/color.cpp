@@ -10,6 +10,8 @@
 namespace heed::plot {
 namespace {
 
+constexpr double kPi = 3.14159265358979, kRadians = kPi / 180;
+
 std::uint8_t encode(double linear) {
   linear = std::clamp(linear, 0.0, 1.0);
   const double srgb = linear <= 0.0031308 ? 12.92 * linear : 1.055 * std::pow(linear, 1 / 2.4) - 0.055;
@@ -30,8 +32,8 @@ Rgb from_oklch(double lightness, double chroma, double hue) {
 
 Rgb shade(double value) {
   const double t = std::isnan(value) ? 0.0 : std::clamp(value, 0.0, 1.0);
-  const double hue = (165 + 118 * t) * 3.14159265358979 / 180;
-  const double chroma = 0.008 + 0.092 * std::sin(3.14159265358979 * t) + 0.05 * t;
+  const double hue = (165 + 118 * t) * kRadians;
+  const double chroma = 0.008 + 0.092 * std::sin(kPi * t) + 0.05 * t;
   return from_oklch(0.985 - 0.71 * t, chroma, hue);
 }
 
@@ -39,10 +41,16 @@ Rgb shade(double value, Palette palette) {
   const double t = std::isnan(value) ? 0.0 : std::clamp(std::abs(value), 0.0, 1.0);
   if (palette == Palette::blue && !(value < 0)) return shade(value);
   const bool cold = palette == Palette::red && value < 0;
-  const double hue = (cold ? 250 : palette == Palette::red ? 20 : 55) * 3.14159265358979 / 180;
+  const double hue = (cold ? 250 : palette == Palette::red ? 20 : 55) * kRadians;
   const bool gray = palette == Palette::gray && !(value < 0);
-  return from_oklch(0.985 - 0.71 * t, gray ? 0 : 0.008 + 0.11 * std::sin(3.14159265358979 * t) + 0.04 * t,
-                    hue);
+  return from_oklch(0.985 - 0.71 * t, gray ? 0 : 0.008 + 0.11 * std::sin(kPi * t) + 0.04 * t, hue);
+}
+
+Rgb terminal_shade(double value, bool light_ground) {
+  if (light_ground) return shade(value, Palette::blue);
+  const double t = std::isnan(value) ? 0.0 : std::clamp(std::abs(value), 0.0, 1.0);
+  const double hue = (value < 0 ? 55 : 283 - 118 * t) * kRadians;
+  return from_oklch(0.2 + 0.72 * t, 0.012 + 0.1 * std::sin(kPi * t), hue);
 }
 
 Rgb Shades::operator()(float value) {

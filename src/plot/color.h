@@ -25,6 +25,10 @@ Rgb shade(double value);
 /// The same for [-1, 1] in the colors of a palette: 0 is nearly white, and values below 0 have another hue.
 Rgb shade(double value, Palette palette);
 
+/// The same in a terminal: on a dark ground 0 is nearly black, and large magnitudes are bright, so that zeros
+/// recede on either ground.
+Rgb terminal_shade(double value, bool light_ground);
+
 /// The same colors, fast for the many numbers of large maps: where both ends of a short range of numbers
 /// have one color, so have those between.
 class Shades {

@@ -15,7 +15,9 @@
 namespace heed {
 namespace {
 
-std::string shaded_text(const std::string& text, plot::Rgb color) {
+std::string shaded_text(const std::string& text, double shade, const TerminalStyle& style) {
+  const plot::Rgb color =
+      std::isfinite(shade) ? plot::terminal_shade(shade, style.light) : plot::cell_color(shade);
   const int ink = plot::takes_dark_text(color) ? 30 : 97;
   return fmt::format("\x1b[{};48;2;{};{};{}m{}\x1b[0m", ink, color.r, color.g, color.b, text);
 }
@@ -24,6 +26,26 @@ std::string shaded_text(const std::string& text, plot::Rgb color) {
 std::string whole_legend(const ReportTable& table) {
   if (table.shade_legend.empty()) return table.legend;
   return table.legend + (table.legend.empty() ? "" : "; ") + "shade: " + table.shade_legend;
+}
+
+// A title or legend in lines of at most `width` columns (0: in one), with a line end.
+std::string wrapped(const std::string& text, int width) {
+  if (text.empty()) return "";
+  const std::string shown = plot::visible(text);
+  if (width == 0) return shown + "\n";
+  std::string lines;
+  for (const std::string& line : plot::wrap(shown, width, shown.size())) lines += line + "\n";
+  return lines;
+}
+
+// The column after those, from `first` on, that fit beside the labels of the rows: at least one.
+std::size_t end_of_block(const std::vector<int>& widths, std::size_t first, int width) {
+  std::size_t end = first;
+  for (int used = widths.front(); end < widths.size(); ++end) {
+    used += 2 + widths[end];
+    if (width > 0 && used > width && end > first) break;
+  }
+  return end;
 }
 
 void write_value(JsonWriter& json, const ReportValue& value) {
@@ -154,10 +176,10 @@ void add_column(ReportTable& table, const ReportValue& records, const ReportColu
   }
 }
 
-std::string report_text(const Report& report, bool color) {
+std::string report_text(const Report& report, const TerminalStyle& style) {
   std::string text;
   for (const ReportTable& table : report.tables)
-    text += (text.empty() ? "" : "\n") + table_text(table, color);
+    text += (text.empty() ? "" : "\n") + table_text(table, style);
   return text;
 }
 
@@ -175,7 +197,7 @@ std::string report_file(const Report& report, std::string_view ending, const Tab
   return ending == ".pdf" ? table_pdf(table, style) : table_svg(table, style);
 }
 
-std::string table_text(const ReportTable& table, bool color) {
+std::string table_text(const ReportTable& table, const TerminalStyle& style) {
   std::vector<std::vector<std::string>> lines{{table.rows_title}};
   for (const std::string& column : table.columns) lines.front().push_back(plot::cell_label(column));
   for (std::size_t row = 0; row < table.rows.size(); ++row) {
@@ -186,18 +208,21 @@ std::string table_text(const ReportTable& table, bool color) {
   for (const auto& line : lines) {
     for (std::size_t i = 0; i < line.size(); ++i) widths[i] = std::max(widths[i], display_width(line[i]));
   }
-  std::string text = table.title.empty() ? "" : plot::visible(table.title) + "\n";
-  for (std::size_t row = 0; row < lines.size(); ++row) {
-    for (std::size_t i = 0; i < lines[row].size(); ++i) {
-      const std::string padded = plot::pad_left(lines[row][i], widths[i]);
-      const bool shaded = color && row > 0 && i > 0;
-      text += (i > 0 ? "  " : "") +
-              (shaded ? shaded_text(padded, plot::cell_color(table.cells[row - 1][i - 1].shade)) : padded);
+  std::string text = wrapped(table.title, style.width);
+  for (std::size_t first = 1, end = first; first == 1 || first < widths.size(); first = end) {
+    end = end_of_block(widths, first, style.width);
+    if (first > 1) text += '\n';
+    for (std::size_t row = 0; row < lines.size(); ++row) {
+      text += plot::pad_left(lines[row].front(), widths.front());
+      for (std::size_t i = first; i < std::min(end, lines[row].size()); ++i) {
+        const std::string padded = plot::pad_left(lines[row][i], widths[i]);
+        text += "  " + (style.color && row > 0 ? shaded_text(padded, table.cells[row - 1][i - 1].shade, style)
+                                               : padded);
+      }
+      text += '\n';
     }
-    text += '\n';
   }
-  const std::string legend = color ? whole_legend(table) : table.legend;
-  return text + (legend.empty() ? "" : plot::visible(legend) + "\n");
+  return text + wrapped(style.color ? whole_legend(table) : table.legend, style.width);
 }
 
 }  // namespace heed

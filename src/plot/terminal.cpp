@@ -286,11 +286,7 @@ class TerminalWriter {
     } else if (!std::isfinite(value)) {
       out_ += (style_.color ? "\x1b[0m?" : "?") + std::string(size - 1, ' ');
     } else if (style_.color) {
-      // Dark for small and bright for large weights: most weights are near zero, and most terminals are dark.
-      const plot::Rgb color = style_.light ? plot::shade(static_cast<double>(value), Palette::blue)
-                              : value < 0
-                                  ? plot::shade(-1.0 - 0.75 * static_cast<double>(value), Palette::blue)
-                                  : plot::shade(1.0 - static_cast<double>(value));
+      const plot::Rgb color = plot::terminal_shade(static_cast<double>(value), style_.light);
       if (mark == '\0') return block(color, size);
       out_ += fmt::format("\x1b[48;2;{};{};{};38;2;251;146;60m{}", color.r, color.g, color.b, mark);
     } else {

@@ -202,9 +202,39 @@ TEST(Lens, ShowsEveryLayerAndPosition) {
   EXPECT_THAT(table.out, HasSubstr("Logit lens"));
   EXPECT_THAT(table.out, Not(HasSubstr("shade")));  // which it has on a terminal alone
   EXPECT_THAT(table.out, Not(HasSubstr("▁")));
-  const Result colored = run_on_terminal(lens);
+  const Result colored = run_on_terminal(lens, "", 120);
   EXPECT_THAT(colored.out, HasSubstr("shade: probability"));
   EXPECT_THAT(colored.out, HasSubstr(";48;2;"));
+}
+
+// Of a map of attention on a terminal that answers with a color of its background, or not at all: the red of
+// the legend's 0.
+int red_of_zero(const std::string& answer, const Words& environment = {}) {
+  ::unsetenv("COLORFGBG");
+  for (std::size_t i = 0; i < environment.size(); i += 2)
+    ::setenv(environment[i].c_str(), environment[i + 1].c_str(), 1);
+  const Folder state;
+  TerminalDialogue dialogue(with_tiny({"attend", "a b c"}, {"--target", "c b a"}), state.path());
+  for (std::size_t i = 0; i < environment.size(); i += 2) ::unsetenv(environment[i].c_str());
+  if (!answer.empty()) {
+    dialogue.read_until("\x1b[c");
+    dialogue.type(answer);
+  }
+  const std::string shown = dialogue.finish().out, zero = "\n0 \x1b[48;2;";
+  const std::size_t at = shown.find(zero);
+  return at == shown.npos ? -1 : std::stoi(shown.substr(at + zero.size()));
+}
+
+TEST(Terminal, IsAskedForItsBackground) {
+  constexpr int kDark = 64, kLight = 192;
+  EXPECT_GT(red_of_zero("\x1b]11;rgb:ffff/ffff/dddd\x1b\\\x1b[?62;c"), kLight);
+  EXPECT_GT(red_of_zero("\x1b]11;rgb:f/f/f\a\x1b[?6c"), kLight);
+  EXPECT_LT(red_of_zero("\x1b]11;rgb:2828/2c2c/3434\x1b\\\x1b[?62;c"), kDark);
+  EXPECT_LT(red_of_zero("\x1b[?1;2c"), kDark) << "it does not know OSC 11";
+  EXPECT_LT(red_of_zero(""), kDark) << "nobody answers";
+  EXPECT_GT(red_of_zero("", {"HEED_BACKGROUND", "light"}), kLight);
+  EXPECT_GT(red_of_zero("", {"COLORFGBG", "0;15"}), kLight);
+  EXPECT_LT(red_of_zero("", {"COLORFGBG", "0;15", "HEED_BACKGROUND", "dark"}), kDark);
 }
 
 TEST(Lens, RefusesWhatDoesNotFit) {

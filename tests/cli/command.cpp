@@ -97,7 +97,7 @@ TerminalDialogue::TerminalDialogue(const Words& words, const std::string& state,
   process_ = ::forkpty(&terminal_, nullptr, nullptr, &size);
   if (process_ < 0) throw std::runtime_error("forkpty failed");
   if (process_ != 0) return;
-  ::unsetenv("NO_COLOR");
+  for (const char* name : {"NO_COLOR", "COLUMNS", "SSH_CONNECTION"}) ::unsetenv(name);
   ::setenv("TERM", "xterm", 1);
   ::setenv("XDG_STATE_HOME", state.c_str(), 1);
   ::setenv("HOME", state.c_str(), 1);  // no ~/.editrc

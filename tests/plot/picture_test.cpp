@@ -89,7 +89,7 @@ TEST(Terminal, ShadesFollowTheWeights) {
 TEST(Terminal, ColorsFollowTheWeights) {
   AttentionPicture picture = one_map({"a"}, {"x", "y"}, {0.25f, 0.5f});
   const auto lines = lines_of(attention_terminal(picture, {80, true}));
-  const plot::Rgb half = plot::shade(0.5), full = plot::shade(0.0);
+  const plot::Rgb half = plot::terminal_shade(0.5, false), full = plot::terminal_shade(1.0, false);
   std::ostringstream expected;
   expected << "a \x1b[48;2;" << int{half.r} << ";" << int{half.g} << ";" << int{half.b} << "m    \x1b[48;2;"
            << int{full.r} << ";" << int{full.g} << ";" << int{full.b} << "m    \x1b[0m";
@@ -98,6 +98,25 @@ TEST(Terminal, ColorsFollowTheWeights) {
   expected.str("");
   expected << "\x1b[48;2;" << int{plot::shade(1.0).r} << ";";
   EXPECT_NE(light.find(expected.str()), light.npos) << "on a light terminal, the largest weight is dark";
+}
+
+TEST(Terminal, ZerosRecedeOnDarkAndOnLight) {
+  const auto sum = [](plot::Rgb color) { return color.r + color.g + color.b; };
+  EXPECT_LT(sum(plot::terminal_shade(0, false)), 3 * 32);
+  EXPECT_GT(sum(plot::terminal_shade(0, true)), 3 * 245);
+  for (const double sign : {1.0, -1.0}) {
+    for (int i = 1; i <= 10; ++i) {
+      SCOPED_TRACE(sign * i);
+      const double before = sign * (i - 1) / 10, value = sign * i / 10;
+      EXPECT_GT(sum(plot::terminal_shade(value, false)), sum(plot::terminal_shade(before, false)));
+      EXPECT_LT(sum(plot::terminal_shade(value, true)), sum(plot::terminal_shade(before, true)));
+    }
+  }
+  for (const bool light : {false, true}) {
+    const plot::Rgb above = plot::terminal_shade(0.5, light), below = plot::terminal_shade(-0.5, light);
+    EXPECT_GT(above.b, above.r) << "blue";
+    EXPECT_GT(below.r, below.b) << "orange";
+  }
 }
 
 TEST(Terminal, LongColumnLabelsRunDownwards) {

@@ -30,7 +30,21 @@ TEST(ReportTable, TextAndFigure) {
             "    0  1.0  0.5\n"
             "   10   -1   é<\n"
             "what it is\n");
-  const std::string colored = table_text(table, true);
+  EXPECT_EQ(table_text(table, {.width = 10}),
+            "A <title>\n"
+            "layer    a\n"
+            "    0  1.0\n"
+            "   10   -1\n"
+            "\n"
+            "layer   bb\n"
+            "    0  0.5\n"
+            "   10   é<\n"
+            "what it is\n");
+  EXPECT_THAT(table_text(table, {.width = 9}), testing::EndsWith("\nwhat it\nis\n"));
+  const std::string dark = table_text(table, {.width = 0, .color = true});
+  EXPECT_THAT(dark, testing::ContainsRegex("\x1b\\[30;48;2;[0-9]+;[0-9]+;[0-9]+m1\\.0\x1b\\[0m"));  // bright
+  EXPECT_THAT(dark, testing::ContainsRegex("\x1b\\[97;48;2;[0-9]+;[0-9]+;[0-9]+m é<\x1b\\[0m"));    // dark
+  const std::string colored = table_text(table, {.width = 0, .color = true, .light = true});
   EXPECT_THAT(colored, testing::HasSubstr("what it is; shade: much\n"));
   EXPECT_THAT(colored,
               testing::ContainsRegex("\x1b\\[97;48;2;[0-9]+;[0-9]+;[0-9]+m1\\.0\x1b\\[0m"));  // on blue

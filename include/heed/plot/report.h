@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "heed/export.h"
+#include "heed/plot/picture.h"
 
 namespace HEED_API heed {
 
@@ -116,13 +117,14 @@ struct Report {
 };
 
 /// All tables, one after the other.
-std::string report_text(const Report& report, bool color = false);
+std::string report_text(const Report& report, const TerminalStyle& style = {.width = 0});
 /// One line of JSON.
 std::string report_json(const Report& report);
 
 /// The title, columns separated by two spaces, each as wide as its widest text, with the texts of one line
-/// per row, and the legend. `color` shades the cells as ANSI terminals do.
-std::string table_text(const ReportTable& table, bool color = false);
+/// per row, and the legend; cells are shaded if `style` has color. Columns beyond `style.width` continue in
+/// blocks below, and title and legend in further lines; 0: there is no limit.
+std::string table_text(const ReportTable& table, const TerminalStyle& style = {.width = 0});
 
 /// How a table is drawn.
 struct TableStyle {

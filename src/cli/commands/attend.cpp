@@ -128,7 +128,7 @@ void show(const AttentionPicture& picture, const std::filesystem::path& file, co
     std::erase(json, '\n');  // one value per line
     print_stdout("{}\n", json);
   } else {
-    print_styled(attention_terminal(picture, {terminal_width(100), color_stdout(), light_terminal()}));
+    print_styled(attention_terminal(picture, terminal_style(100)));
   }
   flush_results();
 }

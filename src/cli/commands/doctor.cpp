@@ -3,6 +3,8 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <climits>
 #include <map>
 
 #include "cli/cli.h"
@@ -14,6 +16,7 @@
 #include "heed/files/file.h"
 #include "heed/io/json.h"
 #include "heed/models/kind.h"
+#include "plot/labels.h"
 
 namespace heed::cli {
 namespace {
@@ -36,8 +39,15 @@ std::string colored(CheckStatus status) {
 
 void print_result(const CheckResult& result) {
   print_styled(colored(result.finding.status));
-  print_stdout(" {:<20} {}\n", result.name, printable(result.finding.measurement));
-  if (!result.finding.advice.empty()) print_stdout("{:<30}{}\n", "", printable(result.finding.advice));
+  constexpr int kIndent = 30;
+  const int width = std::max(40, terminal_width(INT_MAX)) - kIndent;
+  std::string lines;
+  for (const std::string& text : {result.finding.measurement, result.finding.advice}) {
+    if (text.empty()) continue;
+    for (const std::string& line : plot::wrap(printable(text), width, text.size()))
+      lines += (lines.empty() ? "" : std::string(kIndent, ' ')) + line + "\n";
+  }
+  print_stdout(" {:<20} {}", result.name, lines);
   std::fflush(stdout);
 }
 

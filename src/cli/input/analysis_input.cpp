@@ -270,7 +270,7 @@ void show_report(const AnalyzedModel& model, const ReportOutput& output, const G
   if (globals.json) {
     print_stdout("{}\n", report_json(report));
   } else if (output.file.empty()) {
-    print_styled(report_text(report, color_stdout()));
+    print_styled(report_text(report, terminal_style(0)));
   }
   flush_results();
 }

@@ -14,25 +14,49 @@ namespace {
 constexpr std::size_t kTextColumn = 32, kCommandColumn = 14;
 constexpr const char* kNoGroup = "Subcommands";  // CLI11's, of a command without a group
 
-// Returns a label and its text in two columns, with lines that fit.
-std::string row(const std::string& label, const std::string& text, std::size_t column = kTextColumn) {
-  const std::size_t width = static_cast<std::size_t>(std::clamp(terminal_width(100), 60, 110));
-  const std::string indent(column, ' ');
-  std::string out = "  " + label, line;
-  if (out.size() + 2 > column) {
-    out += "\n" + indent;
-  } else {
-    out.resize(column, ' ');
-  }
+std::size_t help_width() { return static_cast<std::size_t>(std::clamp(terminal_width(100), 60, 110)); }
+
+// Returns the words of a text in lines that fit when they begin in this column, where the first one begins.
+std::string in_lines(const std::string& text, std::size_t column) {
+  std::string out, line;
   std::istringstream words(text);
   for (std::string word; words >> word;) {
-    if (!line.empty() && column + line.size() + 1 + word.size() > width) {
-      out += line + "\n" + indent;
+    if (!line.empty() && column + line.size() + 1 + word.size() > help_width()) {
+      out += line + "\n" + std::string(column, ' ');
       line.clear();
     }
     line += (line.empty() ? "" : " ") + word;
   }
   return out + line + "\n";
+}
+
+// Returns a label and its text in two columns, with lines that fit.
+std::string row(const std::string& label, const std::string& text, std::size_t column = kTextColumn) {
+  std::string out = "  " + label;
+  if (out.size() + 2 > column) {
+    out += "\n" + std::string(column, ' ');
+  } else {
+    out.resize(column, ' ');
+  }
+  return out + in_lines(text, column);
+}
+
+// The paragraphs of a footer, prose in lines that fit; lists and commands are indented, and stay as they are.
+std::string paragraphs(const std::string& footer) {
+  std::string out;
+  for (std::size_t begin = 0; begin < footer.size();) {
+    const std::size_t end = std::min(footer.find("\n\n", begin), footer.size());
+    const std::string text = footer.substr(begin, end - begin);
+    bool prose = true, fits = true;
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) {
+      prose = prose && !line.starts_with(' ');
+      fits = fits && line.size() <= help_width();
+    }
+    out += "\n" + (prose && !fits ? in_lines(text, 0) : text + "\n");
+    begin = end + 2;
+  }
+  return out;
 }
 
 bool is_positional(const CLI::Option& option) { return option.get_positional(); }
@@ -137,8 +161,7 @@ std::string HelpFormatter::make_help(const CLI::App* app, std::string name, CLI:
       if (group_of(option) == group) out += row(option_label(*option), option_text(*option));
     }
   }
-  const std::string footer = app->get_footer();
-  return footer.empty() ? out : out + "\n" + footer + "\n";
+  return out + paragraphs(app->get_footer());
 }
 
 }  // namespace heed::cli

@@ -7,11 +7,14 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <condition_variable>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <iostream>
+#include <mutex>
+#include <utility>
 
 #include "core/utf8.h"
 #include "heed/error.h"
@@ -67,6 +70,14 @@ std::string without_controls(std::string_view rest, LineEnds ends) {
   return out;
 }
 
+// The line of what is waited for, which others that write to stderr clear first.
+std::mutex waiting_mutex;
+bool waiting_line = false;
+
+void clear_waiting_line() {
+  if (std::exchange(waiting_line, false)) std::fputs("\r\033[K", stderr);
+}
+
 // The bytes of the character that begins with this one.
 std::size_t character_bytes(char first) {
   const auto byte = static_cast<unsigned char>(first);
@@ -103,15 +114,20 @@ bool color_stdout() {
   return stdout_is_terminal() && (no_color == nullptr || *no_color == '\0');
 }
 
-bool light_terminal() {
-  const char* colors = std::getenv("COLORFGBG");  // such as 0;15: the last is the background's
-  const std::string text = colors == nullptr ? "" : colors;
-  const std::string background = text.substr(text.rfind(';') + 1);
-  return text.find(';') != text.npos &&
-         (background == "7" || (background.size() == 2 && background[0] == '1'));
+int terminal_width(int default_value) {
+  if (!stdout_is_terminal()) return default_value;
+  constexpr int kUsual = 80;
+  const char* told = std::getenv("COLUMNS");
+  const int columns = told == nullptr ? 0 : std::atoi(told);
+  return columns_of(STDOUT_FILENO, columns > 0 ? columns : kUsual);
 }
 
-int terminal_width(int default_value) { return columns_of(STDOUT_FILENO, default_value); }
+TerminalStyle terminal_style(int width) {
+  constexpr int kNarrowest = 40;
+  if (!stdout_is_terminal()) return {.width = width};
+  const bool color = color_stdout();
+  return {std::max(kNarrowest, terminal_width(width)), color, color && light_terminal()};
+}
 
 void print_styled(const std::string& text) { fmt::print("{}", text); }
 
@@ -139,8 +155,29 @@ void print_stderr(const std::string& lines) {
     out += printable(lines.substr(begin, end - begin)) + "\n";
     begin = end + 1;
   }
+  const std::lock_guard lock(waiting_mutex);
+  clear_waiting_line();
   std::fputs(out.c_str(), stderr);
 }
+
+Waiting::Waiting(const std::string& what, bool quiet) {
+  if (quiet || !stderr_is_terminal()) return;
+  shows_ = std::jthread([what](const std::stop_token& stop) {
+    std::condition_variable_any condition;
+    const auto begun = std::chrono::steady_clock::now();
+    std::unique_lock lock(waiting_mutex);
+    for (int seconds = 1;; ++seconds) {
+      condition.wait_until(lock, stop, begun + std::chrono::seconds(seconds), [] { return false; });
+      if (stop.stop_requested()) return clear_waiting_line();
+      waiting_line = true;
+      const std::string line = printable(fmt::format("{} {}", what, clock_time(seconds)));
+      std::fputs(fmt::format("\r\033[K{}", fitting(line, columns_of(STDERR_FILENO, 80) - 1)).c_str(), stderr);
+      std::fflush(stderr);
+    }
+  });
+}
+
+Waiting::~Waiting() = default;
 
 void flush_results() {
   errno = 0;
@@ -157,7 +194,8 @@ std::string clock_time(double seconds) {
 }
 
 void Progress::show(std::int64_t done, std::int64_t total, const std::string& text) {
-  show_text(done, total, fmt::format("{}/{} {}", done, total, text));
+  show_text(done, total,
+            total == 0 ? fmt::format("{} {}", done, text) : fmt::format("{}/{} {}", done, total, text));
 }
 
 void Progress::show_text(std::int64_t done, std::int64_t total, const std::string& text) {
@@ -165,7 +203,7 @@ void Progress::show_text(std::int64_t done, std::int64_t total, const std::strin
   const bool bar = stderr_is_terminal();
   const auto now = std::chrono::steady_clock::now();
   const double since = std::chrono::duration<double>(now - last_).count();
-  if (done < total && since < (bar ? kRedrawSeconds : kLineSeconds)) return;
+  if ((done < total || total == 0) && since < (bar ? kRedrawSeconds : kLineSeconds)) return;
   last_ = now;
   if (!bar) {
     print_stderr(text);
@@ -176,7 +214,7 @@ void Progress::show_text(std::int64_t done, std::int64_t total, const std::strin
   const int room = columns_of(STDERR_FILENO, 80) - 1;
   const std::string shown = fitting(printable(text), room);
   const std::int64_t left = std::min(kWidest, room - display_width(shown) - 1);
-  const std::int64_t width = left < kNarrowest ? 0 : left;
+  const std::int64_t width = left < kNarrowest || total == 0 ? 0 : left;
   const std::int64_t filled = total > 0 ? done * width / total : 0;
   std::string cells;
   for (std::int64_t i = 0; i < width; ++i) cells += i < filled ? "█" : "░";

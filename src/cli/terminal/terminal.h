@@ -7,7 +7,10 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
+
+#include "heed/plot/picture.h"
 
 namespace heed::cli {
 
@@ -15,10 +18,15 @@ bool stderr_is_terminal();
 bool stdout_is_terminal();
 /// Returns true if stdout may be colored: it is a terminal, and NO_COLOR is not set.
 bool color_stdout();
-/// Returns true if COLORFGBG, which some terminals set, names a light background.
-bool light_terminal();
-/// Returns the number of columns of the terminal on stdout, or `default_value`.
+/// Returns the number of columns of the terminal on stdout: as it says, or $COLUMNS, or 80. Elsewhere returns
+/// `default_value`.
 int terminal_width(int default_value);
+/// Returns true if the background of the terminal is light: by $HEED_BACKGROUND (dark or light), or else
+/// COLORFGBG, which some terminals set, or else the terminal's own answer, if stdin and stdout are it. Throws
+/// Error for another word.
+bool light_terminal();
+/// How pictures and tables are shown on stdout, where `width` is that of a file.
+TerminalStyle terminal_style(int width);
 
 /// Returns `text` as one line that is safe for any terminal: line ends and tabs become spaces, other control
 /// characters and invalid UTF-8 are escaped as in \x1b, embeddings and isolates of the writing direction as
@@ -67,12 +75,26 @@ class WrappedText {
   std::string spaces_, word_;  // not shown yet
 };
 
+/// Work that does not tell how far it is: after a second, what it is and the time that it has taken, on a
+/// terminal, until the end of this object's life, when the line is cleared. Warnings may be printed
+/// meanwhile. One at a time.
+class Waiting {
+ public:
+  Waiting(const std::string& what, bool quiet);
+  ~Waiting();
+  Waiting(const Waiting&) = delete;
+  Waiting& operator=(const Waiting&) = delete;
+
+ private:
+  std::jthread shows_;
+};
+
 /// A progress bar that redraws itself on a terminal; elsewhere, a plain line every `kLineSeconds`.
 class Progress {
  public:
   explicit Progress(bool quiet) : quiet_(quiet) {}
   ~Progress() { finish(); }
-  /// Shows the progress (done of total), with `text` after the bar.
+  /// Shows the progress (done of total), with `text` after the bar; total 0: it is not known.
   void show(std::int64_t done, std::int64_t total, const std::string& text);
   /// The same with the complete text given.
   void show_text(std::int64_t done, std::int64_t total, const std::string& text);
