@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/strings.h"
 #include "heed/analyses/analyses.h"
 #include "heed/inspect/head_measures.h"
 #include "heed/models/kind.h"
@@ -32,6 +33,20 @@ std::vector<Measure> measures_of(const AnalyzedModel& model, const AttentionKind
     if (model.reads_files() ? one.of_files : kind.is_self() || one.of_cross) measures.push_back(one);
   }
   return measures;
+}
+
+void sort_by(const std::string& name, const std::vector<Measure>& measures,
+             std::vector<HeadMeasures>& heads) {
+  for (const Measure& one : measures) {
+    if (one.name != name) continue;
+    std::stable_sort(heads.begin(), heads.end(), [&](const HeadMeasures& a, const HeadMeasures& b) {
+      return a.*one.value > b.*one.value;
+    });
+    return;
+  }
+  throw OptionError("sort",
+                    fmt::format("expected one of {}, got {}",
+                                joined(measures, ", ", [](const Measure& one) { return one.name; }), name));
 }
 
 HeadsOptions heads_options(const AnalyzedModel& model, const AttentionKind& kind,
@@ -82,8 +97,10 @@ Report heads(const AnalyzedModel& model, std::span<const AnalyzedInput> inputs,
   const AttentionKind kind = analyzed_kind(options.kind, *model.model, "heads");
   std::vector<TensorMap> tensors;
   for (const AnalyzedInput& input : inputs) tensors.push_back(input.inputs);
-  const std::vector<HeadMeasures> heads =
+  std::vector<HeadMeasures> heads =
       measure_heads(*model.model, tensors, heads_options(model, kind, options.separators));
+  const std::vector<Measure> measures = measures_of(model, kind);
+  if (!options.sort.empty()) sort_by(options.sort, measures, heads);
   const std::string far = !model.reads_files()                    ? "distance in tokens; "
                           : model.reads() == std::string("image") ? "distance in patches; "
                                                                   : "distance in parts; ";
@@ -94,7 +111,6 @@ Report heads(const AnalyzedModel& model, std::span<const AnalyzedInput> inputs,
                 "size of what the head adds, relative to the stream",
       .shade_legend = "shares as they are, other numbers by the largest of their column",
       .subtitle = model.name + ": " + title};
-  const std::vector<Measure> measures = measures_of(model, kind);
   Report report{.found = ReportValue(ReportValue::List())};
   for (const HeadMeasures& head : heads) {
     report.finite = report.finite && std::isfinite(head.first) && std::isfinite(head.size);

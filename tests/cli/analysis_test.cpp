@@ -237,6 +237,20 @@ TEST(Terminal, IsAskedForItsBackground) {
   EXPECT_LT(red_of_zero("", {"COLORFGBG", "0;15", "HEED_BACKGROUND", "dark"}), kDark);
 }
 
+TEST(Heads, AreSortedByAColumn) {
+  const Words words = with_tiny({"heads", "a b c"}, {"--target", "c b a", "--sort", "entropy"});
+  const std::vector<Json> found = json_lines(run_json(words, {}).out);
+  ASSERT_EQ(found.size(), 1u);
+  ASSERT_GT(found[0].size(), 1u);
+  for (std::size_t i = 1; i < found[0].size(); ++i)
+    EXPECT_GE(found[0][i - 1].at("entropy"), found[0][i].at("entropy"));
+  const std::string first = found[0][0].at("layer").dump() + "." + found[0][0].at("head").dump();
+  EXPECT_THAT(lines(output_of(words)).at(2), HasSubstr(first + "  "));
+  expect_error(2, with_tiny({"heads", "a"}, {"--target", "c", "--sort", "mine"}),
+               "--sort: expected one of previous, duplicate, induction, first, separator, entropy, distance, "
+               "size, got mine");
+}
+
 TEST(Lens, RefusesWhatDoesNotFit) {
   const std::vector<std::pair<Words, std::string>> wrong{
       {with_tiny({"lens", "a"}, {}), "--target: missing"},

@@ -160,6 +160,9 @@ TEST(Generate, KeepsToAForm) {
   expect_error(1, with({"--json-schema", folder / "none.json"}), "none.json");
   spill(folder / "wrong.json", R"({"type": "tuple"})");
   expect_error(1, with({"--json-schema", folder / "wrong.json"}), "wrong.json: #/type: ");
+  EXPECT_THAT(run(with({"--json-schema", R"({"enum": [true, null]})"})).out,
+              testing::MatchesRegex(" ?(true|null)\n"));
+  expect_error(1, with({"--json-schema", R"({"type": "tuple"})"}), "--json-schema: #/type: ");
 }
 
 TEST(Generate, WarnsOfOptionsWithoutEffect) {

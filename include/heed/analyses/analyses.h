@@ -66,8 +66,10 @@ struct HeadsReportOptions {
   std::string kind = {};  ///< as analyzed_kind()
   /// Tokens that count as separators; by default those of the tokenizer that begin, separate and end texts.
   std::vector<std::string> separators = {};
+  std::string sort = {};  ///< the measure whose largest value comes first; by default layers, then heads
 };
-/// Measures of every head over the inputs. Throws as measure_heads().
+/// Measures of every head over the inputs. Throws as measure_heads(), and OptionError for a measure to sort
+/// by that is not among those.
 Report heads(const AnalyzedModel& model, std::span<const AnalyzedInput> inputs,
              const HeadsReportOptions& options, const std::string& title);
 /// Random token ids, repeated once, as a test of induction heads. Throws OptionError for an encoder-decoder.

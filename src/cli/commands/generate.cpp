@@ -33,7 +33,7 @@ struct GenerateArguments : TaskArguments {
   std::vector<std::string> prompt_ids;
   ChatArguments chat;
   std::vector<std::string> stop;
-  std::filesystem::path json_schema;
+  std::string json_schema;  // a file, or the schema
   bool json_schema_lax = false;
   std::optional<std::string> regex;
   bool full_text = false;
@@ -221,9 +221,11 @@ std::optional<Grammar> grammar_of(const GenerateArguments& a, bool quiet) {
   if (!a.json_schema.empty() && a.regex) throw UsageError("--regex: expected no --json-schema with it");
   if (a.regex) return Grammar::regex(*a.regex, "--regex");
   if (a.json_schema.empty()) return std::nullopt;
-  require_file("--json-schema", a.json_schema);
+  const bool is_text = a.json_schema.starts_with('{');
+  if (!is_text) require_file("--json-schema", a.json_schema);
   Grammar grammar =
-      Grammar::json_schema(read_file(a.json_schema), shown_name(a.json_schema.string()),
+      Grammar::json_schema(is_text ? a.json_schema : read_file(a.json_schema),
+                           is_text ? "--json-schema" : shown_name(a.json_schema),
                            a.json_schema_lax ? UnsupportedKeywords::ignored : UnsupportedKeywords::refused);
   for (const std::string& note : grammar.notes())
     if (!quiet) warn(note);
@@ -274,7 +276,8 @@ void add_generate(CLI::App& app, const Globals& globals) {
   lengths.value("--stop", a->stop, "TEXT", "A text that ends the continuation, which includes it");
   CLI::Option* schema = constraints.value(
       "--json-schema", a->json_schema, "FILE",
-      "JSON Schema of the continuation, which is JSON of that kind, unless its length ends it");
+      "A file with the JSON Schema of the continuation, or the schema itself, which begins with {; the "
+      "continuation is JSON of that kind, unless its length ends it");
   constraints
       .flag(
           "--json-schema-lax", a->json_schema_lax,

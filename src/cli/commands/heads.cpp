@@ -38,6 +38,8 @@ void add_heads(CLI::App& app, const Globals& globals) {
   output.value("--separator", a->options.separators, "TOKEN",
                "A token that counts as separator (default: the tokens of the tokenizer that begin, separate "
                "and end texts)");
+  output.value("--sort", a->options.sort, "COLUMN",
+               "The heads with the largest numbers in this column first (default: by layer)");
   a->output.add_to(*command, kReportOutput);
   command->footer(
       "Columns: previous, duplicate, induction, first and separator are mean weights on the token\n"
@@ -48,6 +50,7 @@ void add_heads(CLI::App& app, const Globals& globals) {
       "Examples:\n"
       "  heed heads --model gpt2 \"The cat sat on the mat. The cat slept.\"\n"
       "  heed heads --model gpt2 --repeat 50 --output heads.svg\n"
+      "  heed heads --model gpt2 --repeat 50 --sort induction\n"
       "  heed heads --model gpt2 --texts lines.txt --json\n"
       "  heed heads --model ./vit photo.jpg");
   command->callback([a, &globals] { run(*a, globals); });
