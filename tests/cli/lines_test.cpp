@@ -34,6 +34,29 @@ std::string decoded(const std::string& model, const std::string& ids) {
       output_of({"tokenize", "--model", model, "--decode", ids, "--skip-special-tokens", "--json"}));
 }
 
+TEST(TextArguments, ThatNameFilesAreReadAsTextsAndSaidToBe) {
+  const Decoder model("llama", "llama-bpe");
+  const auto told = [&](const Words& texts) {
+    Words words{"tokenize", "--model", model.path};
+    words.insert(words.end(), texts.begin(), texts.end());
+    const Result result = run(words);
+    EXPECT_EQ(result.status, 0) << result.err;
+    EXPECT_EQ(lines(result.out).size(), texts.size());
+    return result.err;
+  };
+  const std::string there = model.path + "/config.json";
+  EXPECT_EQ(told({there}), "heed: warning: " + there +
+                               ": read as a text, not as the file of this name (for the lines of a file: < "
+                               "FILE)\n");
+  EXPECT_EQ(told({"missing.txt"}),
+            "heed: warning: missing.txt: read as a text, though it looks like the name of a file (for the "
+            "lines of a file: < FILE)\n");
+  EXPECT_EQ(run({"tokenize", "--model", model.path, "photo.jpg", "--quiet"}).err, "");
+  for (const char* text : {"the cat", "see notes.txt", ".txt", "e.g.", "cat.", "3.14"})
+    EXPECT_EQ(told({text}), "") << text;
+  EXPECT_EQ(told({"missing.txt", "the cat"}), "") << "one of several texts";
+}
+
 TEST(FullText, JoinsThePromptAndItsContinuationAsTheTokenizerDoes) {
   for (const auto& [name, tokenizer] : {std::pair{"llama", "llama-bpe"}, {"gpt2", "gpt2-bytelevel"}}) {
     SCOPED_TRACE(name);

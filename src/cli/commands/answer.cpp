@@ -69,7 +69,7 @@ void run(AnswerArguments arguments, const Globals& globals) {
                                                              arguments.context_file, globals.quiet);
   const LoadedModel loaded = open_model_to(Task::answer, arguments.model, arguments.weights, globals);
   for_each_line(
-      arguments.texts, arguments.batch_tokens, globals,
+      text_arguments(arguments.texts, globals.quiet), arguments.batch_tokens, globals,
       [&](const std::vector<std::string>& texts, const TaskOptions& options) {
         arguments.answering.task = options;
         std::vector<Question> questions;

@@ -151,7 +151,7 @@ void run(AttendArguments a, const Globals& globals) {
   if (a.request.is_chat && reads_files)
     throw UsageError("--messages: expected a decoder, got " + model.kind());
   if (a.request.is_chat) static_cast<void>(model.chat_templates());  // says what is missing
-  if (reads_files && !a.given.empty()) texts = file_arguments(texts);
+  if (!a.given.empty()) texts = reads_files ? file_arguments(texts) : text_arguments(texts, globals.quiet);
   const auto subject_with = [&](const std::string& text, const SubjectRequest& request) {
     SubjectRequest one = request;
     one.given = text;

@@ -81,7 +81,7 @@ void check_use(const CLI::App& command, bool of_tokens, const std::string& got) 
 void classify_tokens(const LoadedModel& model, const ClassifyArguments& arguments, const Globals& globals) {
   TagOptions tagging = arguments.tagging;
   for_each_line(
-      arguments.texts, arguments.batch_tokens, globals,
+      text_arguments(arguments.texts, globals.quiet), arguments.batch_tokens, globals,
       [&](const std::vector<std::string>& texts, const TaskOptions& options) {
         tagging.task = options;
         return model.tag(texts, tagging);
@@ -187,7 +187,7 @@ void run(const ClassifyArguments& arguments, const CLI::App& command, const Glob
   }
   if (model.can(Task::tag)) return classify_tokens(model, arguments, globals);
   for_each_line(
-      arguments.texts, arguments.batch_tokens, globals,
+      text_arguments(arguments.texts, globals.quiet), arguments.batch_tokens, globals,
       [&](const std::vector<std::string>& texts, const TaskOptions& options) {
         for (std::size_t i = 0; i < texts.size(); ++i) {
           if (is_blank(texts[i])) options.warn(i, "an empty text, which gets a label like any other");

@@ -304,7 +304,8 @@ void check_use(const EmbedArguments& arguments) {
 
 void run(EmbedArguments arguments, const Globals& globals) {
   check_use(arguments);
-  if (arguments.images) arguments.texts = file_arguments(arguments.texts);
+  arguments.texts =
+      arguments.images ? file_arguments(arguments.texts) : text_arguments(arguments.texts, globals.quiet);
   const LoadedModel model = open_model(arguments.model, arguments.weights, false);
   const bool reads_texts = !arguments.images || !arguments.queries.empty();
   if (reads_texts && !model.can(Task::embed)) refuse(model, Task::embed);

@@ -57,7 +57,7 @@ void print_text(const FilledText& filled) {
 void run(const FillArguments& arguments, const Globals& globals) {
   const LoadedModel loaded = open_model_to(Task::fill, arguments.model, arguments.weights, globals);
   for_each_line(
-      arguments.texts, arguments.batch_tokens, globals,
+      text_arguments(arguments.texts, globals.quiet), arguments.batch_tokens, globals,
       [&](const std::vector<std::string>& texts, const TaskOptions& options) {
         return loaded.fill(texts, arguments.top_k, options);
       },

@@ -128,7 +128,7 @@ void run(const TokenizeArguments& arguments, const Globals& globals) {
   if (!arguments.chat.messages.empty()) {
     for (Encoding& encoding : encode_chats(model, arguments.chat.messages)) take(std::move(encoding));
   } else {
-    for (const std::string& text : read_texts(arguments.texts, globals.quiet))
+    for (const std::string& text : read_texts(text_arguments(arguments.texts, globals.quiet), globals.quiet))
       take(encode(tokenizer, text, arguments));
   }
   if (arguments.output.empty()) return;

@@ -94,7 +94,8 @@ void translate_texts(const TranslateSession& session) {
     write_attention(translation, line.text, session,
                     line.is_only() ? arguments.attention : numbered(arguments.attention, line.index));
   };
-  for_each_line(arguments.texts, arguments.batch_tokens, session.globals, compute, print);
+  for_each_line(text_arguments(arguments.texts, session.globals.quiet), arguments.batch_tokens,
+                session.globals, compute, print);
 }
 
 std::vector<std::int64_t> source_ids(const std::string& list, const Model& model) {

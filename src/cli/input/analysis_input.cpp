@@ -62,7 +62,8 @@ std::vector<std::string> lines_of(const GivenInputs& given, const AnalyzedModel&
   std::vector<std::string> lines =
       !given.lines.empty()
           ? read_lines(given.lines, quiet)
-          : read_texts(model.reads_files() ? file_arguments(given.texts) : given.texts, quiet);
+          : read_texts(model.reads_files() ? file_arguments(given.texts) : text_arguments(given.texts, quiet),
+                       quiet);
   std::erase_if(lines, [](const std::string& line) { return line.empty(); });
   return lines;
 }
@@ -119,7 +120,8 @@ std::vector<AnalyzedInput> GivenInputs::read_one(const AnalyzedModel& model, con
   if (model.reads_files()) return {file_input(model, file_arguments({*text}).front())};
   const std::optional<std::string> valid = valid_target(target, globals);
   if (!prompts.empty()) return prompt_inputs(model, read_prompts(prompts), valid);
-  return {text_input(model, valid_text(*text, where, globals.quiet), valid)};
+  const std::string given = text_arguments({*text}, globals.quiet).front();
+  return {text_input(model, valid_text(given, where, globals.quiet), valid)};
 }
 
 std::vector<AnalyzedInput> GivenInputs::read_many(const AnalyzedModel& model, const Globals& globals) const {

@@ -116,6 +116,22 @@ std::string_view next_line(std::string_view& text, std::size_t& number) {
   return {};
 }
 
+enum class Named { nothing, missing, file };
+
+// What a text names, if it is the name of a file: one that exists, or one word with a usual ending.
+Named named_by(const std::string& text) {
+  constexpr std::string_view kEndings[] = {".txt", ".md",   ".csv",  ".tsv",  ".json", ".jsonl", ".html",
+                                           ".pdf", ".docx", ".jpg",  ".jpeg", ".png",  ".gif",   ".webp",
+                                           ".bmp", ".wav",  ".flac", ".mp3",  ".ogg",  ".m4a"};
+  std::error_code unknown;
+  if (std::filesystem::is_regular_file(text, unknown)) return Named::file;
+  const bool looks = text.find_first_of(kSpaces) == text.npos &&
+                     std::find(std::begin(kEndings), std::end(kEndings),
+                               std::filesystem::path(text).extension().string()) != std::end(kEndings) &&
+                     !std::filesystem::path(text).stem().empty();
+  return looks ? Named::missing : Named::nothing;
+}
+
 bool is_json(std::string_view line) {
   try {
     parse_json(line, "line");
@@ -183,6 +199,18 @@ TensorMap read_tensors(const std::filesystem::path& path) {
   TensorMap tensors;
   for (const TensorInfo& info : file.tensors()) tensors[info.name] = file.get(info.name);
   return tensors;
+}
+
+std::vector<std::string> text_arguments(const std::vector<std::string>& arguments, bool quiet) {
+  const auto names_nothing = [](const std::string& text) { return named_by(text) == Named::nothing; };
+  if (quiet || !processes().is_first() || arguments.empty() ||
+      std::any_of(arguments.begin(), arguments.end(), names_nothing))
+    return arguments;
+  const std::string& first = arguments.front();
+  warn(fmt::format("{}: read as a text, {} (for the lines of a file: < FILE)", first,
+                   named_by(first) == Named::file ? "not as the file of this name"
+                                                  : "though it looks like the name of a file"));
+  return arguments;
 }
 
 std::vector<std::string> file_arguments(const std::vector<std::string>& arguments) {

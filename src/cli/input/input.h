@@ -57,6 +57,10 @@ class TextWindows {
 /// All tensors of a safetensors file.
 TensorMap read_tensors(const std::filesystem::path& file);
 
+/// Texts as arguments give them. If each is the name of a file, or looks like one, a warning tells, unless
+/// `quiet`, that it is read as text.
+std::vector<std::string> text_arguments(const std::vector<std::string>& arguments, bool quiet);
+
 /// Names of image or sound files as arguments give them, with the standard input's for `-`. Throws UsageError
 /// for several of those.
 std::vector<std::string> file_arguments(const std::vector<std::string>& arguments);
