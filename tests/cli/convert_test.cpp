@@ -94,6 +94,21 @@ TEST(Convert, GptqLooksAtATextAndLosesLess) {
   EXPECT_THAT(table, HasSubstr("mean of "));
 }
 
+TEST(Convert, ReportsInFewLinesAndAllWithVerbose) {
+  const Folder folder;
+  const Result few = run(with_words(kQuantize, {"--output", folder / "few"}));
+  EXPECT_THAT(few.err, testing::ContainsRegex("wrote .*few: [0-9.]+ MB of weights, from [0-9.]+ MB, in "));
+  ASSERT_EQ(lines(few.out).size(), 3u) << few.out;
+  EXPECT_THAT(lines(few.out).at(1), testing::StartsWith("mean of "));
+  const std::string all = output_of(with_words(kQuantize, {"--output", folder / "all", "--verbose"}));
+  EXPECT_GT(lines(all).size(), 10u);
+  const std::string largest = lines(few.out).at(2), label = "largest: ";
+  ASSERT_THAT(largest, testing::StartsWith(label));
+  EXPECT_THAT(all, HasSubstr("\n" + largest.substr(label.size()))) << "one of all";
+  expect_error(2, with_words(kQuantize, {"--output", folder / "q.safetensors"}),
+               "--output: expected the name of a folder, or FILE.gguf, got ");
+}
+
 TEST(Convert, ComparesWithTheModelBefore) {
   const Folder folder;
   spill(folder / "texts.txt", "a dull and lifeless film\nthe acting is superb\nnot worth your time\n");

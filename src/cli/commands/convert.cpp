@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <sstream>
+#include <string_view>
 
 #include "cli/cli.h"
 #include "cli/input/input.h"
@@ -22,12 +24,14 @@
 #include "heed/models/adapter.h"
 #include "heed/models/kind.h"
 #include "heed/train/checkpoint.h"
+#include "hub/cache.h"
 #include "tensor/quantized_matrix.h"
 
 namespace heed::cli {
 namespace {
 
 namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
 
 struct ConvertArguments {
   std::vector<std::string> models;
@@ -196,23 +200,35 @@ void write_errors(JsonWriter& json, const QuantizeReport& report) {
   json.end_array().field("kept", report.kept);
 }
 
-void print_errors(const QuantizeReport& report) {
+// Each map's error with --verbose, else that of all.
+void print_errors(const QuantizeReport& report, bool verbose) {
   const bool outputs = !report.maps.empty() && report.maps.front().output_error.has_value();
   std::size_t width = 0;
   for (const QuantizedMap& map : report.maps) width = std::max(width, map.name.size());
+  if (!verbose) width += std::string_view("largest: ").size();
   print_stdout("{:<{}}  weights{}\n", "relative error of", width, outputs ? "  outputs" : "");
   double weights = 0, results = 0;
+  const auto print_row = [&](const std::string& name, double error, const std::optional<double>& output) {
+    print_stdout("{:<{}}{}{}\n", name, width, percent(error), output ? percent(*output) : "");
+  };
+  const QuantizedMap* worst = nullptr;
   for (const QuantizedMap& map : report.maps) {
     weights += map.weight_error;
     results += map.output_error.value_or(0);
-    print_stdout("{:<{}}{}", map.name, width, percent(map.weight_error));
-    print_stdout("{}\n", outputs ? percent(*map.output_error) : "");
+    const auto error_of = [](const QuantizedMap& one) { return one.output_error.value_or(one.weight_error); };
+    if (worst == nullptr || error_of(map) > error_of(*worst)) worst = &map;
+    if (verbose) print_row(map.name, map.weight_error, map.output_error);
   }
-  const auto count = static_cast<double>(report.maps.size());
-  if (count > 0)
-    print_stdout("{:<{}}{}{}\n", fmt::format("mean of {} maps", report.maps.size()), width,
-                 percent(weights / count), outputs ? percent(results / count) : "");
-  for (const std::string& name : report.kept) print_stdout("kept as it is: {}\n", name);
+  if (const auto count = static_cast<double>(report.maps.size()); count > 0)
+    print_row(fmt::format("mean of {} maps", report.maps.size()), weights / count,
+              outputs ? std::optional(results / count) : std::nullopt);
+  if (verbose) {
+    for (const std::string& name : report.kept) print_stdout("kept as it is: {}\n", name);
+    return;
+  }
+  if (worst != nullptr) print_row("largest: " + worst->name, worst->weight_error, worst->output_error);
+  if (!report.kept.empty())
+    print_stdout("kept as they are: {} maps (--verbose lists all)\n", report.kept.size());
 }
 
 // Of weights that keep their type, only how the results of --texts agree.
@@ -233,7 +249,7 @@ void print_report(const QuantizeReport& report, const Comparison& comparison, co
     print_stdout("{}\n", json.end_object().text());
     return;
   }
-  if (rounded && !(report.maps.empty() && report.kept.empty())) print_errors(report);
+  if (rounded && !(report.maps.empty() && report.kept.empty())) print_errors(report, globals.verbose);
   comparison.print();
 }
 // Options that say nothing about what is written.
@@ -273,17 +289,29 @@ void write_mean(const ConvertArguments& a, const Globals& globals) {
     throw UsageError("--output: expected a directory for the mean of models, got " + a.to.output.string());
   std::vector<fs::path> directories;
   for (const std::string& name : a.models) directories.push_back(path_of_model(name));
-  average_models(directories, a.to.output);
+  {
+    const Waiting waiting("averaging", globals.quiet);
+    average_models(directories, a.to.output);
+  }
   if (!globals.quiet) print_stderr("wrote " + a.to.output.string());
+}
+
+// What became of the files of the weights, and in which time.
+void report_written(const ConvertArguments& a, const fs::path& from, Clock::time_point begun) {
+  const double seconds = std::chrono::duration<double>(Clock::now() - begun).count();
+  print_stderr(fmt::format("wrote {}: {} of weights, from {}, in {:.1f} s", a.to.output.string(),
+                           hub::size_text(bytes_of_weights(a.to.output)),
+                           hub::size_text(bytes_of_weights(from)), seconds));
 }
 
 // Writes a GGUF file, and returns what it cost.
 QuantizeReport write_gguf(const ConvertArguments& a, const LoadedModel& model, Comparison& comparison,
                           const Globals& globals) {
-  const QuantizeReport report =
-      model.model().save_gguf(a.to.output, gguf_type_named(a.type), model.location());
+  const QuantizeReport report = [&] {
+    const Waiting waiting("writing " + a.to.output.string(), globals.quiet);
+    return model.model().save_gguf(a.to.output, gguf_type_named(a.type), model.location());
+  }();
   comparison.see(a.to.output);
-  if (!globals.quiet) print_stderr("wrote " + a.to.output.string());
   return report;
 }
 
@@ -298,11 +326,19 @@ QuantizeReport write_directory(const ConvertArguments& a, const LoadedModel& mod
                                   .scale_type = a.to.type(model),
                                   .output_bits = a.output_bits};
     std::optional<Calibration> calibration;
-    if (options.method != QuantizeMethod::nearest) calibration.emplace(a, model, globals);
+    std::optional<Waiting> waiting;
+    if (options.method == QuantizeMethod::nearest) {
+      waiting.emplace("quantizing", globals.quiet);
+    } else {
+      calibration.emplace(a, model, globals);
+    }
     report = model.changeable_model().quantize(options, [&] { (*calibration)(); });
     comparison.see(model);
   }
-  a.to.write(model, globals);
+  {
+    const Waiting waiting("writing " + a.to.output.string(), globals.quiet);
+    a.to.write(model);
+  }
   if (a.bits == 0) comparison.see(a.to.output);
   return report;
 }
@@ -326,6 +362,7 @@ void run(ConvertArguments a, const CLI::App& command, const Globals& globals) {
   }
   if (!gguf) a.to.check();
   stop_if_asked();
+  const auto begun = Clock::now();
   const LoadedModel model = heed::open_model(a.model.name, held);
   warn_of_settings(model, globals);
   if (gguf || a.bits != 0) warn_of_second_rounding(model, globals);
@@ -333,6 +370,7 @@ void run(ConvertArguments a, const CLI::App& command, const Globals& globals) {
   Comparison comparison(a, model, globals);
   const QuantizeReport report =
       gguf ? write_gguf(a, model, comparison, globals) : write_directory(a, model, comparison, globals);
+  if (!globals.quiet) report_written(a, model.location(), begun);
   print_report(report, comparison, a, globals);
 }
 

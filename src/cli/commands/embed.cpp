@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <chrono>
 #include <map>
 
 #include "cli/cli.h"
@@ -163,15 +164,24 @@ Tensor embed_window(const EmbedSession& session, const std::vector<std::string>&
       numbers, {static_cast<std::int64_t>(count), std::ssize(numbers) / static_cast<std::int64_t>(count)});
 }
 
+constexpr std::size_t kEmbedWindow = 256;  // texts, after which progress is shown
+
 // Returns the vectors [texts, D] of all texts, undefined if there are none, and appends the texts to `all`.
 Tensor embed_all(const EmbedSession& session, std::vector<std::string>& all) {
   std::vector<Tensor> windows;
-  for_each_window(session.arguments.texts, session.arguments.batch_tokens, session.globals,
-                  [&](const LineWindow& own) {
-                    const std::vector<std::string> window = gather_texts(processes(), own.texts);
-                    windows.push_back(embed_window(session, own.texts, window.size(), own.options));
-                    all.insert(all.end(), window.begin(), window.end());
-                  });
+  Progress progress(session.globals.quiet || !processes().is_first());
+  const auto second = std::chrono::steady_clock::now() + std::chrono::seconds(1);
+  for_each_window(
+      session.arguments.texts, session.arguments.batch_tokens, session.globals,
+      [&](const LineWindow& own) {
+        const std::vector<std::string> window = gather_texts(processes(), own.texts);
+        windows.push_back(embed_window(session, own.texts, window.size(), own.options));
+        all.insert(all.end(), window.begin(), window.end());
+        if (std::chrono::steady_clock::now() > second)
+          progress.show(std::ssize(all), std::ssize(session.arguments.texts),
+                        session.arguments.images ? "images" : "texts");
+      },
+      kEmbedWindow);
   return windows.empty() ? Tensor() : concat(windows, 0);
 }
 

@@ -9,6 +9,7 @@
 #include "cli/cli.h"
 #include "cli/input/models.h"
 #include "cli/options/task_arguments.h"
+#include "cli/results/written_model.h"
 #include "cli/terminal/terminal.h"
 #include "core/strings.h"
 #include "core/text_lines.h"
@@ -286,16 +287,6 @@ struct ModelRow {
   std::uint64_t bytes = 0;  // of the weights
   fs::path directory;
 };
-
-std::uint64_t bytes_of_weights(const fs::path& directory) {
-  std::uint64_t bytes = 0;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(directory, error)) {
-    if (entry.path().extension() == ".safetensors" && entry.is_regular_file(error))
-      bytes += entry.file_size();
-  }
-  return bytes;
-}
 
 // A model whose files cannot be read is listed all the same: with what is to be done.
 ModelRow row_of(const KnownModel& model) {

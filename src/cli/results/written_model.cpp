@@ -73,13 +73,33 @@ void copy_others(const LoadedModel& model, const fs::path& to) {
 
 }  // namespace
 
+std::uint64_t bytes_of_weights(const fs::path& model) {
+  std::error_code error;
+  if (fs::is_regular_file(model, error)) return fs::file_size(model, error);
+  std::uint64_t bytes = 0;
+  for (const auto& entry : fs::directory_iterator(model, error)) {
+    if (entry.path().extension() == ".safetensors" && entry.is_regular_file(error))
+      bytes += entry.file_size();
+  }
+  return bytes;
+}
+
 // What has been written disappears with the objects that own it.
 void stop_if_asked() {
   if (stop_flag()) throw Canceled();
 }
 
 void WrittenModel::add_options(CLI::App& command, const char* help, const char* kind) {
-  command.add_option("--output,-o", output, help)->required()->type_name(kind)->group("Output");
+  command.add_option("--output,-o", output, help)
+      ->required()
+      ->type_name(kind)
+      ->group("Output")
+      ->check([](const std::string& text) {
+        const std::string ending = fs::path(text).extension().string();
+        const bool file =
+            ending == ".safetensors" || ending == ".bin" || ending == ".pt" || ending == ".onnx";
+        return file ? "expected the name of a folder, or FILE.gguf, got " + text : "";
+      });
   command.add_option("--dtype", dtype, "Type of the written weights (default: that of the model's file)")
       ->type_name("f32|bf16|f16")
       ->group("Output");
@@ -91,7 +111,7 @@ DType WrittenModel::type(const LoadedModel& model) const {
   return dtype.empty() ? dtype_of(model.location()) : dtype_named(dtype);
 }
 
-void WrittenModel::write(const LoadedModel& model, const Globals& globals) const {
+void WrittenModel::write(const LoadedModel& model) const {
   const DType written = type(model);
   stop_if_asked();
   NewModelFolder folder(output);
@@ -99,7 +119,6 @@ void WrittenModel::write(const LoadedModel& model, const Globals& globals) const
   copy_others(model, folder.path());
   stop_if_asked();
   folder.commit();
-  if (!globals.quiet) print_stderr("wrote " + output.string());
 }
 
 }  // namespace heed::cli

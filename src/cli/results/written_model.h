@@ -1,6 +1,7 @@
 // Writing a model that was changed, with the other files of the directory it came from.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
 
@@ -22,8 +23,11 @@ struct WrittenModel {
   /// --dtype, or that of most bytes of the model's files. Throws UsageError for other names.
   DType type(const LoadedModel& model) const;
   /// Writes the model as this type, and what it has beside its weights. Ctrl-C leaves nothing behind.
-  void write(const LoadedModel& model, const Globals& globals) const;
+  void write(const LoadedModel& model) const;
 };
+
+/// The size of the files with the weights of a model: a directory or a GGUF file.
+std::uint64_t bytes_of_weights(const std::filesystem::path& model);
 
 /// Throws Canceled after Ctrl-C.
 void stop_if_asked();
