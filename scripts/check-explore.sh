@@ -236,6 +236,7 @@ step "what the server has forgotten is sent again" 'window.oldNumber = ask.file;
 page_size 390 844
 step "narrower" 'await until("no wider than 390 pixels", () => page.scrollWidth <= innerWidth)'
 page_size 1280 900
+step "a picture that the page draws" 'const chips = [...document.querySelectorAll("#examples button")]; expect("three", chips.map(one => one.textContent).join() === "ship,airplane,truck"); await settled(() => chips[1].click()); expect("it is shown", $("file-name").textContent === "drawn airplane" && !$("error").textContent)'
 
 model=clip
 serve $fixtures/clip

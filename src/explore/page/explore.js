@@ -322,6 +322,12 @@ function drawExamples() {
     chip.onclick = () => { letGo(); watchedId = null; change({ ...nothing, model: ask.model, versus: ask.versus, other: ask.other, other_model: ask.other_model, changes: ask.changes, steering: ask.steering, traps: ask.traps, ...example }); syncForm(); run(); };
     return chip;
   }));
+  if (recording || inputOf(about) !== "image") return;
+  $("examples").append("Try a drawn ", ...Object.keys(drawnPictures).map(name => {
+    const chip = element("button", name, { type: "button", class: "plain" });
+    chip.onclick = () => { letGo(); takePicture(name); };
+    return chip;
+  }));
 }
 
 // ---- the form

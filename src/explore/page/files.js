@@ -86,3 +86,22 @@ function listenToFiles() {
     takeFile(document.activeElement && document.activeElement.closest("#other_file-box") ? "other_file" : "file", file);
   });
 }
+
+// ---- pictures to try, which the page draws: shapes [color, x, y, x, y, ...] of 96 x 96 pixels
+const wheel = x => ["#1c1c1e", ...Array.from({ length: 12 }, (_, i) => [x + 8 * Math.cos(i * Math.PI / 6), 70 + 8 * Math.sin(i * Math.PI / 6)]).flat()];
+const drawnPictures = {
+  ship: [["#9cc4e8", 0, 0, 96, 0, 96, 60, 0, 60], ["#1f4e79", 0, 58, 96, 58, 96, 96, 0, 96], ["#5a2f2a", 10, 52, 88, 52, 76, 68, 22, 68], ["#f2f2ee", 30, 36, 66, 36, 66, 52, 30, 52], ["#c0392b", 42, 22, 52, 22, 52, 36, 42, 36]],
+  airplane: [["#8fbbe6", 0, 0, 96, 0, 96, 96, 0, 96], ["#eef1f4", 6, 46, 78, 40, 92, 46, 78, 54, 10, 54], ["#c9d0d8", 36, 46, 58, 46, 40, 78, 30, 78], ["#c9d0d8", 40, 44, 56, 43, 46, 24, 38, 24], ["#b5413a", 6, 48, 18, 47, 10, 28, 3, 28]],
+  truck: [["#cfd8dd", 0, 0, 96, 0, 96, 66, 0, 66], ["#77787a", 0, 64, 96, 64, 96, 96, 0, 96], ["#e8e4da", 8, 22, 62, 22, 62, 68, 8, 68], ["#b8322a", 62, 34, 82, 34, 90, 50, 90, 68, 62, 68], ["#bfe0f0", 68, 38, 80, 38, 85, 50, 68, 50], wheel(22), wheel(48), wheel(78)],
+};
+async function takePicture(name) {
+  const canvas = element("canvas", null, { width: 96, height: 96 }), context = canvas.getContext("2d");
+  for (const [color, ...points] of drawnPictures[name]) {
+    context.fillStyle = color;
+    context.beginPath();
+    for (let i = 0; i < points.length; i += 2) context.lineTo(points[i], points[i + 1]);
+    context.fill();
+  }
+  const drawn = await new Promise(done => canvas.toBlob(done, "image/png"));
+  return takeFile("file", new File([drawn], "drawn " + name, { type: "image/png" }));
+}

@@ -105,9 +105,9 @@ class MapPanel {
     line.replaceChildren();
     if (query < 0 && key < 0) { line.textContent = "The mean over all parts. " + (coarse.matches ? "Tap" : "Point at") + " a part to see what it attends to."; return; }
     if (viewer.lineHeads.length) line.append(headName(viewer.state.head, kind) + ": ");
-    if (query >= 0 && key >= 0) line.append(bold(kind.queries[query]), " → ", bold(kind.keys[key]), " " + format(this.values[query * kind.keys.length + key]) + " · ");
+    if (query >= 0 && key >= 0) line.append(bold(nameIn(kind.queries, query)), " → ", bold(nameIn(kind.keys, key)), " " + format(this.values[query * kind.keys.length + key]) + " · ");
     const asks = query >= 0;
-    line.append(bold(asks ? kind.queries[query] : kind.keys[key]), asks ? " attends to " : " is attended to by ");
+    line.append(bold(asks ? nameIn(kind.queries, query) : nameIn(kind.keys, key)), asks ? " attends to " : " is attended to by ");
     this.ranked(query, key).slice(0, 5).filter(([value], i) => !i || /[1-9]/.test(format(value))).forEach(([value, , other], i) => line.append(i ? ", " : "", bold(nameIn(others, other)), " " + format(value)));
   }
 
