@@ -175,9 +175,7 @@ Report circuits(const AnalyzedModel& model, const CircuitsReportOptions& options
         "kind", "expected the self-attention of a stack, got " + kind.name + " (a circuit is of one stream)");
   CircuitOptions own{.stack = kind.stack, .compositions = options.compositions};
   if (options.head) own.of_head = HeadIndex{options.head->layer, options.head->head};
-  own.progress = [&](std::int64_t done, std::int64_t total) {
-    if (options.progress) options.progress(done, total, "layers");
-  };
+  own.progress = options.progress;
   const Circuits found = weight_circuits(*model.model, own);
   Report report;
   ReportValue records{ReportValue::List()}, summaries{ReportValue::List()};

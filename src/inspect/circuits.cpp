@@ -2,6 +2,7 @@
 #include "heed/inspect/circuits.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <map>
 #include <numeric>
@@ -57,8 +58,13 @@ LayerFactors factors_of(const LayerWeights& weights) {
   return factors;
 }
 
+// a b, by the kernels, which are much faster than Eigen's own.
+Matrix product_of(const Matrix& a, const Matrix& b) {
+  return inspect::matrix_of(matmul(inspect::tensor_of(a), inspect::tensor_of(b)));
+}
+
 std::vector<double> singular_values(const Matrix& product) {
-  const Eigen::JacobiSVD<Eigen::MatrixXd> svd{Eigen::MatrixXd(product)};
+  const Eigen::BDCSVD<Eigen::MatrixXd> svd{Eigen::MatrixXd(product)};
   return {svd.singularValues().data(), svd.singularValues().data() + svd.singularValues().size()};
 }
 
@@ -66,22 +72,22 @@ double norm_of(const std::vector<double>& singular) {
   return std::sqrt(std::inner_product(singular.begin(), singular.end(), singular.begin(), 0.0));
 }
 
-// W_E^T W_U [D, D], of rows [V, D] each; empty where one is not defined.
-Matrix token_products(const Tensor& embedding, const Tensor& output) {
-  if (!embedding.defined() || !output.defined() || embedding.size(0) != output.size(0)) return {};
-  constexpr std::int64_t kRows = 4096;
-  Matrix sum = Matrix::Zero(embedding.size(1), output.size(1));
-  for (std::int64_t row = 0; row < embedding.size(0); row += kRows) {
-    const std::int64_t end = std::min(row + kRows, embedding.size(0));
-    sum += inspect::matrix_of(slice(embedding, 0, row, end)).transpose() *
-           inspect::matrix_of(slice(output, 0, row, end));
-  }
-  return sum;
+// W_E^T W_U [D, D]; empty where one of them, [V, D], is not defined.
+Matrix token_products(const Tensor& embedding, const inspect::OutputVectors& output) {
+  if (!embedding.defined() || !output.rows.defined() || embedding.size(0) != output.rows.size(0)) return {};
+  constexpr std::int64_t kRows = 1024;
+  const auto rows_of = [](const Tensor& x, std::int64_t row) {
+    return slice(x, 0, row, std::min(row + kRows, x.size(0))).to(DType::f64);
+  };
+  Matrix sum = Matrix::Zero(embedding.size(1), output.rows.size(1));
+  for (std::int64_t row = 0; row < embedding.size(0); row += kRows)
+    sum += inspect::matrix_of(matmul(transpose(rows_of(embedding, row), 0, 1), rows_of(output.rows, row)));
+  return output.after(std::move(sum));
 }
 
 // The eigenvalues of W_U W_O W_V W_E that are not 0 are those of W_V (W_E W_U) W_O.
 double copying_score(const Matrix& v, const Matrix& products, const Matrix& out) {
-  const Eigen::MatrixXd small = v * products * out;
+  const Eigen::MatrixXd small = product_of(product_of(v, products), out);
   const Eigen::EigenSolver<Eigen::MatrixXd> solver(small, false);
   const double sum = solver.eigenvalues().cwiseAbs().sum();
   return sum > 0 ? solver.eigenvalues().real().sum() / sum : 0.0;
@@ -95,11 +101,16 @@ Tensor rows_of_ids(const std::vector<std::int64_t>& ids, std::int64_t time) {
   return Tensor::from(all, {std::ssize(ids), time});
 }
 
-void run_on(const Model& model, const Tensor& ids, Taps& taps) {
+// Ends early once `enough` is true.
+void run_on(const Model& model, const Tensor& ids, Taps& taps, const std::atomic<bool>& enough) {
   TensorMap inputs{{"input_ids", ids}};
   if (traits_of(model).is(ModelKind::encoder_decoder)) inputs["decoder_input_ids"] = ids;
-  Context context{.taps = &taps};
-  model.forward(inputs, {.logits = false}, context);
+  Context context{.taps = &taps, .stop = &enough};
+  try {
+    model.forward(inputs, {.logits = false}, context);
+  } catch (const Canceled&) {
+    if (!enough) throw;
+  }
 }
 
 // Layer to weights f64 [H, T, T] where each layer reads, at each position, the mean over tokens of what the
@@ -111,14 +122,16 @@ std::map<std::int64_t, Tensor> weights_by_position(const Model& model, const std
   std::vector<std::int64_t> ids;
   for (std::int64_t i = 0; i < count; ++i) ids.push_back(i * model.vocab_size() / count);
   Tensor input;
+  std::atomic<bool> embedded = false;
   Taps embeddings;
   embeddings.listen(stack + ".embed", [&](const std::string&, Tensor& value) {
     std::vector<double> sum(static_cast<std::size_t>(value.numel() / value.size(0)));
     const std::vector<double> all = inspect::numbers(value);
     for (std::size_t i = 0; i < all.size(); ++i) sum[i % sum.size()] += all[i] / static_cast<double>(count);
     input = Tensor::from(sum, {1, value.size(1), value.size(2)});
+    embedded = true;
   });
-  run_on(model, rows_of_ids(ids, time), embeddings);
+  run_on(model, rows_of_ids(ids, time), embeddings, embedded);
   std::map<std::int64_t, Tensor> weights;
   Taps taps;
   taps.listen(stack + ".layers.*.in", [&](const std::string& name, Tensor& value) {
@@ -129,7 +142,7 @@ std::map<std::int64_t, Tensor> weights_by_position(const Model& model, const std
     const auto layer = inspect::layer_of_tap(name, stack + ".layers.", kWeights);
     if (layer) weights[*layer] = value.detach().to(DType::f64).contiguous();
   });
-  run_on(model, rows_of_ids({ids.front()}, time), taps);
+  run_on(model, rows_of_ids({ids.front()}, time), taps, false);
   return weights;
 }
 
@@ -158,135 +171,106 @@ void add_offsets(const Model& model, const std::string& stack, std::vector<HeadC
 
 // --- Compositions
 
-Tensor tensor_of(const Matrix& x) {
-  const Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor> numbers = x.cast<float>();
-  return Tensor::from(std::vector<float>(numbers.data(), numbers.data() + numbers.size()),
-                      {x.rows(), x.cols()});
+// A form x^T s x [D, D], never held whole: what a head reads or writes of the stream. The squared norm of a
+// product A B is the sum over the elements of A^T A times those of B B^T, which takes far less than A B.
+struct StreamForm {
+  Tensor x = {}, s = {};      // f64 [d, D], [d, d]
+  CompositionKind kind = {};  // of a reader
+  HeadIndex head = {};
+  double norm = 0;  // of the circuit
+};
+
+// By layer.
+struct StreamForms {
+  std::vector<StreamForm> readers = {}, writers = {};
+};
+
+// Those of a head, as far as they are compared: all, or with `of_head` its own, of readers after it and of
+// writers before it.
+void add_forms(const LayerWeights& weights, const HeadCircuit& circuit,
+               const std::optional<HeadIndex>& of_head, StreamForms& forms) {
+  const bool own = !of_head || circuit.head == *of_head;
+  const auto form = [&](const Matrix& x, const Matrix& other, CompositionKind kind, double norm) {
+    const Tensor factor = inspect::tensor_of(other);
+    return StreamForm{inspect::tensor_of(x), matmul(factor, transpose(factor, 0, 1)), kind, circuit.head,
+                      norm};
+  };
+  const auto h = static_cast<std::size_t>(circuit.head.head);
+  const Matrix &q = weights.q[h], &k = weights.k[weights.key_head(h)], &v = weights.v[weights.key_head(h)],
+               out = weights.out[h].transpose();
+  const double ov = norm_of(circuit.ov), qk = norm_of(circuit.qk);
+  if (own || circuit.head.layer > of_head->layer) {
+    forms.readers.push_back(form(q, k, CompositionKind::query, qk));
+    forms.readers.push_back(form(k, q, CompositionKind::key, qk));
+    forms.readers.push_back(form(v, out, CompositionKind::value, ov));
+  }
+  if (own || circuit.head.layer < of_head->layer) forms.writers.push_back(form(out, v, {}, ov));
 }
 
-// Maps of some heads below each other: what they read of the stream.
-struct Readers {
-  struct Block {
-    CompositionKind kind;
-    HeadIndex head;
-    std::int64_t rows;
-    double norm;  // of the circuit
+// Rows begin to end of each form, [forms, (end - begin) D].
+Tensor rows_of(const std::vector<StreamForm>& forms, std::int64_t begin, std::int64_t end) {
+  std::vector<Tensor> rows;
+  for (const StreamForm& form : forms) {
+    const Tensor columns = transpose(slice(form.x, 1, begin, end), 0, 1);
+    rows.push_back(reshape(matmul(matmul(columns, form.s), form.x), {-1}));
+  }
+  return stack(rows, 0);
+}
+
+// Readers of one layer, and the writers that they are compared with.
+struct Comparison {
+  std::int64_t layer = 0;
+  std::int64_t reader = 0, readers_end = 0;
+  std::int64_t writer = 0, writers_end = 0;
+};
+
+std::vector<Comparison> comparisons_of(const StreamForms& forms, const CircuitOptions& options) {
+  std::vector<Comparison> all;
+  const auto first_writer = [&](std::int64_t layer) {  // of this layer or a later one
+    const auto at = std::find_if(forms.writers.begin(), forms.writers.end(),
+                                 [&](const StreamForm& one) { return one.head.layer >= layer; });
+    return at - forms.writers.begin();
   };
-  std::vector<Block> blocks;
-  Tensor maps = {};  // f32 [rows of all blocks, D]
-};
-
-// What some heads write: W_O R of W_V, side by side, transposed.
-struct Writers {
-  struct Block {
-    HeadIndex head;
-    std::int64_t columns;
-    double norm;
-  };
-  std::vector<Block> blocks;
-  Tensor maps = {};  // f32 [D, columns of all blocks]
-};
-
-struct LayerCircuits {
-  LayerWeights weights;
-  LayerFactors factors;
-  std::vector<double> ov, qk;  // norms of each head's circuits
-};
-
-Matrix stacked(const std::vector<Matrix>& parts) {
-  Eigen::Index rows = 0;
-  for (const Matrix& part : parts) rows += part.rows();
-  Matrix all(rows, parts.front().cols());
-  rows = 0;
-  for (const Matrix& part : parts) {
-    all.middleRows(rows, part.rows()) = part;
-    rows += part.rows();
+  for (std::int64_t i = 0; i < std::ssize(forms.readers); ++i) {
+    const std::int64_t layer = forms.readers[static_cast<std::size_t>(i)].head.layer;
+    if (all.empty() || all.back().layer != layer) {
+      const bool after = options.of_head && layer > options.of_head->layer;
+      all.push_back({layer, i, i, after ? first_writer(options.of_head->layer) : 0, first_writer(layer)});
+    }
+    all.back().readers_end = i + 1;
   }
   return all;
 }
 
-Readers readers_of(const LayerCircuits& layer, const std::vector<std::size_t>& heads) {
-  Readers readers;
-  std::vector<Matrix> maps;
-  const auto& [weights, factors, ov, qk] = layer;
-  for (const std::size_t h : heads) {
-    const std::size_t g = weights.key_head(h);
-    const HeadIndex head{weights.layer, static_cast<std::int64_t>(h)};
-    const auto add = [&](CompositionKind kind, const Matrix& map, double norm) {
-      readers.blocks.push_back({kind, head, map.rows(), norm});
-      maps.push_back(map);
-    };
-    add(CompositionKind::query, factors.k[g] * weights.q[h], qk[h]);
-    add(CompositionKind::key, factors.q[h] * weights.k[g], qk[h]);
-    add(CompositionKind::value, factors.out[h] * weights.v[g], ov[h]);
-  }
-  readers.maps = tensor_of(stacked(maps));
-  return readers;
-}
-
-Writers writers_of(const LayerCircuits& layer, const std::vector<std::size_t>& heads) {
-  Writers writers;
-  std::vector<Matrix> maps;
-  const LayerWeights& weights = layer.weights;
-  for (const std::size_t h : heads) {
-    maps.emplace_back((weights.out[h] * layer.factors.v[weights.key_head(h)].transpose()).transpose());
-    writers.blocks.push_back(
-        {{weights.layer, static_cast<std::int64_t>(h)}, maps.back().rows(), layer.ov[h]});
-  }
-  writers.maps = tensor_of(Matrix(stacked(maps).transpose()));
-  return writers;
-}
-
-void compose(const Readers& readers, const Writers& writers, std::vector<Composition>& compositions) {
-  const Tensor products = matmul(readers.maps, writers.maps).contiguous();
-  const float* product = products.data<float>();
-  const std::int64_t width = products.size(1);
-  std::int64_t row = 0;
-  for (const Readers::Block& reader : readers.blocks) {
-    std::int64_t column = 0;
-    for (const Writers::Block& writer : writers.blocks) {
-      double sum = 0;
-      for (std::int64_t i = row; i < row + reader.rows; ++i) {
-        for (std::int64_t j = column; j < column + writer.columns; ++j)
-          sum += static_cast<double>(product[i * width + j]) * product[i * width + j];
-      }
-      column += writer.columns;
-      const double norms = reader.norm * writer.norm;
-      compositions.push_back(
-          {reader.kind, writer.head, reader.head, norms > 0 ? std::sqrt(sum) / norms : 0.0});
+std::vector<Composition> all_compositions(const StreamForms& forms, const CircuitOptions& options) {
+  constexpr std::int64_t kNumbers = std::int64_t{1} << 22;  // of all forms at a time
+  const std::int64_t width = forms.writers.front().x.size(1),
+                     count = std::ssize(forms.readers) + std::ssize(forms.writers),
+                     step = std::clamp<std::int64_t>(kNumbers / (count * width), 1, width);
+  const std::vector<Comparison> comparisons = comparisons_of(forms, options);
+  Matrix squares = Matrix::Zero(std::ssize(forms.readers), std::ssize(forms.writers));
+  for (std::int64_t begin = 0; begin < width; begin += step) {
+    const std::int64_t end = std::min(begin + step, width);
+    const Tensor readers = rows_of(forms.readers, begin, end), writers = rows_of(forms.writers, begin, end);
+    for (const Comparison& one : comparisons) {
+      if (one.writer == one.writers_end) continue;
+      squares.block(one.reader, one.writer, one.readers_end - one.reader, one.writers_end - one.writer) +=
+          inspect::matrix_of(matmul(slice(readers, 0, one.reader, one.readers_end),
+                                    transpose(slice(writers, 0, one.writer, one.writers_end), 0, 1)));
     }
-    row += reader.rows;
+    if (options.progress) options.progress(end, width, "dims");
   }
-}
-
-std::vector<std::size_t> heads_of(const LayerCircuits& layer) {
-  std::vector<std::size_t> heads(static_cast<std::size_t>(layer.weights.heads));
-  std::iota(heads.begin(), heads.end(), std::size_t{0});
-  return heads;
-}
-
-// The heads of a layer that take part: one if that is asked for and in this layer, else all.
-std::vector<std::size_t> chosen_heads(const LayerCircuits& layer, const CircuitOptions& options) {
-  if (options.of_head && options.of_head->layer == layer.weights.layer)
-    return {static_cast<std::size_t>(options.of_head->head)};
-  return heads_of(layer);
-}
-
-std::vector<Composition> all_compositions(const std::vector<LayerCircuits>& layers,
-                                          const CircuitOptions& options) {
   std::vector<Composition> compositions;
-  const auto is_of_head = [&](const LayerCircuits& layer) {
-    return options.of_head && options.of_head->layer == layer.weights.layer;
-  };
-  std::vector<Writers> writers;  // of the layers before
-  for (std::size_t to = 0; to < layers.size(); ++to) {
-    const Readers readers = readers_of(layers[to], chosen_heads(layers[to], options));
-    for (std::size_t from = 0; from < to; ++from) {
-      if (!options.of_head || is_of_head(layers[from]) || is_of_head(layers[to]))
-        compose(readers, writers[from], compositions);
+  for (const Comparison& one : comparisons) {
+    for (std::int64_t i = one.reader; i < one.readers_end; ++i) {
+      for (std::int64_t j = one.writer; j < one.writers_end; ++j) {
+        const StreamForm &reader = forms.readers[static_cast<std::size_t>(i)],
+                         &writer = forms.writers[static_cast<std::size_t>(j)];
+        const double norms = reader.norm * writer.norm;
+        compositions.push_back({reader.kind, writer.head, reader.head,
+                                norms > 0 ? std::sqrt(std::max(0.0, squares(i, j))) / norms : 0.0});
+      }
     }
-    writers.push_back(writers_of(layers[to], chosen_heads(layers[to], options)));
-    if (options.progress) options.progress(static_cast<std::int64_t>(to) + 1, std::ssize(layers));
   }
   std::stable_sort(compositions.begin(), compositions.end(),
                    [](const Composition& a, const Composition& b) { return a.score > b.score; });
@@ -324,54 +308,41 @@ std::vector<TokenScore> top_tokens(const Tensor& rows, const Eigen::VectorXd& di
   return best;
 }
 
-void require_finite(const LayerCircuits& layer) {
-  const auto finite = [](double norm) { return std::isfinite(norm); };
-  if (std::all_of(layer.ov.begin(), layer.ov.end(), finite) &&
-      std::all_of(layer.qk.begin(), layer.qk.end(), finite))
-    return;
+void require_finite(const HeadCircuit& circuit) {
+  if (std::isfinite(norm_of(circuit.ov)) && std::isfinite(norm_of(circuit.qk))) return;
   throw Error("circuits: expected finite weights, got others in the attention of layer " +
-              std::to_string(layer.weights.layer) + " (heed doctor tells more)");
+              std::to_string(circuit.head.layer) + " (heed doctor tells more)");
 }
 
 }  // namespace
 
 Circuits weight_circuits(const Model& model, const CircuitOptions& options) {
   const NoGradients guard;
-  std::vector<LayerWeights> weights = inspect::attention_weights(model, options.stack);
-  if (options.of_head) check_head(weights, *options.of_head);
+  std::vector<LayerWeights> layers = inspect::attention_weights(model, options.stack);
+  if (options.of_head) check_head(layers, *options.of_head);
   Circuits circuits;
-  circuits.baseline = 1 / std::sqrt(static_cast<double>(weights.front().out.front().rows()));
+  circuits.baseline = 1 / std::sqrt(static_cast<double>(layers.front().out.front().rows()));
   const Matrix products =
       token_products(model.token_vectors(options.stack), inspect::output_vectors(model, options.stack));
-  std::vector<LayerCircuits> layers;
-  for (LayerWeights& one : weights) {
-    LayerCircuits layer{std::move(one), {}, {}, {}};
-    layer.factors = factors_of(layer.weights);
-    for (const std::size_t h : heads_of(layer)) {
-      const std::size_t g = layer.weights.key_head(h);
-      HeadCircuit circuit{.head = {layer.weights.layer, static_cast<std::int64_t>(h)}};
-      circuit.ov = singular_values(layer.factors.out[h] * layer.factors.v[g].transpose());
-      circuit.qk = singular_values(layer.factors.q[h] * layer.factors.k[g].transpose());
-      layer.ov.push_back(norm_of(circuit.ov));
-      layer.qk.push_back(norm_of(circuit.qk));
-      circuit.biased = layer.weights.biased;
-      circuit.rotated = layer.weights.rotated;
+  StreamForms forms;
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    const LayerWeights layer = std::move(layers[i]);  // freed after it
+    const LayerFactors factors = factors_of(layer);
+    for (std::int64_t head = 0; head < layer.heads; ++head) {
+      const auto h = static_cast<std::size_t>(head);
+      const std::size_t g = layer.key_head(h);
+      HeadCircuit circuit{.head = {layer.layer, head}, .biased = layer.biased, .rotated = layer.rotated};
+      circuit.ov = singular_values(product_of(factors.out[h], factors.v[g].transpose()));
+      circuit.qk = singular_values(product_of(factors.q[h], factors.k[g].transpose()));
+      require_finite(circuit);
+      if (products.size() > 0) circuit.copying = copying_score(layer.v[g], products, layer.out[h]);
+      if (options.compositions) add_forms(layer, circuit, options.of_head, forms);
       circuits.heads.push_back(std::move(circuit));
     }
-    require_finite(layer);
-    layers.push_back(std::move(layer));
-  }
-  for (HeadCircuit& circuit : circuits.heads) {
-    if (products.size() == 0) break;
-    const auto layer = std::find_if(layers.begin(), layers.end(), [&](const LayerCircuits& one) {
-      return one.weights.layer == circuit.head.layer;
-    });
-    const auto h = static_cast<std::size_t>(circuit.head.head);
-    circuit.copying =
-        copying_score(layer->weights.v[layer->weights.key_head(h)], products, layer->weights.out[h]);
+    if (options.progress) options.progress(static_cast<std::int64_t>(i) + 1, std::ssize(layers), "layers");
   }
   add_offsets(model, options.stack, circuits.heads);
-  if (options.compositions) circuits.compositions = all_compositions(layers, options);
+  if (options.compositions) circuits.compositions = all_compositions(forms, options);
   return circuits;
 }
 
@@ -380,8 +351,9 @@ std::vector<CircuitDirection> circuit_directions(const Model& model, const std::
   const NoGradients guard;
   const std::vector<LayerWeights> layers = inspect::attention_weights(model, stack);
   check_head(layers, head);
-  const Tensor embedding = model.token_vectors(stack), output = inspect::output_vectors(model, stack);
-  if (!embedding.defined() || !output.defined())
+  const Tensor embedding = model.token_vectors(stack);
+  const inspect::OutputVectors output = inspect::output_vectors(model, stack);
+  if (!embedding.defined() || !output.rows.defined())
     throw Error("circuits: expected a stack that reads tokens and predicts them, got the " + stack + " of " +
                 model.family());
   const LayerWeights& layer = *std::find_if(layers.begin(), layers.end(),
@@ -391,15 +363,15 @@ std::vector<CircuitDirection> circuit_directions(const Model& model, const std::
   const Eigen::JacobiSVD<Eigen::MatrixXd> svd(
       Eigen::MatrixXd(triangle(layer.out[h]) * triangle(value).transpose()),
       Eigen::ComputeThinU | Eigen::ComputeThinV);
-  const Eigen::MatrixXd written = orthogonal(layer.out[h]) * svd.matrixU(),
-                        read = orthogonal(value) * svd.matrixV();
+  const Matrix written = output.before(orthogonal(layer.out[h]) * svd.matrixU()),
+               read = orthogonal(value) * svd.matrixV();
   std::vector<CircuitDirection> directions;
   for (std::int64_t i = 0; i < std::min<std::int64_t>(count, svd.singularValues().size()); ++i) {
     const double most = top_tokens(embedding, read.col(i), 1, 1).front().score,
                  least = top_tokens(embedding, read.col(i), -1, 1).front().score;
     const double sign = least > most ? -1 : 1;
     directions.push_back({svd.singularValues()[i], top_tokens(embedding, read.col(i), sign, top),
-                          top_tokens(output, written.col(i), sign, top)});
+                          top_tokens(output.rows, written.col(i), sign, top)});
   }
   return directions;
 }

@@ -136,17 +136,24 @@ std::vector<LayerWeights> attention_weights(const Model& model, const std::strin
   return all;
 }
 
-Tensor output_vectors(const Model& model, const std::string& stack) {
+Matrix OutputVectors::after(Matrix w) const {
+  w *= scale;
+  if (norm) fold_before(w, *norm);
+  return w;
+}
+
+Matrix OutputVectors::before(Matrix w) const {
+  w *= scale;
+  if (norm) fold_after(w, *norm);
+  return w;
+}
+
+OutputVectors output_vectors(const Model& model, const std::string& stack) {
   const std::optional<ReadOut> read_out = model.read_out();
   if (!read_out || read_out->transform.dense || stack != "decoder") return {};
-  const NoGradients guard;
   Tensor rows = read_out->output.weight.dequantized();
   if (read_out->output.layout == WeightLayout::in_out) rows = transpose(rows, 0, 1).contiguous();
-  rows = rows * read_out->scale;
-  if (!read_out->norm) return rows;
-  const Norm& norm = *read_out->norm;
-  if (norm.weight.defined()) rows = rows * (norm.weight.to(DType::f32) + norm.offset);
-  return norm.kind == NormKind::layer ? rows - mean(rows, 1, true) : rows;
+  return {rows, read_out->scale, read_out->norm};
 }
 
 }  // namespace heed::inspect

@@ -28,6 +28,10 @@ inline Matrix matrix_of(const Tensor& x) {
   return Eigen::Map<const Matrix>(numbers.data(), x.size(0), x.size(1));
 }
 
+inline Tensor tensor_of(const Matrix& x) {
+  return Tensor::from(std::vector<double>(x.data(), x.data() + x.size()), {x.rows(), x.cols()});
+}
+
 /// Of the self-attention of one layer.
 struct LayerWeights {
   std::int64_t layer = 0, heads = 0, kv_heads = 0;
@@ -41,8 +45,17 @@ struct LayerWeights {
 /// The layers of a stack that have a self-attention with softmax. Throws Error where there is none.
 std::vector<LayerWeights> attention_weights(const Model& model, const std::string& stack);
 
-/// The map from the stream to logits, f32 [V, D], with the final norm's linear part; undefined where the
-/// stack is not the one that predicts, or its last steps are no linear map.
-Tensor output_vectors(const Model& model, const std::string& stack);
+/// The map from the stream to logits, rows F, with the linear part F of the final norm and the scale before
+/// it.
+struct OutputVectors {
+  Tensor rows = {};  // f32 [V, D]; undefined where the stack is not the one that predicts, or its last steps
+                     // are no linear map
+  double scale = 1;
+  std::optional<Norm> norm = {};
+
+  Matrix after(Matrix w) const;   ///< w F, of w [.., D]
+  Matrix before(Matrix w) const;  ///< F w, of w [D, ..]
+};
+OutputVectors output_vectors(const Model& model, const std::string& stack);
 
 }  // namespace heed::inspect

@@ -60,7 +60,8 @@ struct CircuitOptions {
   std::string stack = "decoder";          ///< the stack whose self-attention is analyzed
   bool compositions = true;               ///< of all pairs of heads in different layers
   std::optional<HeadIndex> of_head = {};  ///< compositions of this head only
-  std::function<void(std::int64_t done, std::int64_t total)> progress = {};  ///< counts layers
+  /// Counts layers, then the stream's dims of the compositions.
+  std::function<void(std::int64_t done, std::int64_t total, const char* what)> progress = {};
 };
 
 struct Circuits {
