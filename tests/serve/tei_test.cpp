@@ -295,5 +295,64 @@ TEST(Tei, InfoTellsTheLimits) {
   EXPECT_EQ(several.get("/info?model=none").status, 404);
 }
 
+// A model with prompts, in Cohere's form.
+TEST(Cohere, VectorsByTypeAreThoseOfEmbed) {
+  const TemporaryFolder folder;
+  std::filesystem::copy(std::filesystem::path(HEED_FIXTURES) / "encoders/bert-mlm", folder.path(),
+                        std::filesystem::copy_options::recursive);
+  std::filesystem::create_directory(folder.path() / "1_Pooling");
+  std::ofstream(folder.path() / "1_Pooling/config.json") << R"({"pooling_mode_mean_tokens": true})";
+  std::ofstream(folder.path() / "modules.json")
+      << R"([{"path": "", "type": "sentence_transformers.models.Transformer"},
+             {"path": "1_Pooling", "type": "sentence_transformers.models.Pooling"}])";
+  std::ofstream(folder.path() / "config_sentence_transformers.json")
+      << R"({"prompts": {"query": "a b ", "clustering": "x "}})";
+  std::vector<serve::ServedModel> models;
+  models.push_back(serve::serve_model("prompted", load(folder.path().string())));
+  Asking server(std::move(models));
+  const auto plain = [&](const Json& more) {
+    Json body = {{"inputs", kTexts}};
+    body.update(more);
+    return server.post("/embed", body).json;
+  };
+  const auto typed = [&](const Json& more) {
+    Json body = {{"texts", kTexts}};
+    body.update(more);
+    return server.post("/v2/embed", body);
+  };
+  const Answer answer = typed({{"input_type", "search_document"}});
+  EXPECT_EQ(answer.json["embeddings"]["float"], plain(Json::object())) << answer.text;
+  EXPECT_EQ(answer.json["texts"], Json(kTexts));
+  EXPECT_GT(answer.json["meta"]["billed_units"]["input_tokens"].get<int>(), 0);
+  EXPECT_EQ(typed({{"input_type", "search_query"}}).json["embeddings"]["float"],
+            plain({{"prompt_name", "query"}}));
+  EXPECT_EQ(typed({{"input_type", "clustering"}}).json["embeddings"]["float"],
+            plain({{"prompt_name", "clustering"}}));
+  const Json both = typed({{"embedding_types", {"float", "base64"}}, {"output_dimension", 3}}).json;
+  EXPECT_EQ(both["embeddings"]["float"], plain({{"dimensions", 3}}));
+  EXPECT_EQ(both["embeddings"]["base64"][0].get<std::string>().size(), 16u);  // of 12 bytes
+  const Json object = {{"content", {{{"type", "text"}, {"text", kTexts[0]}}}}};
+  EXPECT_EQ(server.post("/v2/embed", {{"inputs", Json::array({object})}}).json["embeddings"]["float"][0],
+            plain(Json::object())[0]);
+  for (const auto& [more, field] : std::vector<std::pair<Json, std::string>>{
+           {{{"embedding_types", {"int8"}}}, "embedding_types"},
+           {{{"input_type", "image"}}, "input_type"},
+           {{{"output_dimension", 1000}}, "output_dimension"},
+           {{{"texts", nullptr}}, "texts"},
+           {{{"inputs", Json::array({object})}}, "texts"},
+           {{{"texts", nullptr}, {"inputs", {{{"content", {{{"type", "image_url"}}}}}}}},
+            "inputs.0.content.0.type"},
+           {{{"images", {"data:"}}}, "images"},
+           {{{"truncate", "MIDDLE"}}, "truncate"}}) {
+    const Answer wrong = typed(more);
+    EXPECT_EQ(wrong.status, 400) << more;
+    EXPECT_THAT(wrong.text, HasSubstr("request: " + field + ": ")) << more;
+  }
+  std::string longest;
+  for (int i = 0; i < 600; ++i) longest += "a ";
+  EXPECT_EQ(typed({{"texts", {longest}}, {"truncate", "NONE"}}).status, 413);
+  EXPECT_EQ(typed({{"texts", {longest}}}).json["embeddings"]["float"], plain({{"inputs", {longest}}}));
+}
+
 }  // namespace
 }  // namespace heed::serve_test

@@ -1,4 +1,4 @@
-// Vectors of texts, in the forms of OpenAI and of Text Embeddings Inference.
+// Vectors of texts, in the forms of OpenAI, of Text Embeddings Inference and of Cohere.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -16,7 +16,8 @@ namespace {
 
 constexpr Need kMakesVectors{"embedding", "makes vectors"},
     kPredictsMasks{"sparse_embedding", "predicts masks"};
-constexpr const char* kVectorTopic = "Vectors";
+constexpr const char *kVectorTopic = "Vectors", *kDimensionsNote = "The first numbers of each vector alone";
+const FieldRule kDimensions{.least = 1, .most = 1 << 20};
 
 /// The size and form of vectors.
 struct VectorFields : TextInputFields {
@@ -25,7 +26,7 @@ struct VectorFields : TextInputFields {
       : TextInputFields(key), inspection(model) {}
   void walk(Fields& fields) {
     TextInputFields::walk(fields);
-    fields("dimensions", dimensions, "The first numbers of each vector alone", {.least = 1, .most = 1 << 20});
+    fields("dimensions", dimensions, kDimensionsNote, kDimensions);
     inspection.walk(fields);
   }
   std::optional<std::int64_t> dimensions;
@@ -53,6 +54,30 @@ struct EmbedFields : VectorFields {
   bool normalize = true;
 };
 
+struct CohereFields {
+  void walk(Fields& fields) {
+    fields.array("texts", texts, "Texts", {.items = kMostInputs});
+    fields.array("inputs", inputs,
+                 "The same as objects: `{\"content\": [{\"type\": \"text\", \"text\": ...}]}`",
+                 {.items = kMostInputs});
+    fields("input_type", input_type,
+           "Chooses the prompt of the model's files that is put before each text, if there is one of this "
+           "name, or of `query`, `document` or `passage`",
+           {.words = {"search_query", "search_document", "classification", "clustering"}});
+    fields("embedding_types", types, "`float` (the default), `base64` of little-endian float32, or both",
+           {.items = 8});
+    fields("output_dimension", dimensions, kDimensionsNote, kDimensions);
+    fields("truncate", truncate, "Which end of a text that is too long is cut; `NONE`: it is refused",
+           {.words = {"END", "START", "NONE"}});
+    fields.refused("images", "texts are supported");
+    fields.refused("max_tokens", "truncate is supported");
+  }
+  const Json *texts = nullptr, *inputs = nullptr;
+  std::string input_type, truncate = "END";
+  std::vector<std::string> types;
+  std::optional<std::int64_t> dimensions;
+};
+
 struct InputsFields : TextInputFields {
   InputsFields() : TextInputFields("inputs") {}
 };
@@ -78,20 +103,27 @@ std::string base64_of(const std::vector<float>& numbers) {
   return encode_base64(bytes);
 }
 
-// Cuts the vectors to the dimensions that are asked for (Matryoshka embeddings), with length 1 again if
-// `normalize`, and answers with what `text` makes of them, and with the values of an inspection, unless that
-// is null; with 400 if there are fewer dimensions.
-void answer_vectors(Call& call, std::vector<EncoderResult> vectors, std::optional<std::int64_t> dimensions,
+// How many numbers of a vector are asked for (Matryoshka embeddings), by the field of that name.
+struct Dimensions {
+  std::optional<std::int64_t> count;
+  const char* field = "dimensions";
+};
+
+// Cuts the vectors to the dimensions that are asked for, with length 1 again if `normalize`, and answers with
+// what `text` makes of them, and with the values of an inspection, unless that is null; with 400 if there are
+// fewer dimensions.
+void answer_vectors(Call& call, std::vector<EncoderResult> vectors, const Dimensions& dimensions,
                     bool normalize, const Inspection* inspection,
                     const std::function<std::string(const std::vector<EncoderResult>&)>& text) {
   for (EncoderResult& vector : vectors) {
-    if (!dimensions) break;
-    if (*dimensions > vector.width)
+    if (!dimensions.count) break;
+    if (*dimensions.count > vector.width)
       return call.fail(ApiError(ErrorCode::invalid,
-                                "request: dimensions: expected at most " + std::to_string(vector.width) +
-                                    ", got " + std::to_string(*dimensions),
-                                "dimensions"));
-    vector.numbers.resize(static_cast<std::size_t>(*dimensions));
+                                "request: " + std::string(dimensions.field) + ": expected at most " +
+                                    std::to_string(vector.width) + ", got " +
+                                    std::to_string(*dimensions.count),
+                                dimensions.field));
+    vector.numbers.resize(static_cast<std::size_t>(*dimensions.count));
     double squares = 0;
     for (const float x : vector.numbers) squares += static_cast<double>(x) * static_cast<double>(x);
     if (!normalize || squares == 0) continue;
@@ -114,7 +146,7 @@ void embeddings(const RequestContext& context, OpenAiFields given) {
   job->done = [call = context.call, &served = context.model, dimensions = given.dimensions,
                base64 = given.format == "base64", tokens = job->tokens,
                inspection](std::vector<EncoderResult> results) {
-    answer_vectors(*call, std::move(results), dimensions, true, inspection.get(),
+    answer_vectors(*call, std::move(results), {dimensions}, true, inspection.get(),
                    [&](const std::vector<EncoderResult>& vectors) {
                      JsonWriter json;
                      json.begin_object().field("object", "list").key("data").begin_array();
@@ -137,7 +169,7 @@ void embed(const RequestContext& context, EmbedFields given) {
   const std::shared_ptr<Inspection> inspection = Inspection::of(context, given.inspection);
   job->done = [call = context.call, dimensions = given.dimensions, normalize = given.normalize,
                inspection](std::vector<EncoderResult> results) {
-    answer_vectors(*call, std::move(results), dimensions, normalize, inspection.get(),
+    answer_vectors(*call, std::move(results), {dimensions}, normalize, inspection.get(),
                    [&](const std::vector<EncoderResult>& vectors) {
                      JsonWriter json;
                      json.begin_array();
@@ -150,6 +182,71 @@ void embed(const RequestContext& context, EmbedFields given) {
                    });
   };
   add(context, std::move(job), inspection);
+}
+
+// The texts of a request, each a text or an object that has one.
+Json texts_of(const Fields& fields, const CohereFields& given) {
+  if ((given.texts == nullptr) == (given.inputs == nullptr)) fields.fail("texts", "either texts or inputs");
+  if (given.texts != nullptr) return *given.texts;
+  Json texts = Json::array();
+  for (std::size_t i = 0; i < given.inputs->size(); ++i) {
+    const server::RequestObject input = fields.reads()->element("inputs", i);
+    const Json* content = input.array("content");
+    if (content == nullptr || content->size() != 1) input.fail("content", "an array of one text");
+    const server::RequestObject part = input.element("content", 0);
+    if (part.string("type") != "text") part.fail("type", "text");
+    texts.push_back(part.string("text").value_or(""));
+  }
+  return texts;
+}
+
+// The first name that the model has a prompt of.
+std::optional<std::string> prompt_for(const ServedModel& model, const std::string& input_type) {
+  std::vector<std::string> names = {input_type};
+  if (input_type == "search_query") names.emplace_back("query");
+  if (input_type == "search_document") names.insert(names.end(), {"document", "passage"});
+  const auto found =
+      std::ranges::find_if(names, [&](const std::string& name) { return model.recipes.contains(name); });
+  return found != names.end() ? std::optional(*found) : std::nullopt;
+}
+
+void embed_by_type(const RequestContext& context, CohereFields given) {
+  const Json texts = texts_of(context.fields, given);
+  if (given.types.empty()) given.types = {"float"};
+  for (const std::string& type : given.types) {
+    if (type != "float" && type != "base64") context.fields.fail("embedding_types", "float or base64 alone");
+  }
+  TextInputFields read(given.texts != nullptr ? "texts" : "inputs");
+  read.inputs = &texts;
+  read.truncation = {.truncate = given.truncate != "NONE", .left = given.truncate == "START"};
+  read.prompt_name = prompt_for(context.model, given.input_type);
+  auto job = texts_job(context, EncoderWork::vectors, read, true);
+  job->done = [call = context.call, types = given.types, dimensions = given.dimensions, texts,
+               tokens = job->tokens](std::vector<EncoderResult> results) {
+    answer_vectors(
+        *call, std::move(results), {dimensions, "output_dimension"}, true, nullptr,
+        [&](const std::vector<EncoderResult>& vectors) {
+          JsonWriter json;
+          json.begin_object().field("id", call->record.id).field("response_type", "embeddings_by_type");
+          json.key("embeddings").begin_object();
+          for (const std::string type : {"float", "base64"}) {
+            if (std::ranges::find(types, type) == types.end()) continue;
+            json.key(type).begin_array();
+            for (const EncoderResult& vector : vectors) {
+              pause_point();
+              type == "base64" ? json.value(base64_of(vector.numbers)) : json.value(vector.numbers);
+            }
+            json.end_array();
+          }
+          json.end_object().key("texts").begin_array();
+          for (const Json& text : texts) json.value(text.get_ref<const std::string&>());
+          json.end_array().key("meta").begin_object();
+          json.key("api_version").begin_object().field("version", "2").end_object();
+          json.key("billed_units").begin_object().field("input_tokens", tokens).end_object();
+          return json.end_object().end_object().text();
+        });
+  };
+  context.scheduler.add(std::move(job));
 }
 
 // Answers with an array of what is written of each text.
@@ -247,6 +344,7 @@ Routes vector_routes(Serving* serving) {
           {"POST", {"/v1/embeddings", "/embeddings"}, ErrorForm::openai, kVectorTopic, "Vectors of texts"},
           kMakesVectors, embeddings),
       to_model(serving, tei("/embed", "Vectors of texts"), kMakesVectors, embed),
+      to_model(serving, tei("/v2/embed", "Vectors of texts, by their types"), kMakesVectors, embed_by_type),
       to_model(serving, tei("/embed_all", "Vectors of the tokens of texts"), kMakesVectors, embed_all),
       to_model(serving, tei("/embed_sparse", "Weights of words (SPLADE), of a masked language model"),
                kPredictsMasks, embed_sparse),
