@@ -39,7 +39,7 @@ Route root_route(Serving* serving, const Routes& others) {
              {"/"},
              ErrorForm::tei,
              kServerTopic,
-             "As `/rerank`, `/predict` or `/embed`, by the first model"};
+             "As `/rerank`, `/predict`, `/embed` or `/similarity`, by the first model"};
   std::vector<std::pair<std::string, Route>> candidates;
   for (const auto& [capability, path] :
        {std::pair{"reranking", "/rerank"}, {"classification", "/predict"}, {"embedding", "/embed"}})
@@ -48,9 +48,12 @@ Route root_route(Serving* serving, const Routes& others) {
     const Json* any = nullptr;
     fields.any("inputs", any, "The fields of that route");
   };
-  root.answer = [serving, candidates](const std::shared_ptr<Call>& call, Fields& fields) {
+  root.answer = [serving, candidates, similarity = *server::find_route(others, "POST", "/similarity")](
+                    const std::shared_ptr<Call>& call, Fields& fields) {
     const std::shared_ptr<const Services> services = serving->now();
     const ServedModel& first = *services->models.front();
+    const Json* inputs = fields.reads()->find("inputs");
+    if (inputs != nullptr && inputs->is_object()) return similarity.answer(call, fields);
     for (const auto& [capability, route] : candidates) {
       const bool is_decoder = first.decoder() != nullptr;
       if (!is_decoder && offers(first, capability)) return route.answer(call, fields);

@@ -172,7 +172,14 @@ TEST(Tei, TheRootAnswersAsTheFirstModelDoes) {
   Asking vectors(models_of({"encoders/bert-mlm", "encoders/bert-classify"}));
   EXPECT_EQ(vectors.post("/", {{"inputs", "a b"}}).json, vectors.post("/embed", {{"inputs", "a b"}}).json);
   Asking labels(models_of({"encoders/bert-classify"}));
-  EXPECT_EQ(labels.post("/", {{"inputs", "a b"}}).json, labels.post("/predict", {{"inputs", "a b"}}).json);
+  const Json all = labels.post("/predict", {{"inputs", "a b"}}).json;
+  EXPECT_EQ(labels.post("/", {{"inputs", "a b"}}).json, Json::array({all}));
+  EXPECT_EQ(labels.post("/", {{"inputs", "a b"}, {"parameters", {{"top_k", 1}}}}).json[0],
+            Json::array({all[0]}));
+  EXPECT_EQ(labels.post("/", {{"inputs", "a b"}, {"parameters", {{"function_to_apply", "none"}}}}).status,
+            400);
+  const Json similar = {{"inputs", {{"source_sentence", "a b"}, {"sentences", {"b", "a"}}}}};
+  EXPECT_EQ(vectors.post("/", similar).json, vectors.post("/similarity", similar).json);
   Asking ranks(models_of({"encoders/xlm-roberta-cross-encoder"}));
   const Json body = {{"query", "b"}, {"texts", {"a b", "g"}}};
   EXPECT_EQ(ranks.post("/", body).json, ranks.post("/rerank", body).json);

@@ -45,10 +45,13 @@ std::vector<std::size_t> best_first(const std::vector<double>& scores) {
   return order;
 }
 
-Json labels_json(const EncoderModel& model, const std::vector<double>& scores) {
+Json labels_json(const EncoderModel& model, const std::vector<double>& scores,
+                 std::optional<std::int64_t> most) {
   Json labels = Json::array();
-  for (const std::size_t i : best_first(scores))
+  for (const std::size_t i : best_first(scores)) {
+    if (std::ssize(labels) == most) break;
     labels.push_back({{"score", scores[i]}, {"label", model.labels()[i]}});
+  }
   return labels;
 }
 
@@ -67,10 +70,15 @@ struct PredictFields {
                {.required = kForm, .items = kMostInputs});
     fields("raw_scores", raw, kRawNote);
     truncation.walk(fields);
+    fields.members("parameters", "As clients of an endpoint with one model send them", [&](Fields& more) {
+      more("top_k", most, "The best labels alone", {.least = 1, .most = 1 << 20});
+      more.refused("function_to_apply", "raw_scores is supported", "");
+    });
   }
   static constexpr const char* kForm = "a text, a pair of texts, or an array of arrays of these";
   const Json* inputs = nullptr;
   bool raw = false;
+  std::optional<std::int64_t> most;
   TruncationFields truncation;
 };
 
@@ -85,14 +93,16 @@ void predict(const RequestContext& context, PredictFields given) {
     for (const Json& one : inputs) pairs.push_back(text_or_pair(context.fields, one));
   }
   auto job = pairs_job(context, pairs, given.truncation);
-  job->done = [call = context.call, &model = context.model, raw = given.raw,
-               is_list](const std::vector<EncoderResult>& results) {
+  // At the address of the server, one text gets an array of one, as at an endpoint with one model.
+  const bool is_array = is_list || server::path_of(context.call->request().target) == "/";
+  job->done = [call = context.call, &model = context.model, raw = given.raw, most = given.most,
+               is_array](const std::vector<EncoderResult>& results) {
     Json all = Json::array();
     for (const EncoderResult& one : results) {
       pause_point();
-      all.push_back(labels_json(*model.encoder(), label_scores_of(*model.encoder(), one.numbers, raw)));
+      all.push_back(labels_json(*model.encoder(), label_scores_of(*model.encoder(), one.numbers, raw), most));
     }
-    call->answer(is_list ? all : all.front());
+    call->answer(is_array ? all : all.front());
   };
   context.scheduler.add(std::move(job));
 }
