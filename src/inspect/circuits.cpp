@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <numeric>
 #include <utility>
@@ -64,6 +65,7 @@ Matrix product_of(const Matrix& a, const Matrix& b) {
 }
 
 std::vector<double> singular_values(const Matrix& product) {
+  if (!product.allFinite()) return {std::numeric_limits<double>::quiet_NaN()};  // no word of it from Eigen
   const Eigen::BDCSVD<Eigen::MatrixXd> svd{Eigen::MatrixXd(product)};
   return {svd.singularValues().data(), svd.singularValues().data() + svd.singularValues().size()};
 }
@@ -322,8 +324,9 @@ Circuits weight_circuits(const Model& model, const CircuitOptions& options) {
   if (options.of_head) check_head(layers, *options.of_head);
   Circuits circuits;
   circuits.baseline = 1 / std::sqrt(static_cast<double>(layers.front().out.front().rows()));
-  const Matrix products =
-      token_products(model.token_vectors(options.stack), inspect::output_vectors(model, options.stack));
+  inspect::OutputVectors output = inspect::output_vectors(model, options.stack);
+  if (!options.fold_final_norm) output.norm.reset();
+  const Matrix products = token_products(model.token_vectors(options.stack), output);
   StreamForms forms;
   for (std::size_t i = 0; i < layers.size(); ++i) {
     const LayerWeights layer = std::move(layers[i]);  // freed after it

@@ -70,6 +70,15 @@ TEST_P(CircuitsOf, HeadsEqualWholeMatrices) {
   }
 }
 
+// With W_U as it is in the file, scores are those of it alone.
+TEST_P(CircuitsOf, CopyingWithoutTheFinalNorm) {
+  const Circuits found = weight_circuits(
+      *model, {.stack = stack_of(GetParam()), .compositions = false, .fold_final_norm = false});
+  for (std::size_t i = 0; i < found.heads.size(); ++i)
+    EXPECT_NEAR(found.heads[i].copying.value_or(0), expected["heads"][i].value("copying_unfolded", 0.0),
+                1e-4);
+}
+
 TEST_P(CircuitsOf, CompositionsEqualWholeMatrices) {
   const Circuits found = weight_circuits(*model, {.stack = stack_of(GetParam())});
   ASSERT_EQ(found.compositions.size(), expected["compositions"].size());

@@ -60,6 +60,9 @@ struct CircuitOptions {
   std::string stack = "decoder";          ///< the stack whose self-attention is analyzed
   bool compositions = true;               ///< of all pairs of heads in different layers
   std::optional<HeadIndex> of_head = {};  ///< compositions of this head only
+  /// W_U of copying scores has the linear part of the final norm folded in, as TransformerLens does
+  /// (`fold_ln`). False: it is the matrix of the file.
+  bool fold_final_norm = true;
   /// Counts layers, then the stream's dims of the compositions.
   std::function<void(std::int64_t done, std::int64_t total, const char* what)> progress = {};
 };
@@ -85,8 +88,8 @@ struct CircuitDirection {
   std::vector<TokenScore> reads, writes;  ///< largest score first: of W_E v and W_U u
 };
 
-/// The `count` largest directions of a head's OV circuit with `top` tokens each. Throws Error as
-/// weight_circuits(), and for a stack without token embeddings and logits.
+/// The `count` largest directions of a head's OV circuit with `top` tokens each; W_U has the final norm
+/// folded in. Throws Error as weight_circuits(), and for a stack without token embeddings and logits.
 std::vector<CircuitDirection> circuit_directions(const Model& model, const std::string& stack, HeadIndex head,
                                                  std::int64_t count, std::int64_t top);
 
