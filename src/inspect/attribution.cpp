@@ -2,6 +2,7 @@
 #include "heed/inspect/attribution.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "heed/autograd.h"
@@ -45,9 +46,14 @@ class AttributedInput {
                                           ? occluded(stack, result.value)
                                           : std::vector<double>()});
     if (options_.method == InputMethod::occlusion) return result;
-    const std::map<std::string, std::vector<double>> sums = along_gradients();
-    for (TokenAttributions& stack : result.stacks) stack.values = sums.at(stack.stack);
-    return result;
+    const bool integrates = options_.method == InputMethod::integrated;
+    for (std::int64_t steps = integrates ? options_.steps : 1;;) {
+      const std::map<std::string, std::vector<double>> sums = along_gradients(steps);
+      for (TokenAttributions& stack : result.stacks) stack.values = sums.at(stack.stack);
+      result.steps = steps;
+      if (!integrates || result.is_complete() || steps >= options_.max_steps) return result;
+      steps = std::min(2 * steps, options_.max_steps);
+    }
   }
 
  private:
@@ -142,9 +148,9 @@ class AttributedInput {
 
   // The difference from the baseline times the mean of the gradients between it and the input; of the method
   // `gradient`, times that at the input.
-  std::map<std::string, std::vector<double>> along_gradients() {
+  std::map<std::string, std::vector<double>> along_gradients(std::int64_t steps) {
     const bool integrates = options_.method == InputMethod::integrated;
-    const std::int64_t steps = integrates ? options_.steps : 1;
+    const std::int64_t total = done_ + steps;
     std::map<std::string, std::vector<double>> sums;
     for (const auto& [stack, x] : embeddings_) sums[stack].resize(static_cast<std::size_t>(x.size(1)));
     for (std::int64_t begin = 0; begin < steps; begin += rows_at_once()) {
@@ -164,7 +170,7 @@ class AttributedInput {
         for (std::size_t t = 0; t < added.size(); ++t)
           sums[stack][t] += added[t] / static_cast<double>(steps);
       }
-      advance(rows, steps);
+      advance(rows, total);
     }
     return sums;
   }
@@ -199,6 +205,13 @@ double InputAttribution::sum() const {
     for (const double value : stack.values) sum += value;
   }
   return sum;
+}
+
+bool InputAttribution::is_complete() const {
+  constexpr double kPart = 0.05, kRounding = 1e-4;  // of f32, where the outputs are nearly equal
+  return std::abs(completeness_error()) <=
+         kPart * std::abs(value - baseline_value) +
+             kRounding * std::max(std::abs(value), std::abs(baseline_value));
 }
 
 InputAttribution attribute_input(const Model& model, const MeasuredInput& input,

@@ -65,7 +65,7 @@ INSTANTIATE_TEST_SUITE_P(Families, InputCases, testing::ValuesIn(attributed_mode
 
 TEST_P(InputCases, EqualTransformers) {
   for (const Json& want : given["results"]) {
-    InputAttributionOptions options{.steps = given["steps"]};
+    InputAttributionOptions options{.steps = given["steps"], .max_steps = given["steps"]};
     if (!want["baseline"].is_null()) options.baseline = want["baseline"].get<std::int64_t>();
     for (const auto& [name, method] : kInputMethods) {
       options.method = method;
@@ -93,6 +93,24 @@ TEST_P(InputCases, IntegratedGradientsAreComplete) {
   EXPECT_GT(std::abs(change), 0);
   EXPECT_NEAR(found.sum(), change, 1e-3 * std::max(1.0, std::abs(change)));
   EXPECT_DOUBLE_EQ(found.completeness_error(), found.sum() - change);
+}
+
+// One step is far from the integral; steps are doubled until the sum is within 5 %, or up to the limit.
+TEST_P(InputCases, TakesStepsUntilTheSumIsComplete) {
+  const MeasuredInput input = measured("logit");
+  InputAttributionOptions options{
+      .method = InputMethod::integrated, .steps = 1, .max_steps = 1024, .baseline = 12};
+  const InputAttribution found = attribute_input(*model, input, options);
+  EXPECT_TRUE(found.is_complete());
+  EXPECT_LE(std::abs(found.completeness_error()),
+            0.05 * std::abs(found.value - found.baseline_value) + 1e-4 * std::abs(found.value) + 1e-4);
+  options.steps = options.max_steps = found.steps;
+  const InputAttribution same = attribute_input(*model, input, options);
+  EXPECT_EQ(same.steps, found.steps);
+  EXPECT_EQ(same.sum(), found.sum());
+  if (found.steps == 1) return;
+  options.steps = options.max_steps = found.steps / 2;
+  EXPECT_FALSE(attribute_input(*model, input, options).is_complete());
 }
 
 TEST(InputAttribution, RefusesWhatItCannotMeasure) {

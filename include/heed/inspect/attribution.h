@@ -26,7 +26,8 @@ enum class InputMethod : std::uint8_t { gradient, integrated, occlusion };
 
 struct InputAttributionOptions {
   InputMethod method = InputMethod::gradient;
-  std::int64_t steps = 50;                    ///< N of `integrated`
+  std::int64_t steps = 50;                    ///< the first N of `integrated`
+  std::int64_t max_steps = 800;               ///< N is doubled up to this while the sum is not complete
   std::optional<std::int64_t> baseline = {};  ///< a token whose embedding is b_t; without one, zeros
   /// Called with the number of rows that are done, and the total.
   std::function<void(std::int64_t done, std::int64_t total)> progress = {};
@@ -44,9 +45,13 @@ struct InputAttribution {
   /// For an encoder-decoder: the encoder and the decoder. Their tokens move together from b to x.
   std::vector<TokenAttributions> stacks = {};
 
+  std::int64_t steps = 1;  ///< N that was used
+
   double sum() const;
   /// sum() - (F(x) - F(b)): 0 for integrated gradients with N -> infinity (completeness).
   double completeness_error() const { return sum() - (value - baseline_value); }
+  /// Whether the sum is within 5 % of F(x) - F(b), as Sundararajan et al. ask for.
+  bool is_complete() const;
 };
 
 /// `input` is one row of token ids; its metric is any but `kl`. Clears the gradients of the model's
