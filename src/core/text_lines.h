@@ -1,4 +1,5 @@
-// Lines of texts as people have them: ended by LF or CRLF, with or without a byte order mark before the first.
+// Lines of texts as people have them: ended by LF or CRLF, with or without a byte order mark before the
+// first.
 #pragma once
 
 #include <istream>
