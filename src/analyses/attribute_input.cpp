@@ -35,7 +35,7 @@ std::optional<std::int64_t> baseline_token(const AttributeInputOptions& options,
     case InputBaseline::mask: return needed(tokenizer.mask_id(), "mask");
     case InputBaseline::usual: break;
   }
-  if (options.method != InputMethod::occlusion) return std::nullopt;
+  if (options.method == InputMethod::gradient) return std::nullopt;
   for (const auto& id : {tokenizer.mask_id(), tokenizer.pad_id(), tokenizer.unk_id()})
     if (id) return id;
   return std::nullopt;
@@ -92,7 +92,7 @@ Report attribute_to_input(const AnalyzedModel& model, const AnalyzedInput& text,
   const std::vector<MeasuredInput> outputs = measured_outputs(model, text, choice, options.all_labels);
   InputAttributionOptions own{.method = options.method,
                               .baseline = baseline_token(options, *model.tokenizer())};
-  own.steps = options.steps.value_or(own.steps);
+  if (options.steps) own.steps = own.max_steps = *options.steps;
   own.progress = [&](std::int64_t done, std::int64_t total) {
     if (options.progress) options.progress(done, total, "passes");
   };
@@ -134,11 +134,21 @@ Report attribute_to_input(const AnalyzedModel& model, const AnalyzedInput& text,
         fmt::format("{}{} {:.3f}, of {} alone {:.3f}, sum {:.3f}", i > 0 ? "; " : "",
                     text_of(outputs[i].metric, model), one.value, nothing, one.baseline_value, one.sum());
     if (integrated) table.legend += fmt::format(", completeness error {:+.4f}", one.completeness_error());
+    if (integrated && std::isfinite(one.sum()) && !one.is_complete())
+      report.warnings.push_back(
+          fmt::format("{}: expected integrated gradients that add up to {:.3f} within 5 %, got {:.3f} after "
+                      "{} steps: they do "
+                      "not share out the output (try --baseline {}, more --steps, or --method occlusion)",
+                      text_of(outputs[i].metric, model), one.value - one.baseline_value, one.sum(), one.steps,
+                      own.baseline ? "zero" : "pad or mask"));
     table.columns.push_back(several ? output_name(model, id) : "adds");
     table.fill_up();
     ReportValue& output = of_outputs.push({}).add("id", id).add("name", output_name(model, id));
     output.add("value", one.value).add("baseline_value", one.baseline_value).add("sum", one.sum());
-    if (integrated) output.add("completeness_error", one.completeness_error());
+    if (integrated)
+      output.add("completeness_error", one.completeness_error())
+          .add("complete", one.is_complete())
+          .add("steps", one.steps);
     ReportValue lists;
     std::size_t row = 0;
     for (std::size_t s = 0; s < one.stacks.size(); ++s) {

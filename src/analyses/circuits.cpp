@@ -173,7 +173,8 @@ Report circuits(const AnalyzedModel& model, const CircuitsReportOptions& options
   if (!kind.is_self())
     throw OptionError(
         "kind", "expected the self-attention of a stack, got " + kind.name + " (a circuit is of one stream)");
-  CircuitOptions own{.stack = kind.stack, .compositions = options.compositions};
+  CircuitOptions own{
+      .stack = kind.stack, .compositions = options.compositions, .fold_final_norm = options.fold_final_norm};
   if (options.head) own.of_head = HeadIndex{options.head->layer, options.head->head};
   own.progress = options.progress;
   const Circuits found = weight_circuits(*model.model, own);
@@ -183,7 +184,9 @@ Report circuits(const AnalyzedModel& model, const CircuitsReportOptions& options
     records.push(circuit_record(head));
     summaries.push(summary_of(found, head));
   }
-  report.found.add("baseline", found.baseline).add("heads", std::move(records));
+  report.found.add("baseline", found.baseline)
+      .add("fold_final_norm", options.fold_final_norm)
+      .add("heads", std::move(records));
   add_compositions(report, found, options);
   if (own.of_head && found.heads.front().copying) {
     const std::vector<CircuitDirection> directions =

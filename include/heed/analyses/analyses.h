@@ -131,6 +131,7 @@ struct CircuitsReportOptions {
   std::optional<LayerPart> head =
       {};  ///< only this head: the tokens that its OV circuit reads and writes, and its compositions
   bool compositions = true;
+  bool fold_final_norm = true;  ///< as CircuitOptions
   std::int64_t top = 20;        ///< compositions
   std::int64_t directions = 6;  ///< of one head
   std::int64_t tokens = 8;      ///< of a direction

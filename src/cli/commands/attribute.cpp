@@ -74,7 +74,8 @@ void add_input(CLI::App& attribute, const Globals& globals) {
                              "Gradient times input, integrated gradients, or the fall of the output without "
                              "the token");
   method.count("--steps", a->input.steps, 1,
-               "Points between baseline and text, for integrated (default: 50)");
+               "Points between baseline and text, for integrated (default: 50, doubled up to 800 until the "
+               "sum is within 5 % of the change of the output)");
   method.choice<InputBaseline>(
       "--baseline", a->input.baseline,
       {{"usual", InputBaseline::usual},
@@ -82,8 +83,8 @@ void add_input(CLI::App& attribute, const Globals& globals) {
        {"pad", InputBaseline::pad},
        {"mask", InputBaseline::mask}},
       "What stands for no token: a zero embedding, or that of the pad or mask token; "
-      "usual is zero, for occlusion the first of mask, pad and unknown token that "
-      "the tokenizer has");
+      "usual is the first of mask, pad and unknown token that the tokenizer has, for gradient and "
+      "without such tokens zero");
   add_metric_options(*command, a->metric, "the logit of what the model predicts, or of --token");
   OptionGroup(*command, "Output")
       .flag("--all-labels", a->input.all_labels, "A column for each label of a classifier");

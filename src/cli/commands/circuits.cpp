@@ -9,7 +9,7 @@ namespace {
 
 struct CircuitsArguments {
   std::string head;
-  bool no_compositions = false;
+  bool no_compositions = false, no_fold_final_norm = false;
   CircuitsReportOptions options;
   ModelChoice model;
   ReportOutput output;
@@ -19,6 +19,7 @@ void run(const CircuitsArguments& a, const Globals& globals) {
   a.output.check({".svg", ".pdf", ".png", ".csv"});
   CircuitsReportOptions options = a.options;
   options.compositions = !a.no_compositions;
+  options.fold_final_norm = !a.no_fold_final_norm;
   if (!a.head.empty()) options.head = parse_head(a.head);
   const AnalyzedModel model = load_analyzed(a.model, globals);
   show_report(model, a.output, globals, [&](const AnalysisProgress& progress) {
@@ -40,6 +41,8 @@ void add_circuits(CLI::App& app, const Globals& globals) {
   output.value("--head", a->head, "LAYER.HEAD",
                "One head: the tokens that its OV circuit reads and writes, and its compositions alone");
   output.flag("--no-compositions", a->no_compositions, "Leave out which heads read which");
+  output.flag("--no-fold-final-norm", a->no_fold_final_norm,
+              "Copying scores of the output matrix as it is in the file, without the final norm's weight");
   output.count("--top", a->options.top, 1, "Number of compositions to show, the strongest first");
   output.count("--directions", a->options.directions, 1,
                "With --head: number of singular directions to show");
