@@ -86,6 +86,9 @@ class ConfigOfGguf {
     return std::nullopt;  // 2^32 - 1 stands for none
   }
   std::int64_t vocabulary() const {
+    constexpr const char* kTokens = "tokenizer.ggml.tokens";
+    if (file.tensors().empty() && file.has(kTokens))  // a vocabulary alone
+      return std::ssize(file.strings(kTokens));
     const GgufTensor* table = file.find("token_embd.weight");
     if (table == nullptr || table->shape.size() != 2)
       throw Error(file.path().string() + ": token_embd.weight: expected a table of tokens, got none");
