@@ -34,6 +34,17 @@ TEST(AttributeCommand, ListsWhatTokensAddToLabels) {
   }
 }
 
+// More steps are taken by themselves; those that were asked for, and do not suffice, are a warning.
+TEST(AttributeCommand, WarnsOfASumThatIsNotComplete) {
+  const Result few = run(attribute({"--method", "integrated", "--steps", "1", "--json"}));
+  ASSERT_EQ(few.status, 0) << few.err;
+  EXPECT_THAT(few.err, HasSubstr("expected integrated gradients that add up to"));
+  EXPECT_FALSE(Json::parse(few.out)["outputs"][0]["complete"].get<bool>());
+  const Result more = run(attribute({"--method", "integrated", "--json"}));
+  EXPECT_THAT(more.err, testing::Not(HasSubstr("expected integrated gradients")));
+  EXPECT_TRUE(Json::parse(more.out)["outputs"][0]["complete"].get<bool>());
+}
+
 TEST(AttributeCommand, RefusesWhatDoesNotFit) {
   const auto refused = [](const Words& more, const std::string& expected) {
     const Result result = run(attribute(more));
