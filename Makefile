@@ -91,7 +91,7 @@ arm64:
 
 install: deps
 	$(call step,"Build the library and the command ($(JOBS) jobs)")
-	@cmake --preset release $(CMAKE_ARGS) --log-level=WARNING
+	@cmake --preset release -DCMAKE_INSTALL_PREFIX="$(abspath $(PREFIX))" $(CMAKE_ARGS) --log-level=WARNING
 	@cmake --build --preset release --parallel $(JOBS) --target heed_installed
 	$(call step,"Install under $(PREFIX)")
 	@cmake --install build/release --prefix "$(PREFIX)"

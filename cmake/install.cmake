@@ -1,6 +1,5 @@
 # What `cmake --install` puts under a prefix: the library with its headers, for CMake (find_package(heed))
 # and for pkg-config, and the command with its models, recipes, pages, examples and shell completion.
-include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 set_target_properties(heed PROPERTIES

@@ -7,7 +7,6 @@ prefix=$(realpath "${1:?usage: scripts/check-install.sh PREFIX}")
 cd "$(dirname "$0")/.."
 tree=$PWD folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-export XDG_DATA_DIRS=$prefix/share  # where names of models are looked up; a prefix of /usr/local needs no such word
 
 # Relative links of the installed pages lead to what is installed.
 broken=0

@@ -174,7 +174,9 @@ std::vector<fs::path> folders_of_heed(const std::string& name) {
     const fs::path built = fs::canonical(HEED_BUILD_DIRECTORY, error);
     if (!error && is_below(program, built)) folders.push_back(fs::path(HEED_SOURCE) / name);
   }
-  for (const fs::path& data : data_folders()) {
+  std::vector<fs::path> data_of_all = data_folders();
+  data_of_all.emplace_back(HEED_DATA_DIRECTORY);  // of the prefix that heed was built for
+  for (const fs::path& data : data_of_all) {
     const fs::path folder = data / "heed" / name;
     if (std::find(folders.begin(), folders.end(), folder) == folders.end() && fs::is_directory(folder, error))
       folders.push_back(folder);

@@ -17,7 +17,7 @@ namespace HEED_API heed {
 ///   folder;
 /// - those of heed/NAME in $XDG_DATA_HOME (~/.local/share) and $XDG_DATA_DIRS (/usr/local/share and
 /// /usr/share)
-///   that exist.
+///   that exist, then PREFIX/share/heed/NAME of the prefix that the library was built for.
 std::vector<std::filesystem::path> folders_of_heed(const std::string& name);
 
 /// Returns the folders of installed models: those of $HEED_MODELS, separated by ':', then
