@@ -112,6 +112,20 @@ TEST_F(GgufConfigs, AreMadeOfTheMetadata) {
   EXPECT_TRUE(config.has("llama.some.new_setting"));
 }
 
+TEST_F(GgufConfigs, CountTheTokensOfAVocabularyAlone) {
+  GgufWriter w;
+  w.string("general.architecture", "llama")
+      .integer("llama.block_count", 1)
+      .integer("llama.context_length", 8);
+  w.integer("llama.embedding_length", 4).integer("llama.feed_forward_length", 4);
+  w.integer("llama.attention.head_count", 2).strings("tokenizer.ggml.tokens", {"a", "b", "c"});
+  w.integer("tokenizer.ggml.eos_token_id", 2);
+  spill(folder_ / "x.gguf", w.bytes());
+  const Config config = load_model_config(folder_ / "x.gguf");
+  EXPECT_EQ(config.required_integer("vocab_size"), 3);
+  EXPECT_EQ(config.required_integer("eos_token_id"), 2);
+}
+
 TEST_F(GgufConfigs, RefuseWhatHeedDoesNotFollow) {
   EXPECT_THAT(error(GgufWriter().string("general.architecture", "mamba")),
               HasSubstr("x.gguf: general.architecture: expected one of bert, bloom"));
