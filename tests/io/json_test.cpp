@@ -116,7 +116,7 @@ TEST(Config, RefusesWhatIsNotStrictJson) {
   EXPECT_THAT(parse_error("{\"a\": \"\x1f\"}"), HasSubstr("the closing quote"));
   EXPECT_THAT(parse_error("{\"a\": NaN}"), HasSubstr("expected a value"));
   EXPECT_THAT(parse_error("{\"a\": \"\xff\"}"), HasSubstr("expected UTF-8"));
-  EXPECT_THAT(parse_error("\xEF\xBB\xBF{}"), HasSubstr("got byte 239"));
+  EXPECT_THAT(parse_error("{\xEF\xBB\xBF}"), HasSubstr("got byte 239"));
   EXPECT_THAT(parse_error("{\"a\": 1e999}"),
               HasSubstr("expected a number that fits a double, got 1e999 (line 1"));
   EXPECT_THAT(parse_error("{\"a\": " + std::string(100000, '[')), HasSubstr("nesting of at most 64"));
