@@ -108,6 +108,9 @@ TEST_F(TrainTest, ReadsPairsAndSaysWhatItSkipped) {
   options.on_message = [&](const std::string& text) { messages += text + "\n"; };
   const TrainResult result = train(r, options);
   EXPECT_TRUE(result.test.has_value());
+  const Config test = Config::parse(log_lines(folder_ / "run").back(), "log.jsonl");
+  EXPECT_EQ(test.required_number("test_loss"), result.test->loss);
+  EXPECT_TRUE(test.boolean("final", false));
   EXPECT_THAT(messages, HasSubstr("44 lines, 42 kept, 2 skipped"));
   EXPECT_THAT(messages, HasSubstr("32 pairs to train on, 6 for development, 4 for the test"));
   EXPECT_EQ(load_as<EncoderDecoderModel>(options.output)->vocab_size(), 60);

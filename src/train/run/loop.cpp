@@ -418,6 +418,7 @@ class Loop {
     world_.barrier();  // nobody is still at work when the model appears
     if (!world_.is_first()) return;
     if (result.evaluation) log_->add(state_.step, *result.evaluation, false, true);
+    if (result.test) log_->add_test(state_.step, *result.test);
     save_final_model();
     write_file(options_.output / "loss.svg", log_->svg("loss"));
     log_->sync();

@@ -121,6 +121,15 @@ void RunLog::add(std::int64_t step, const Evaluation& evaluation, bool best, boo
   append(json.text());
 }
 
+void RunLog::add_test(std::int64_t step, const Evaluation& evaluation) {
+  JsonWriter json;
+  json.begin_object();
+  json.field("step", step).field("test_loss", evaluation.loss);
+  for (const Metric& metric : evaluation.metrics) json.field(metric.name, metric.value);
+  json.field("final", true).end_object();
+  append(json.text());
+}
+
 void RunLog::sync() {
   if (::fsync(descriptor_) != 0) fail(file_, "save");
 }

@@ -42,6 +42,8 @@ class RunLog {
   void add(const StepRecord& record, const std::string& unit);
   /// `final_model`: the evaluation is of the saved final model.
   void add(std::int64_t step, const Evaluation& evaluation, bool best, bool final_model = false);
+  /// The scores of the final model on the test set.
+  void add_test(std::int64_t step, const Evaluation& evaluation);
   /// Syncs all lines to disk.
   void sync();
   /// Draws training and development loss over steps, and below them the metrics of the evaluations.
