@@ -63,7 +63,7 @@ constexpr Capability kCapabilities[] = {
     {Task::classify_images, "classify", "", "", labels_images},
     {Task::classify_images, "classify --labels", "", "", two_towers},
     {Task::classify_sounds, "classify", "", "", labels_sound},
-    {Task::tag, "classify", "", "", tags},
+    {Task::tag, "classify", "token_classification", "/tag", tags},
     {Task::answer, "answer", "", "", answers},
     {Task::transcribe, "transcribe", "transcription", "/v1/audio/transcriptions", transcribes},
     {kNoTask, "translate --input", "", "", transcribes_by_decoder},

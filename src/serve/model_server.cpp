@@ -39,10 +39,12 @@ Route root_route(Serving* serving, const Routes& others) {
              {"/"},
              ErrorForm::tei,
              kServerTopic,
-             "As `/rerank`, `/predict`, `/embed` or `/similarity`, by the first model"};
+             "As `/rerank`, `/predict`, `/tag`, `/embed` or `/similarity`, by the first model"};
   std::vector<std::pair<std::string, Route>> candidates;
-  for (const auto& [capability, path] :
-       {std::pair{"reranking", "/rerank"}, {"classification", "/predict"}, {"embedding", "/embed"}})
+  for (const auto& [capability, path] : {std::pair{"reranking", "/rerank"},
+                                         {"classification", "/predict"},
+                                         {"token_classification", "/tag"},
+                                         {"embedding", "/embed"}})
     candidates.emplace_back(capability, *server::find_route(others, "POST", path));
   root.walk = [](Fields& fields) {
     const Json* any = nullptr;

@@ -3,12 +3,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
+#include "core/pause_point.h"
 #include "heed/error.h"
-#include "heed/text/tokenizer.h"
+#include "heed/io/json.h"
 #include "heed/text/unicode.h"
 #include "tasks/characters.h"
 #include "tasks/scores.h"
+#include "tasks/tagging.h"
 
 namespace heed {
 namespace {
@@ -42,11 +45,15 @@ class Tagger {
   // Merges the tokens of a text to entities.
   std::vector<TaggedText> entities(const std::string& text, std::vector<Piece> pieces) const {
     const tasks::Characters characters(text);
-    for (Piece& piece : pieces) describe(piece, characters);
+    for (Piece& piece : pieces) {
+      pause_point();
+      describe(piece, characters);
+    }
     if (options_.aggregation != Aggregation::none && options_.aggregation != Aggregation::simple)
       pieces = words(pieces);
     std::vector<TaggedText> found;
     for (std::size_t i = 0; i < pieces.size();) {
+      pause_point();
       std::size_t end = i + 1;
       while (options_.aggregation != Aggregation::none && end < pieces.size() &&
              joins(pieces[end - 1], pieces[end])) {
@@ -165,26 +172,25 @@ class Tagger {
   bool marked_;
 };
 
-// The windows of a text among all encodings, and where each begins among the text's tokens.
-struct Windows {
-  std::vector<Encoding> encodings;
-  std::vector<std::size_t> text_of;
-};
+// Tokens by which the windows of a text overlap.
+std::int64_t overlap(const Tokenizer& tokenizer, std::int64_t longest, const TagOptions& options) {
+  return std::min(options.stride, (longest - tokenizer.added_tokens(false)) / 2);
+}
 
-Windows windows_of(const Tokenizer& tokenizer, std::span<const std::string> texts, std::int64_t longest,
-                   const TagOptions& options) {
-  Windows windows;
-  Truncation truncation;
-  truncation.max_length = longest;
-  truncation.strategy = Truncation::Strategy::only_first;
-  truncation.stride = std::min(options.stride, (longest - tokenizer.added_tokens(false)) / 2);
-  for (std::size_t i = 0; i < texts.size(); ++i) {
-    for (Encoding& encoding : tokenizer.encode_windows(texts[i], std::nullopt, truncation)) {
-      windows.encodings.push_back(std::move(encoding));
-      windows.text_of.push_back(i);
-    }
+std::vector<Piece> pieces_of(const Encoding& window, std::span<const float> logits, std::size_t labels) {
+  std::vector<Piece> pieces;
+  for (std::size_t t = 0; t < window.ids.size(); ++t) {
+    if (window.special_tokens_mask[t] != 0) continue;
+    pause_point();
+    Piece piece;
+    piece.ids = {window.ids[t]};
+    piece.scores = tasks::softmax(logits.subspan(t * labels, labels));
+    piece.start = window.offsets[t].first;
+    piece.end = window.offsets[t].second;
+    piece.index = static_cast<std::int64_t>(t);
+    pieces.push_back(std::move(piece));
   }
-  return windows;
+  return pieces;
 }
 
 // Appends the pieces of a window to those of the windows before it. Of the tokens in both, the first half is
@@ -203,40 +209,70 @@ void join_window(std::vector<Piece>& pieces, std::vector<Piece> window, std::int
 
 }  // namespace
 
+namespace tasks {
+
+std::vector<Encoding> tag_windows(const EncoderModel& model, const Tokenizer& tokenizer,
+                                  const std::string& text, const TagOptions& options) {
+  Truncation truncation;
+  truncation.max_length = longest_input(model, tokenizer);
+  truncation.strategy = Truncation::Strategy::only_first;
+  truncation.stride = overlap(tokenizer, truncation.max_length, options);
+  return tokenizer.encode_windows(text, std::nullopt, truncation);
+}
+
+std::vector<TaggedText> tagged_text(const EncoderModel& model, const Tokenizer& tokenizer,
+                                    const std::string& text, std::span<const Encoding> windows,
+                                    std::span<const std::vector<float>> logits, const TagOptions& options) {
+  const std::int64_t stride = overlap(tokenizer, longest_input(model, tokenizer), options);
+  std::vector<Piece> pieces;
+  for (std::size_t w = 0; w < windows.size(); ++w)
+    join_window(pieces, pieces_of(windows[w], logits[w], model.labels().size()), stride);
+  return Tagger(model, tokenizer, options).entities(text, std::move(pieces));
+}
+
+std::string tagged_json(std::span<const TaggedText> tagged, Aggregation aggregation) {
+  const bool tokens = aggregation == Aggregation::none;
+  JsonWriter json;
+  json.begin_array();
+  for (const TaggedText& one : tagged) {
+    pause_point();
+    json.begin_object().field(tokens ? "entity" : "entity_group", one.label).field("score", one.score);
+    if (tokens) json.field("index", one.index);
+    json.field("word", one.word).field("start", one.start).field("end", one.end).end_object();
+  }
+  return json.end_array().text();
+}
+
+}  // namespace tasks
+
 std::vector<std::vector<TaggedText>> tag(const EncoderModel& model, const Tokenizer& tokenizer,
                                          std::span<const std::string> texts, const TagOptions& options) {
   tasks::require_head(model, EncoderHead::token, "tag");
-  const std::int64_t longest = longest_input(model, tokenizer);
-  const Windows windows = windows_of(tokenizer, texts, longest, options);
-  std::vector<std::vector<Piece>> pieces(windows.encodings.size());
-  const std::size_t labels = model.labels().size();
-  const auto label_tokens = [&](std::span<const std::size_t> chosen, const Tensor& hidden) {
-    Context context;
-    const std::vector<float> logits = model.predict(hidden, {}, context).to_vector<float>();  // [B, T, L]
-    const auto length = static_cast<std::size_t>(hidden.size(1));
-    for (std::size_t b = 0; b < chosen.size(); ++b) {
-      const Encoding& encoding = windows.encodings[chosen[b]];
-      for (std::size_t t = 0; t < encoding.ids.size(); ++t) {
-        if (encoding.special_tokens_mask[t] != 0) continue;
-        Piece piece;
-        piece.ids = {encoding.ids[t]};
-        piece.scores = tasks::softmax(std::span(logits).subspan((b * length + t) * labels, labels));
-        piece.start = encoding.offsets[t].first;
-        piece.end = encoding.offsets[t].second;
-        piece.index = static_cast<std::int64_t>(t);
-        pieces[chosen[b]].push_back(std::move(piece));
-      }
-    }
-  };
-  encode_batches(model, windows.encodings, options.task, label_tokens);
-  std::vector<std::vector<Piece>> joined(texts.size());
-  const std::int64_t stride = std::min(options.stride, (longest - tokenizer.added_tokens(false)) / 2);
-  for (std::size_t w = 0; w < pieces.size(); ++w)
-    join_window(joined[windows.text_of[w]], std::move(pieces[w]), stride);
-  const Tagger tagger(model, tokenizer, options);
+  std::vector<Encoding> windows;
+  std::vector<std::size_t> first_window = {0};  // of each text; the last is their number
+  for (const std::string& text : texts) {
+    std::ranges::move(tasks::tag_windows(model, tokenizer, text, options), std::back_inserter(windows));
+    first_window.push_back(windows.size());
+  }
+  std::vector<std::vector<float>> logits(windows.size());
+  encode_batches(model, windows, options.task,
+                 [&](std::span<const std::size_t> chosen, const Tensor& hidden) {
+                   Context context;
+                   const Tensor all = model.predict(hidden, {}, context);  // [B, T, L]
+                   const std::vector<float> numbers = all.to_vector<float>();
+                   const auto row = static_cast<std::size_t>(all.size(1) * all.size(2));
+                   for (std::size_t b = 0; b < chosen.size(); ++b) {
+                     const auto begin = numbers.begin() + static_cast<std::ptrdiff_t>(b * row);
+                     const std::int64_t own = windows[chosen[b]].size() * all.size(2);
+                     logits[chosen[b]].assign(begin, begin + own);
+                   }
+                 });
   std::vector<std::vector<TaggedText>> results;
-  for (std::size_t i = 0; i < texts.size(); ++i)
-    results.push_back(tagger.entities(texts[i], std::move(joined[i])));
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    const std::size_t first = first_window[i], count = first_window[i + 1] - first;
+    results.push_back(tasks::tagged_text(model, tokenizer, texts[i], std::span(windows).subspan(first, count),
+                                         std::span(logits).subspan(first, count), options));
+  }
   return results;
 }
 

@@ -169,6 +169,7 @@ TEST(Application, RoutesByPathAndMethod) {
 TEST(Application, DocumentsWhatItReads) {
   std::vector<serve::ServedModel> models = all_kinds();
   models.push_back(served("../../models/en-fr"));
+  models.push_back(served("encoders/bert-tag"));
   Asking server(std::move(models));
   const Json document = server.get("/openapi.json").json;
   EXPECT_EQ(document["openapi"], "3.1.0");

@@ -16,6 +16,7 @@
 #include "heed/models/kind.h"
 #include "heed/tasks/tag.h"
 #include "heed/text/unicode.h"
+#include "tasks/tagging.h"
 
 namespace heed::cli {
 namespace {
@@ -42,17 +43,6 @@ void print_text(const std::vector<Label>& labels) {
   for (const Label& one : labels)
     line += (line.empty() ? "" : "\t") + one.name + " " + short_score(one.score);
   print_stdout("{}\n", line);
-}
-
-void print_json(const std::vector<TaggedText>& tagged, bool tokens) {
-  JsonWriter json;
-  json.begin_array();
-  for (const TaggedText& one : tagged) {
-    json.begin_object().field(tokens ? "entity" : "entity_group", one.label).field("score", one.score);
-    if (tokens) json.field("index", one.index);
-    json.field("word", one.word).field("start", one.start).field("end", one.end).end_object();
-  }
-  print_stdout("{}\n", json.end_array().text());
 }
 
 void print_text(const std::vector<TaggedText>& tagged) {
@@ -87,7 +77,8 @@ void classify_tokens(const LoadedModel& model, const ClassifyArguments& argument
         return model.tag(texts, tagging);
       },
       [&](const std::vector<TaggedText>& tagged, const Line&) {
-        globals.json ? print_json(tagged, tagging.aggregation == Aggregation::none) : print_text(tagged);
+        globals.json ? print_stdout("{}\n", tasks::tagged_json(tagged, tagging.aggregation))
+                     : print_text(tagged);
       });
 }
 
@@ -219,12 +210,7 @@ void add_classify(CLI::App& app, const Globals& globals) {
              "With --labels: the text around each label, in place of {}")
       ->capture_default_str();
   tokens.choice<Aggregation>(
-      "--aggregation", a->tagging.aggregation,
-      {{"none", Aggregation::none},
-       {"simple", Aggregation::simple},
-       {"first", Aggregation::first},
-       {"average", Aggregation::average},
-       {"max", Aggregation::max}},
+      "--aggregation", a->tagging.aggregation, tasks::kAggregations,
       "How they become entities: none (a label per token), simple (join equal labels), or "
       "the label of a word from its first token, average, or max score");
   tokens.count("--stride", a->tagging.stride, 0, "Tokens by which the windows of a long text overlap");

@@ -1,18 +1,23 @@
-// Labels and ranks of texts, in the forms of Text Embeddings Inference, Jina and Cohere.
+// Labels and ranks of texts, in the forms of Text Embeddings Inference, Jina and Cohere; labels of tokens, in
+// that of Hugging Face.
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <numeric>
 
 #include "core/pause_point.h"
 #include "heed/tasks/classify.h"
 #include "serve/routes/routes.h"
 #include "serve/routes/text_inputs.h"
+#include "tasks/tagging.h"
 
 namespace heed::serve {
 namespace {
 
-constexpr Need kClassifies{"classification", "classifies texts"}, kRanks{"reranking", "ranks texts"};
-constexpr const char *kLabelTopic = "Labels and ranks", *kRawNote = "Logits in place of probabilities";
+constexpr Need kClassifies{"classification", "classifies texts"}, kRanks{"reranking", "ranks texts"},
+    kTags{"token_classification", "labels tokens"};
+constexpr const char *kLabelTopic = "Labels and ranks", *kRawNote = "Logits in place of probabilities",
+                     *kParametersNote = "As clients of an endpoint with one model send them";
 
 std::shared_ptr<EncoderJob> pairs_job(const RequestContext& context, const std::vector<TextPair>& pairs,
                                       const TruncationFields& truncation) {
@@ -70,7 +75,7 @@ struct PredictFields {
                {.required = kForm, .items = kMostInputs});
     fields("raw_scores", raw, kRawNote);
     truncation.walk(fields);
-    fields.members("parameters", "As clients of an endpoint with one model send them", [&](Fields& more) {
+    fields.members("parameters", kParametersNote, [&](Fields& more) {
       more("top_k", most, "The best labels alone", {.least = 1, .most = 1 << 20});
       more.refused("function_to_apply", "raw_scores is supported", "");
     });
@@ -188,6 +193,65 @@ void rerank(const RequestContext& context, RankFields given) {
   context.scheduler.add(std::move(job));
 }
 
+struct TagFields {
+  void walk(Fields& fields) {
+    fields("inputs", texts, "A text, or an array of texts",
+           {.required = "a text, or an array of texts", .items = kMostInputs});
+    walk_options(fields);
+    fields.members("parameters", kParametersNote, [&](Fields& more) { walk_options(more); });
+  }
+  void walk_options(Fields& fields) {
+    FieldRule names;
+    for (const auto& [name, aggregation] : tasks::kAggregations) names.words.push_back(name.c_str());
+    fields(
+        "aggregation_strategy", aggregation,
+        "How tokens become entities: `none` (a label of each token), `simple` (equal labels are joined), or "
+        "the label of a word from its first token, its average or largest score",
+        names);
+    fields("ignore_labels", options.ignored_labels, "Labels that the answer leaves out; else `O`",
+           {.items = kMostInputs});
+    fields("stride", options.stride, "Tokens by which the windows of a long text overlap",
+           {.least = 0, .most = 1 << 20});
+  }
+  std::vector<std::string> texts;
+  std::string aggregation = "simple";
+  TagOptions options;
+};
+
+void tag_texts(const RequestContext& context, TagFields given) {
+  const Json& inputs = *context.fields.reads()->find("inputs");
+  if (inputs.is_array()) checked_array(inputs, "inputs");
+  const ServedModel& model = context.model;
+  TagOptions options = std::move(given.options);
+  options.aggregation =
+      std::ranges::find(tasks::kAggregations, given.aggregation, &std::pair<std::string, Aggregation>::first)
+          ->second;
+  std::vector<Encoding> windows;
+  std::vector<std::size_t> first_window = {0};  // of each text; the last is their number
+  for (const std::string& text : given.texts) {
+    require_bytes(model, "inputs", text, longest_text(model, nullptr), true);
+    std::ranges::move(tasks::tag_windows(*model.encoder(), model.tokenizer(), text, options),
+                      std::back_inserter(windows));
+    first_window.push_back(windows.size());
+  }
+  auto job = encoder_job(context, EncoderWork::token_logits, std::move(windows));
+  job->done = [call = context.call, &model, &encodings = job->texts, first_window, texts = given.texts,
+               options, is_list = inputs.is_array()](std::vector<EncoderResult> results) {
+    std::vector<std::vector<float>> logits;
+    for (EncoderResult& one : results) logits.push_back(std::move(one.numbers));
+    std::string list;
+    for (std::size_t i = 0; i < texts.size(); ++i) {
+      const std::size_t first = first_window[i], count = first_window[i + 1] - first;
+      const std::vector<TaggedText> tagged = tasks::tagged_text(
+          *model.encoder(), model.tokenizer(), texts[i], std::span(encodings).subspan(first, count),
+          std::span(logits).subspan(first, count), options);
+      list += (i > 0 ? "," : "") + tasks::tagged_json(tagged, options.aggregation);
+    }
+    call->answer(HttpResponse{200, is_list ? "[" + list + "]" : list});
+  };
+  context.scheduler.add(std::move(job));
+}
+
 }  // namespace
 
 Routes label_routes(Serving* serving) {
@@ -202,6 +266,13 @@ Routes label_routes(Serving* serving) {
                 kLabelTopic,
                 "How well texts answer a query, best first"},
                kRanks, rerank),
+      to_model(serving,
+               {"POST",
+                {"/tag"},
+                ErrorForm::tei,
+                kLabelTopic,
+                "Labels of the tokens of texts, and the entities that these form"},
+               kTags, tag_texts),
   };
 }
 

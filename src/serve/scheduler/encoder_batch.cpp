@@ -43,7 +43,7 @@ std::vector<EncoderResult> token_vectors(const ServedModel& model, std::span<con
 
 // The largest of each column of logits [T, V], where it is above 0.
 EncoderResult word_weights(const Tensor& logits) {
-  const std::vector<float> numbers = logits.contiguous().to_vector<float>();
+  const std::vector<float> numbers = logits.to_vector<float>();
   const auto width = static_cast<std::size_t>(logits.size(1));
   std::vector<float> largest(width, 0.0f);
   for (std::size_t at = 0; at < numbers.size(); ++at)
@@ -79,8 +79,11 @@ std::vector<EncoderResult> with_head(const ServedModel& model, EncoderWork work,
       pause_point();
       const auto row = static_cast<std::int64_t>(b);
       const Tensor tokens = reshape(slice(hidden, 0, row, row + 1), {hidden.size(1), hidden.size(2)});
-      results[chosen[b]] =
-          word_weights(checked(encoder.predict(slice(tokens, 0, 0, texts[chosen[b]].size()), {}, context)));
+      const Tensor logits =
+          checked(encoder.predict(slice(tokens, 0, 0, texts[chosen[b]].size()), {}, context)).contiguous();
+      results[chosen[b]] = work == EncoderWork::sparse
+                               ? word_weights(logits)
+                               : EncoderResult{logits.to_vector<float>(), {}, logits.size(1)};
     }
   });
   return results;
@@ -96,7 +99,8 @@ std::vector<EncoderResult> run_batch(const ServedModel& model, EncoderWork work,
       return rows_of(embed(model.model(), model.tokenizer(), texts, *recipe, one_batch(), taps));
     case EncoderWork::tokens: return token_vectors(model, texts);
     case EncoderWork::sparse:
-    case EncoderWork::logits: return with_head(model, work, texts);
+    case EncoderWork::logits:
+    case EncoderWork::token_logits: return with_head(model, work, texts);
   }
   HEED_ASSERT(false, "unknown work");
 }

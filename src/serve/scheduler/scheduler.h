@@ -35,13 +35,14 @@ enum class EncoderWork : std::uint8_t {
   tokens,   ///< [T, D]: embed_tokens()
   sparse,   ///< max over the tokens of log(1 + relu(logit)), for every entry of the vocabulary; those above 0
   logits,   ///< [labels] of a sequence head
+  token_logits,  ///< [T, labels] of a token head
 };
 
 /// Of one text. The result does not depend on the other texts of the batch.
 struct EncoderResult {
   std::vector<float> numbers;
   std::vector<std::int64_t> indices = {};  ///< of `sparse`: the entry of each number
-  std::int64_t width = 0;                  ///< D
+  std::int64_t width = 0;                  ///< D, or labels
 };
 
 /// `recipe`: of vectors; `taps`, which may be null, too. The model has the head that the work needs.
