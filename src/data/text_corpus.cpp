@@ -36,9 +36,12 @@ std::size_t cut_of(const std::string& text) {
   return cut;
 }
 
+bool is_blank(const std::string& text) { return text.find_first_not_of(" \t\r\n") == std::string::npos; }
+
 }  // namespace
 
 struct TextReader::State {
+  fs::path path;
   std::vector<fs::path> files;
   const DataOptions& data;
   std::size_t next_file = 0;
@@ -50,6 +53,7 @@ struct TextReader::State {
   bool within_line = false;
   std::int64_t line_number = 0, control_bytes = 0;
   bool unfinished = false;  // the last part did not end its document
+  bool has_text = false;    // in what was read
 
   [[noreturn]] void fail(const std::string& message) const {
     throw Error(fmt::format("{}:{}: {}", file.string(), line_number, message));
@@ -121,7 +125,7 @@ bool TextReader::State::read(TextPart& part) {
   std::string text;
   bool whole = true;
   while (line(text, whole)) {
-    const bool blank = whole && text.find_first_not_of(" \t\r\n") == std::string::npos;
+    const bool blank = whole && is_blank(text);
     if (is_json() || data.documents == "line") {
       if (blank) continue;
       if (data.format == "chat") {
@@ -151,7 +155,7 @@ bool TextReader::State::read(TextPart& part) {
 }
 
 TextReader::TextReader(fs::path path, const DataOptions& data)
-    : state_(std::make_unique<State>(State{data::input_files(path), data})) {
+    : state_(std::make_unique<State>(State{path, data::input_files(path), data})) {
   state_->open_next();
 }
 
@@ -159,10 +163,15 @@ TextReader::~TextReader() = default;
 
 bool TextReader::next(TextPart& part) {
   do {
-    if (state_->read(part)) return true;
+    if (!state_->read(part)) continue;
+    state_->has_text = state_->has_text || !is_blank(part.text);
+    return true;
   } while (state_->open_next());
+  if (!state_->has_text) throw Error(state_->path.string() + ": expected text, got none");
   return false;
 }
+
+const fs::path& TextReader::path() const { return state_->path; }
 
 std::int64_t TextReader::control_bytes() const { return state_->control_bytes; }
 
@@ -259,7 +268,7 @@ TextCorpus tokenize_texts(TextReader& reader,
   if (writer.count() > 0) return writer.finish();
   throw Error(unusable != nullptr && unusable->unusable > 0
                   ? unusable->first_message
-                  : "texts: expected at least one token, got none (the files are empty)");
+                  : reader.path().string() + ": expected at least one token, got none");
 }
 
 TextCorpus tokenize_texts(TextReader& reader, const Tokenizer& tokenizer, std::int64_t separator,

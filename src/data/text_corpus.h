@@ -59,8 +59,9 @@ class TextReader {
   TextReader(const TextReader&) = delete;
   TextReader& operator=(const TextReader&) = delete;
   /// Reads the next part, or returns false at the end. Throws Error naming file and line if the text is not
-  /// UTF-8, or a JSON line has no text.
+  /// UTF-8, or a JSON line has no text; and one naming the path at the end if there was no text at all.
   bool next(TextPart& part);
+  const std::filesystem::path& path() const;
   /// Zeros and other control codes in what was read, which texts do not have.
   std::int64_t control_bytes() const;
 

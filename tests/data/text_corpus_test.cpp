@@ -73,6 +73,13 @@ TEST_F(TextReaderTest, WithoutSpacesItIsCutBetweenCharacters) {
   EXPECT_TRUE(parts[1].text.starts_with("\xE2\x82\xAC"));
 }
 
+TEST_F(TextReaderTest, AFileWithoutTextIsNamed) {
+  for (const char* text : {"", "\n", " \n\n\t\n", "\xEF\xBB\xBF"}) {
+    for (const char* documents : {"file", "paragraph", "line"})
+      EXPECT_ERROR(read(text, documents), (folder_ / "text").string() + ": expected text, got none");
+  }
+}
+
 TEST_F(TextReaderTest, ALongLineIsOneDocument) {
   const std::string line = words(kPart + 10), blanks(2 * kPart, ' ');
   const std::vector<TextPart> lines = read("a\n" + line + "\r\nb", "line");
@@ -109,7 +116,6 @@ TEST_F(TextReaderTest, ByteOrderMarksAndLineEndsAreNoText) {
         << documents;
     EXPECT_EQ(plain.find('\r'), plain.npos);
   }
-  EXPECT_EQ(joined(read("\xEF\xBB\xBF", "file")), "");
 }
 
 TEST_F(TextReaderTest, ConversationsAreLinesWhoseAnswersAreKnown) {

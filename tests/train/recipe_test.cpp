@@ -78,6 +78,8 @@ TEST_F(RecipeTest, SaysWhatAWrongValueShouldBe) {
               HasSubstr("model.dropout: expected a number from 0 to 0.99"));
   EXPECT_THAT(recipe_error("[train]\nschedule = \"step\"\n"),
               HasSubstr("train.schedule: expected one of constant, linear, cosine, inverse_sqrt, got"));
+  EXPECT_THAT(recipe_error("[tokenizer]\ntype = \"char\"\n"),
+              HasSubstr("word, character, got 'char' (did you mean character?)"));
   EXPECT_THAT(recipe_error("[eval]\nbleu = 1\n"), HasSubstr("eval.bleu: expected true or false, got 1"));
   EXPECT_THAT(recipe_error("[train]\nprecision = \"fp8\"\n"), HasSubstr("train.precision"));
   EXPECT_THAT(recipe_error("[train]\nbetas = [0.9]\n"), HasSubstr("train.betas: expected two numbers"));

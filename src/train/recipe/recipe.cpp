@@ -93,8 +93,9 @@ class Assignment {
   }
 
  private:
-  [[noreturn]] void fail(const std::string& expected) const {
-    throw Error(fmt::format("{}: expected {}, got {}", where_, expected, show(node_)));
+  [[noreturn]] void fail(const std::string& expected, const std::string& meant = "") const {
+    throw Error(fmt::format("{}: expected {}, got {}{}", where_, expected, show(node_),
+                            meant.empty() ? "" : " (did you mean " + meant + "?)"));
   }
   std::string range(const char* kind) const {
     // A double does not take every whole number.
@@ -133,7 +134,7 @@ class Assignment {
     if (!node_.is_string() || !value) fail(expected);
     const auto& choices = field_.choices;
     if (!choices.empty() && std::find(choices.begin(), choices.end(), *value) == choices.end())
-      fail(expected);
+      fail(expected, nearest_word(*value, choices));
     target = *value;
   }
   std::vector<std::string> texts(const std::string& expected) const {
