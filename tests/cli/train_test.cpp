@@ -317,6 +317,9 @@ TEST(Train, TellsWhatARecipeLacks) {
   EXPECT_EQ(large.status, 0) << large.err;
   EXPECT_THAT(large.err, HasSubstr("warning: 7"));
   EXPECT_THAT(large.err, HasSubstr("tokens of data: steps are slow, and the model learns the data by heart"));
+  const Result begun = run({"train", folder / "r.toml", "--dry-run", "--init", folder / "large"});
+  EXPECT_EQ(begun.status, 0) << begun.err;
+  EXPECT_THAT(begun.err, Not(HasSubstr("warning")));
 }
 
 TEST(Train, TakesNoFolderThatHasAModel) {

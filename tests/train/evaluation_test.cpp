@@ -73,7 +73,7 @@ TEST_F(EvaluationTest, ADryRunMeasuresAndWritesNothing) {
   EXPECT_THAT(error_of([&] { dry_run(wrong, {}); }), HasSubstr("labeled.txt"));
 }
 
-TEST_F(EvaluationTest, ALongRunIsGuessedBeforeItsFirstStep) {
+TEST_F(EvaluationTest, ARunOfLongStepsIsGuessedBeforeTheFirst) {
   std::atomic<bool> stop{false};
   std::string said;
   TrainOptions options;
@@ -84,10 +84,17 @@ TEST_F(EvaluationTest, ALongRunIsGuessedBeforeItsFirstStep) {
     stop = stop || message.find("guess") != std::string::npos;
   };
   options.on_progress = [&](const ProgressEvent&) { stop = true; };
-  EXPECT_EQ(train(causal(100'000'000), options).steps, 0);
-  EXPECT_THAT(said, testing::ContainsRegex(
-                        "\n100000000 steps of [^ ]+ s each, or [0-9.]+ (hours|minutes) in all, at a "
-                        "rough guess\n$"));
+  Recipe recipe = causal(100);
+  recipe.train.accumulate = 1'000'000'000;
+  EXPECT_EQ(train(recipe, options).steps, 0);
+  EXPECT_THAT(said,
+              testing::ContainsRegex(
+                  "\n100 steps of [^ ]+ s each, or [0-9.]+ (hours|minutes) in all, at a rough guess\n$"));
+  said.clear();
+  stop = false;
+  options.output = folder_ / "short-steps";
+  EXPECT_EQ(train(causal(100'000'000), options).steps, 1);
+  EXPECT_THAT(said, Not(HasSubstr("guess")));
 }
 
 TEST_F(EvaluationTest, ScoresOfAModelAreThoseOfItsTraining) {

@@ -215,21 +215,30 @@ TEST_F(LoopTest, AWarmUpLongerThanTheRunIsReported) {
               HasSubstr("80 steps of warm-up in a run of 8: the learning rate only rises to 0.001,"));
 }
 
-TEST_F(LoopTest, ALongRunIsEstimatedAfterItsFirstStep) {
+TEST_F(LoopTest, ALongRunIsEstimatedAfterSomeSecondsOfSteps) {
   std::string messages;
+  std::vector<double> left;
   std::atomic<bool> stop = false;
   TrainOptions options{.output = folder_ / "long"};
   options.on_message = [&](const std::string& text) { messages += text + "\n"; };
-  options.on_progress = [&](const ProgressEvent& e) { stop = e.step == 2; };
+  options.on_progress = [&](const ProgressEvent& e) {
+    left.push_back(e.seconds_left);
+    if (e.step == 1) std::this_thread::sleep_for(std::chrono::milliseconds(3050));
+    stop = e.step == 2;
+  };
   options.stop = &stop;
   run(Regression(), recipe(1'000'000'000'000), options);
-  EXPECT_THAT(messages, testing::ContainsRegex(
-                            "the first step took [0-9.e-]+ s; 999999999999 more take about [0-9.]+ hours\n"));
+  EXPECT_THAT(messages,
+              testing::ContainsRegex("a step takes 3[.0-9]* s; 999999999998 more take about [0-9.]+ "
+                                     "hours\n"));
+  EXPECT_LT(left.front(), 3e12);
+  EXPECT_GT(left.back(), 3e12);
   messages.clear();
   stop = false;
+  options.on_progress = nullptr;
   options.output = folder_ / "short";
   run(Regression(), recipe(3), options);
-  EXPECT_THAT(messages, testing::Not(HasSubstr("the first step took")));
+  EXPECT_THAT(messages, testing::Not(HasSubstr("a step takes")));
 }
 
 // A warm-up given as a fraction of the first length keeps its number of steps when the run is made longer.

@@ -182,7 +182,7 @@ class Loop {
     }
     if (recipe_.eval.every > 0 && !task_.evaluates())
       message("no development set, so no evaluations (data.dev, data.dev_size or data.dev_share gives one)");
-    if (!resumes && options_.init.empty()) warn_of_size();
+    if (!resumes) warn_of_size();
     if (!resumes && recipe_.lora.rank == 0) guess();
     state_.recipe = recipe_values(recipe_);
     state_.fingerprint = task_.fingerprint();
@@ -195,6 +195,7 @@ class Loop {
 
   // A new model far larger than its data: the default sizes of a family are those of its first large model.
   void warn_of_size() const {
+    if (!options_.init.empty()) return;
     constexpr double kLarge = 5e6, kMostPerToken = 100;
     double parameters = 0;
     for (const Parameter& p : task_.parameters()) parameters += static_cast<double>(p.tensor.numel());
@@ -207,26 +208,38 @@ class Loop {
         parameters, tokens));
   }
 
-  // How long a run of more than a minute probably takes, before its first step: by the operations of a step,
-  // six for each parameter and token (Kaplan et al. 2020), and the speed of a matrix product here.
+  // How long a run with long steps probably takes, before the first: by the operations of a step, six for
+  // each parameter and token (Kaplan et al. 2020), and the speed of a matrix product here.
   void guess() const {
-    constexpr double kOperations = 6, kQuick = 6e10;  // a minute of the slowest machines
+    constexpr double kOperations = 6, kQuick = 1e10, kSoon = 10;  // operations, seconds
     double parameters = 0;
     for (const Parameter& p : task_.parameters()) parameters += static_cast<double>(p.tensor.numel());
     const double tokens = static_cast<double>(recipe_.train.batch_tokens * recipe_.train.accumulate);
     const double operations = kOperations * parameters * tokens, steps = static_cast<double>(total_);
-    if (operations * steps < kQuick) return;
+    if (operations < kQuick) return;
     const double seconds = operations / product_speed();
+    if (seconds < kSoon) return;  // estimate() measures them soon
     if (const std::string time = duration(seconds * steps); !time.empty())
       message(
           fmt::format("{} steps of {:.2g} s each, or {} in all, at a rough guess", total_, seconds, time));
   }
 
-  // The same once the first step is done.
-  void estimate(std::int64_t step, double step_seconds) const {
+  // The same once some seconds of steps were measured.
+  void estimate(std::int64_t step, double step_seconds) {
+    constexpr double kMeasured = 3;
+    const auto measured = static_cast<double>(steps_here_ - 1);
+    if (estimated_ || measured < 1 || measured * step_seconds < kMeasured) return;
+    estimated_ = true;
     if (const std::string time = duration(step_seconds * static_cast<double>(total_ - step)); !time.empty())
-      message(fmt::format("the first step took {:.2g} s; {} more take about {}", step_seconds, total_ - step,
-                          time));
+      message(fmt::format("a step takes {:.2g} s; {} more take about {}", step_seconds, total_ - step, time));
+  }
+
+  // The mean of this run's steps with what is between them, without the first, which also allocates memory.
+  double mean_seconds(double step_seconds) {
+    const double now = run_watch_.seconds();
+    if (++steps_here_ > 1) return (now - after_first_) / static_cast<double>(steps_here_ - 1);
+    after_first_ = now;
+    return step_seconds;
   }
 
   // From the weights in f32, which the optimizer may take over.
@@ -346,14 +359,13 @@ class Loop {
   void report(const StepRecord& record, double step_seconds) {
     if (!log_) return;  // not the first process, or a dry run
     log_->add(record, task_.unit());
-    if (recent_targets_ == 0) estimate(record.step, step_seconds);
+    const double mean = mean_seconds(step_seconds);
+    estimate(record.step, mean);
     constexpr double kMemory = 0.95;  // smoothing factor of the displayed rate
     const double weight = recent_targets_ == 0 ? 0 : kMemory;
     recent_targets_ = weight * recent_targets_ + (1 - weight) * static_cast<double>(record.targets);
     recent_seconds_ = weight * recent_seconds_ + (1 - weight) * step_seconds;
     if (!options_.on_progress) return;
-    const double left = static_cast<double>(total_ - record.step) *
-                        (run_watch_.seconds() / static_cast<double>(++steps_here_));
     options_.on_progress({.step = record.step,
                           .total = total_,
                           .epoch = record.epoch,
@@ -362,7 +374,7 @@ class Loop {
                           .lr = record.lr,
                           .targets_per_second = recent_targets_ / recent_seconds_,
                           .unit = task_.unit(),
-                          .seconds_left = left});
+                          .seconds_left = mean * static_cast<double>(total_ - record.step)});
   }
 
   // Evaluates the model. Returns true if the step is one of the best.
@@ -460,6 +472,8 @@ class Loop {
   double recent_targets_ = 0;
   double recent_seconds_ = 0;
   std::int64_t steps_here_ = 0;
+  double after_first_ = 0;  // seconds of the run then
+  bool estimated_ = false;
 };
 
 void check_run(const TrainingTask& task, const Recipe& recipe) {
