@@ -157,7 +157,6 @@ void run(ExploreArguments arguments, const Globals& globals) {
   server.run(stop_flag());
   if (exports && recording.empty()) warn("--export: nothing was asked, so no page is written");
   if (exports && !recording.empty()) write_page(recording, explorer, arguments, globals);
-  throw Canceled();
 }
 
 }  // namespace
