@@ -60,6 +60,14 @@ TEST(Embed, ComparesAndSearches) {
   ASSERT_EQ(without.size(), 3u);
   for (std::size_t k = 0; k < 3; ++k)
     EXPECT_EQ(without[k], with_texts[k].substr(0, with_texts[k].rfind('\t')));
+  spill(folder / "texts.txt", input);
+  Words named = stored;
+  named.insert(named.end(), {"--texts", folder / "texts.txt"});
+  EXPECT_EQ(lines(run(named).out), with_texts);
+  spill(folder / "texts.txt", "one\n");
+  EXPECT_THAT(run(named).err,
+              HasSubstr("texts.txt: expected a line for each of the 4 vectors of " + file + ", got 1 lines"));
+  expect_error(1, search, "embed: missing texts to search (give them on stdin, as arguments, or their ");
   // The same as safetensors, which contain the numbers of the .npy file.
   const std::string tensors = folder / "v.safetensors", npy = slurp(file);
   ASSERT_EQ(run({"embed", "--model", model, "--output", tensors}, input).status, 0);
@@ -71,8 +79,8 @@ TEST(Embed, ComparesAndSearches) {
   EXPECT_THAT(run(stored).err, HasSubstr("v.npy: expected an NPY file"));
   for (const Words& wrong :
        {Words{"--top-k", "2"}, Words{"--vectors", file}, Words{"--query", "a", "--similarity"},
-        Words{"--query", "a", "--output", file}, Words{"--query", "a", "--similarity-fn", "far"},
-        Words{"--pooling", "none", "--normalize"}}) {
+        Words{"--query", "a", "--output", file}, Words{"--query", "a", "--texts", file},
+        Words{"--query", "a", "--similarity-fn", "far"}, Words{"--pooling", "none", "--normalize"}}) {
     Words words{"embed", "--model", model};
     words.insert(words.end(), wrong.begin(), wrong.end());
     EXPECT_EQ(run(words, input).status, 2) << wrong[0];

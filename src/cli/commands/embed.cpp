@@ -37,7 +37,7 @@ struct EmbedArguments : TaskArguments {
   std::filesystem::path output;
   bool images = false;
   std::vector<std::string> queries;
-  std::filesystem::path vectors;
+  std::filesystem::path vectors, texts_of_vectors;
   std::optional<std::int64_t> top_k;
   bool similarity = false;
   std::string similarity_fn;
@@ -233,8 +233,13 @@ void search_texts(const EmbedSession& session) {
   const Similarity kind = similarity_of(session);
   std::vector<std::string> texts, queries;
   const Tensor vectors = arguments.vectors.empty() ? embed_all(session, texts) : read_npy(arguments.vectors);
-  if (!vectors.defined())
-    throw Error("embed: missing texts to search (give them on stdin, as arguments, or --vectors FILE.npy)");
+  if (!vectors.defined()) {
+    throw Error(fmt::format(
+        "embed: missing {} to search (give them on stdin, as arguments, or their --vectors FILE.npy)",
+        arguments.images ? "images" : "texts"));
+  }
+  const std::string lines = arguments.texts_of_vectors.string();
+  if (!lines.empty()) texts = read_lines(lines, session.globals.quiet);
   if (arguments.images) {
     for (std::string& file : texts) file = shown_name(file);
   }
@@ -248,6 +253,10 @@ void search_texts(const EmbedSession& session) {
   if (vectors.rank() != 2 || vectors.size(1) != asked.size(1)) {
     throw Error(fmt::format("{}: expected vectors of {} numbers, as the model makes, got {}",
                             arguments.vectors.string(), asked.size(1), vectors.str()));
+  }
+  if (!lines.empty() && std::ssize(texts) != vectors.size(0)) {
+    throw Error(fmt::format("{}: expected a line for each of the {} vectors of {}, got {} lines", lines,
+                            vectors.size(0), arguments.vectors.string(), texts.size()));
   }
   const auto found = nearest(asked, vectors, arguments.top_k.value_or(10), kind);
   for (std::size_t i = 0; i < found.size(); ++i) print_matches(session, i, found[i], texts);
@@ -300,6 +309,8 @@ void check_use(const EmbedArguments& arguments) {
   refuse(arguments.by_token() && arguments.normalize,
          "--normalize: cannot be combined with --pooling none (it scales the vectors of texts)");
   refuse(!search && !arguments.vectors.empty(), "--vectors: missing --query (the text to search for)");
+  refuse(arguments.vectors.empty() && !arguments.texts_of_vectors.empty(),
+         "--texts: missing --vectors (the vectors of these texts)");
   refuse(!search && arguments.top_k.has_value(), "--top-k: missing --query (the text to search for)");
   refuse(!search && !arguments.similarity && !arguments.similarity_fn.empty(),
          "--similarity-fn: missing --query or --similarity");
@@ -346,6 +357,9 @@ void add_embed(CLI::App& app, const Globals& globals) {
   similarity.count("--top-k", a->top_k, 1, "With --query: number of texts to print (default: 10)");
   similarity.value("--vectors", a->vectors, "FILE",
                    "With --query: search the vectors of this .npy file instead of texts");
+  similarity.value(
+      "--texts", a->texts_of_vectors, "FILE",
+      "With --vectors: their texts, or names of their images, one a line, to print beside lines");
   similarity.flag("--similarity", a->similarity, "Print the similarity of every text to every text");
   similarity.value("--similarity-fn", a->similarity_fn, "cosine|dot",
                    "Similarity of two vectors (default: that of the model's files, else cosine)");
@@ -362,7 +376,8 @@ void add_embed(CLI::App& app, const Globals& globals) {
       "  heed embed --model bert-base-uncased --pooling cls --normalize --output vectors.npy < texts.txt\n"
       "  heed embed --model ./all-MiniLM-L6-v2 --similarity \"A cat sat.\" \"A cat was sitting.\"\n"
       "  heed embed --model ./all-MiniLM-L6-v2 --query \"Where do cats sleep?\" --top-k 3 < texts.txt\n"
-      "  heed embed --model ./all-MiniLM-L6-v2 --query \"Where do cats sleep?\" --vectors vectors.npy\n"
+      "  heed embed --model ./all-MiniLM-L6-v2 --query \"Where do cats sleep?\" --vectors vectors.npy "
+      "--texts texts.txt\n"
       "  heed embed --model ./clip --image *.jpg --query \"a cat on a sofa\"");
   command->callback([a, &globals] { run(*a, globals); });
 }
