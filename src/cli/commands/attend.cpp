@@ -141,7 +141,7 @@ void run(AttendArguments a, const Globals& globals) {
   check_arguments(a, globals);
   std::vector<std::string> texts = read_given(a, globals);
   read_choice(a);
-  const LoadedModel model = open_model(a.model, {}, true);
+  const LoadedModel model = open_model(a.model, globals, {}, true);
   warn_of_settings(model, globals);
   const bool reads_files = model.model().input().kind != InputKind::tokens;
   // Tensors of images and sounds need no tokenizer; token ids of a file are then shown as numbers.

@@ -35,7 +35,7 @@ void print_captions(const std::vector<Caption>& captions, std::size_t index, boo
 }
 
 void run(const CaptionArguments& arguments, const Globals& globals) {
-  const LoadedModel model = open_model(arguments.model, arguments.weights, true);
+  const LoadedModel model = open_model(arguments.model, globals, arguments.weights, true);
   CaptionOptions options;
   options.generation = arguments.generation.load(model.directory(), globals);
   require_task(model, Task::caption, globals);

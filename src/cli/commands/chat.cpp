@@ -355,7 +355,7 @@ void run(const ChatCommandArguments& a, const Globals& globals) {
   if (!a.chat.messages.empty()) chats = read_chats(a.chat.messages, "--messages");
   if (chats.size() > 1)
     throw Error(fmt::format("{}: expected one conversation, got {}", a.chat.messages.string(), chats.size()));
-  const LoadedModel model = open_model(a.model, a.weights, true);
+  const LoadedModel model = open_model(a.model, globals, a.weights, true);
   const GenerationOptions generation = a.generation.load(model.directory(), globals);
   require_task(model, Task::generate, globals);
   check_tokens(a.generation, generation, model.model().vocab_size(), model.directory(), globals.quiet);

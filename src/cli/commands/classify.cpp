@@ -127,7 +127,7 @@ std::vector<std::string> prompts_of(const ClassifyArguments& arguments, const Gl
 // Images by the labels of the command line.
 void classify_by_labels(const ClassifyArguments& arguments, const Globals& globals) {
   const std::vector<std::string> prompts = prompts_of(arguments, globals);
-  const LoadedModel model = open_model(arguments.model, arguments.weights, true);
+  const LoadedModel model = open_model(arguments.model, globals, arguments.weights, true);
   if (as<DualEncoderModel>(model.model()) == nullptr)
     throw UsageError("--labels: expected a model of texts and images, such as CLIP, got " + model.kind());
   warn_of_settings(model, globals);

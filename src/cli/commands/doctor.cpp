@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <climits>
 #include <map>
+#include <optional>
 
 #include "cli/cli.h"
 #include "cli/input/lines.h"
@@ -88,17 +89,29 @@ void run(const DoctorArguments& a, const Globals& globals) {
     throw UsageError("--expect-loss: needs --texts FILE, on which the model has that loss");
   if (!a.reference.empty() && a.text.empty())
     throw UsageError("--reference: needs --texts FILE, whose lines it translates");
-  const LoadedModel opened = open_model(a.model, {}, true);
+  require_name(a.model.name);
+  LoadOptions options = load_options(a.model);
+  options.head = true;
   const std::string text = a.text.empty() ? std::string() : read_file(a.text);
   const std::string reference = a.reference.empty() ? std::string() : read_file(a.reference);
+  std::optional<Waiting> waiting(std::in_place, opening(a.model), globals.quiet);
+  const LoadedModel opened = heed::open_model(a.model.name, options);
   CheckedModel checked = checked_model(opened);
+  waiting.reset();
   if (checked.model != nullptr && !reference.empty() &&
       !traits_of(*checked.model).is(ModelKind::encoder_decoder))
     throw UsageError("--reference: expected an encoder-decoder, got " + opened.kind());
   checked.text = text;
   checked.reference = reference;
   checked.expected_loss = a.expected_loss;
-  const auto results = examine(checked, globals.json ? nullptr : print_result);
+  const std::vector<std::string> names = check_names();
+  std::size_t done = 0;
+  waiting.emplace("checking " + names[done], globals.quiet);
+  const auto results = examine(checked, [&](const CheckResult& result) {
+    waiting.reset();
+    if (!globals.json) print_result(result);
+    if (++done < names.size()) waiting.emplace("checking " + names[done], globals.quiet);
+  });
   auto counts = count(results);
   if (globals.json) {
     print_findings(opened.directory(), checked.model, results);

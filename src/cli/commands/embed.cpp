@@ -327,7 +327,7 @@ void run(EmbedArguments arguments, const Globals& globals) {
   check_use(arguments);
   arguments.texts =
       arguments.images ? file_arguments(arguments.texts) : text_arguments(arguments.texts, globals.quiet);
-  const LoadedModel model = open_model(arguments.model, arguments.weights, false);
+  const LoadedModel model = open_model(arguments.model, globals, arguments.weights, false);
   const bool reads_texts = !arguments.images || !arguments.queries.empty();
   if (reads_texts && !model.can(Task::embed)) refuse(model, Task::embed);
   if (arguments.images && !model.can(Task::embed_images)) refuse(model, Task::embed_images);

@@ -59,7 +59,7 @@ struct Outputs {
 
 Outputs translate_lines(const EvaluateArguments& arguments, const std::vector<std::string>& sources,
                         const Globals& globals) {
-  LoadedModel model = open_model(arguments.model, arguments.weights, true);
+  LoadedModel model = open_model(arguments.model, globals, arguments.weights, true);
   TranslateOptions options;
   options.generation = arguments.generation.load(model.directory(), globals);
   options.prefix = arguments.prefix.value_or("");

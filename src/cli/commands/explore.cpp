@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <iterator>
+#include <optional>
 #include <utility>
 
 #include "cli/cli.h"
@@ -68,7 +69,9 @@ explore::ExploredModel open_explored(const ModelChoice& choice, const Globals& g
   LoadOptions options = load_options(choice);
   options.head = true;
   const std::vector<SteeringFile> offered = std::exchange(options.steering, {});  // the page adds them
+  std::optional<Waiting> waiting(std::in_place, opening(choice), globals.quiet);
   const LoadedModel opened = heed::load(choice.name, options);
+  waiting.reset();
   warn_of_settings(opened, globals);
   const std::filesystem::path place = opened.location();
   const std::string shown =

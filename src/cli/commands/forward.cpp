@@ -156,7 +156,7 @@ void run(const ForwardArguments& arguments, const Globals& globals) {
   if (!ending.empty() && ending != ".safetensors")
     throw UsageError("--output: expected a file ending in .safetensors, got " + arguments.output.string());
   const std::vector<TapRequest> requests = parse_taps(arguments.taps, "--taps");
-  const LoadedModel opened = open_model(arguments.model, arguments.weights, true);
+  const LoadedModel opened = open_model(arguments.model, globals, arguments.weights, true);
   if (arguments.gradients && arguments.weights.type() != DType::f32)
     throw UsageError("--gradients: expected weights in f32, got --dtype " + arguments.weights.dtype);
   const Model& model = opened.model();

@@ -235,7 +235,8 @@ std::optional<Grammar> grammar_of(const GenerateArguments& a, bool quiet) {
 void run(const GenerateArguments& arguments, const Globals& globals) {
   check_input(arguments);
   const std::vector<TapRequest> requests = parse_taps(arguments.taps, "--taps");
-  GenerateSession session{arguments, globals, open_model(arguments.model, arguments.weights, true), {}};
+  GenerateSession session{
+      arguments, globals, open_model(arguments.model, globals, arguments.weights, true), {}};
   const std::filesystem::path directory = session.model.directory();
   session.given = arguments.texts;
   session.given.insert(session.given.end(), arguments.prompts.begin(), arguments.prompts.end());

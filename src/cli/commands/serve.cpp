@@ -177,7 +177,10 @@ serve::Services load_services(const ServeArguments& arguments, const serve::Mode
   services.limits.generation.cached_bytes = static_cast<std::size_t>(arguments.prompt_cache) << 20;
   services.any_name = arguments.any_model;
   services.compresses = !arguments.no_compression;
-  services.models = sources.open();
+  {
+    const Waiting waiting("opening the models", globals.quiet);
+    services.models = sources.open();
+  }
   for (const auto& model : services.models) warn_of_settings(*model, globals);
   if (!globals.quiet)
     services.registry->log = [](const std::string& line) { std::fputs((line + "\n").c_str(), stderr); };

@@ -188,7 +188,7 @@ void run(const TranslateArguments& arguments, const Globals& globals) {
       throw UsageError("--attention: cannot be combined with --long-lines split (use cut or error)");
     check_picture_file(arguments.attention);
   }
-  LoadedModel model = open_model(arguments.model, arguments.weights, true);
+  LoadedModel model = open_model(arguments.model, globals, arguments.weights, true);
   std::string prefix;
   GenerationOptions options = arguments.generation.load(model.directory(), globals, arguments.task, &prefix);
   require_task(model, Task::translate, globals, {Task::transcribe});

@@ -71,7 +71,7 @@ std::vector<std::string> lines_of(const GivenInputs& given, const AnalyzedModel&
 }  // namespace
 
 AnalyzedModel load_analyzed(const ModelChoice& choice, const Globals& globals) {
-  const LoadedModel opened = open_model(choice, {}, true);
+  const LoadedModel opened = open_model(choice, globals, {}, true);
   warn_of_settings(opened, globals);
   return {opened, title_of(choice)};
 }

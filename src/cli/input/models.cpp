@@ -8,6 +8,7 @@
 
 #include "cli/options/option_values.h"
 #include "cli/options/tap_options.h"
+#include "cli/terminal/processes.h"
 #include "cli/terminal/terminal.h"
 #include "core/edit_distance.h"
 #include "core/strings.h"
@@ -71,12 +72,18 @@ LoadOptions load_options(const ModelChoice& choice, const WeightArguments& weigh
   return options;
 }
 
-LoadedModel open_model(const ModelChoice& choice, const WeightArguments& weights, std::optional<bool> head) {
+LoadedModel open_model(const ModelChoice& choice, const Globals& globals, const WeightArguments& weights,
+                       std::optional<bool> head) {
   require_name(choice.name);
   LoadOptions options = load_options(choice, weights);
   options.head = head;
-  return heed::open_model(choice.name, options);
+  const Waiting waiting(opening(choice), globals.quiet || !processes().is_first());
+  LoadedModel opened = heed::open_model(choice.name, options);
+  static_cast<void>(opened.model());
+  return opened;
 }
+
+std::string opening(const ModelChoice& choice) { return "opening " + choice.name; }
 
 void refuse(const LoadedModel& model, Task task) {
   throw Error(model.directory() + ": " + model.kind() + " cannot " + verb(task) + " (use heed " +
@@ -98,7 +105,7 @@ void require_task(const LoadedModel& model, Task task, const Globals& globals,
 
 LoadedModel open_model_to(Task task, const ModelChoice& choice, const WeightArguments& weights,
                           const Globals& globals, const std::vector<Task>& others) {
-  LoadedModel model = open_model(choice, weights, true);
+  LoadedModel model = open_model(choice, globals, weights, true);
   require_task(model, task, globals, others);
   return model;
 }

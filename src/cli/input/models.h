@@ -32,10 +32,12 @@ struct WeightArguments {
   DType type() const { return dtype == "bf16" ? DType::bf16 : DType::f32; }
 };
 
-/// The model that the command line names, which is read when it is first asked for. Throws UsageError for an
-/// empty name, and Error if one is not found. `head`: LoadOptions::head.
-LoadedModel open_model(const ModelChoice& choice, const WeightArguments& weights = {},
+/// The model that the command line names, read, with a waiting line meanwhile. Throws UsageError for an empty
+/// name, and Error if one is not found or cannot be read. `head`: LoadOptions::head.
+LoadedModel open_model(const ModelChoice& choice, const Globals& globals, const WeightArguments& weights = {},
                        std::optional<bool> head = {});
+/// What that line says.
+std::string opening(const ModelChoice& choice);
 /// What the command line says besides the name.
 LoadOptions load_options(const ModelChoice& choice, const WeightArguments& weights = {});
 /// Warns of what the files say and heed does not follow.

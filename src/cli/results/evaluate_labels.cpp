@@ -239,7 +239,7 @@ void print_text(const LabelReport& report, const std::vector<std::string>& names
 void evaluate_labels(const LabelEvaluation& arguments, const Globals& globals) {
   if (arguments.model.name.empty())
     throw UsageError("evaluate: missing --model, which --data and --tsv need");
-  const LoadedModel loaded = open_model(arguments.model, arguments.weights, true);
+  const LoadedModel loaded = open_model(arguments.model, globals, arguments.weights, true);
   const std::vector<Task> tasks = loaded.tasks();
   const auto has = [&](Task task) { return !tasks.empty() && tasks.front() == task; };
   if (has(Task::transcribe)) {
