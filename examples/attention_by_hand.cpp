@@ -1,10 +1,11 @@
 // Attention by hand: computes softmax(q k^T / sqrt(d)) v with plain loops, first for three tokens with small
 // numbers, then for one head of a real model, and compares each result with heed's. docs/tutorial.md explains
 // every line of the output.
-//   attention_by_hand MODEL        a model with an encoder, such as models/en-fr
+//   attention_by_hand MODEL        a model with an encoder, such as en-fr
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <string>
 #include <vector>
 
 #include "heed/heed.h"
@@ -158,7 +159,8 @@ void missing_positions() {
 }
 
 /// The same formula on q, k and v of a real head, compared with the weights that the model computed.
-void real_model(const char* directory) {
+void real_model(const char* name) {
+  const std::string directory = heed::model_path(name);
   const auto model = heed::load_as<heed::EncoderDecoderModel>(directory);
   const auto tokenizer = heed::load_tokenizer(directory);
   const heed::Encoding text = tokenizer->encode("The cat sat on the mat.");
