@@ -32,6 +32,31 @@ TEST(DoctorInputs, LowerCaseOfTheFilesDisagrees) {
                  "keeps capital letters; 0 % of its tokens of letters have a capital");
 }
 
+TEST(DoctorInputs, TokenizersOfTheTwoLanguagesExchanged) {
+  // The target's vocabulary of the copy is a small one, which reads English in more tokens than that of the
+  // source.
+  const Copy copy("../../models/en-fr");
+  const auto spm = [&](const char* file) { return copy.path() / file; };
+  using std::filesystem::copy_options;
+  std::filesystem::copy_file(std::filesystem::path(HEED_FIXTURES) / "text/marian/target.spm",
+                             spm("target.spm"), copy_options::overwrite_existing);
+  const auto languages = [&](const char* source, const char* target) {
+    copy.update("tokenizer_config.json", {{"source_lang", source}, {"target_lang", target}});
+    return finding_of(copy, "tokenizer case");
+  };
+  EXPECT_EQ(languages("en", "fr").status, CheckStatus::ok);
+  expect_finding(languages("fr", "en"), CheckStatus::warning,
+                 "target_lang is English, but the tokenizer of the source reads");
+  EXPECT_EQ(languages("de", "fr").status, CheckStatus::ok);
+  std::filesystem::rename(spm("source.spm"), spm("exchanged"));
+  std::filesystem::rename(spm("target.spm"), spm("source.spm"));
+  std::filesystem::rename(spm("exchanged"), spm("target.spm"));
+  const Finding exchanged = languages("en", "fr");
+  expect_finding(exchanged, CheckStatus::warning,
+                 "source_lang is English, but the tokenizer of the target reads English in ");
+  EXPECT_EQ(exchanged.advice, "exchange source.spm and target.spm if they were exchanged");
+}
+
 TEST(DoctorInputs, TheDecoderStartsWithAnotherToken) {
   const Copy copy("../../models/en-fr");
   expect_finding(finding_of(copy, "decoder start"), CheckStatus::ok, "3 sentences from 5999 (<pad>)");
