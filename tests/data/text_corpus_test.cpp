@@ -7,6 +7,7 @@
 #include <atomic>
 
 #include "core/stop_scope.h"
+#include "reference/error.h"
 #include "reference/temporary_folder.h"
 
 namespace heed {
