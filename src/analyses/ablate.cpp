@@ -76,9 +76,10 @@ std::vector<std::vector<MeasuredInput>> metric_inputs(const AnalyzedModel& model
   return metrics;
 }
 
-// The heads and feed-forward networks of the chosen layers and heads.
+// The heads and feed-forward networks of the chosen layers and heads, but those that are removed anyway.
 std::vector<Component> chosen_components(const AnalyzedModel& model, const MeasuredInput& input,
-                                         const AttentionKind& kind, const AblateOptions& options) {
+                                         const AttentionKind& kind, const AblateOptions& options,
+                                         const std::vector<Component>& removed) {
   if (!options.each) return {};
   std::vector<Component> components =
       components_of(*model.model, input, kind.stack, kind.part, options.feed_forward, "ablate");
@@ -100,7 +101,8 @@ std::vector<Component> chosen_components(const AnalyzedModel& model, const Measu
   };
   std::erase_if(components, [&](const Component& component) {
     return !chosen(options.layers, component.layer) ||
-           (component.head >= 0 && !chosen(options.heads, component.head));
+           (component.head >= 0 && !chosen(options.heads, component.head)) ||
+           std::find(removed.begin(), removed.end(), component) != removed.end();
   });
   return components;
 }
@@ -202,8 +204,8 @@ Report ablate(const AnalyzedModel& model, std::span<const AnalyzedInput> inputs,
   AblationOptions own{.replacement = options.replacement,
                       .reference = options.reference,
                       .seed = options.seed,
-                      .removed = components_named(options.remove, kind),
-                      .each = chosen_components(model, metrics.front().front(), kind, options)};
+                      .removed = components_named(options.remove, kind)};
+  own.each = chosen_components(model, metrics.front().front(), kind, options, own.removed);
   own.progress = [&](std::int64_t done, std::int64_t total) {
     if (options.progress) options.progress(done, total, "ablations");
   };
@@ -218,7 +220,10 @@ Report ablate(const AnalyzedModel& model, std::span<const AnalyzedInput> inputs,
       .subtitle = model.name + ": " + title,
       .rows = {"nothing"}};
   if (removes && !own.each.empty()) table.legend += "; each beside " + options.remove;
-  if (metrics.front().front().metric.kind != MetricKind::kl) table.legend += "; Δ: the change";
+  if (metrics.front().front().metric.kind != MetricKind::kl) {
+    table.legend += "; Δ: the change";
+    if (removes && !own.each.empty()) table.legend += ", of each from " + options.remove;
+  }
   if (means) table.legend += "; means ± standard error";
   if (removes) table.rows.push_back(options.remove);
   for (const Component& one : own.each) table.rows.push_back(component_name(one));

@@ -58,6 +58,15 @@ TEST(Ablate, MeasuresAllThatTokensAllow) {
     EXPECT_NEAR(number(removed, "removed"), number(last, "value"), 1e-6) << ablation;
     EXPECT_NEAR(number(removed, "removed_change"), number(last, "change"), 1e-6);
     EXPECT_NEAR(number(removed, "removed_change_error"), number(last, "change_error"), 1e-6);
+    together.push_back("--each");  // each beside those: its change is from the run without them
+    const Json beside = ablated(together)["metrics"][0];
+    ASSERT_EQ(beside["heads"].size(), 3u);
+    for (const Json& one : beside["heads"])
+      EXPECT_NEAR(number(one, "value"), number(beside, "removed") + number(one, "change"), 1e-5);
+    EXPECT_NEAR(number(beside, "removed"), number(beside, "whole") + number(beside, "removed_change"), 1e-5);
+    Words pair = options;  // the first of them removed with 1.1
+    pair.insert(pair.end(), {"--remove", "0.0,1.1", "--metric", "loss"});
+    EXPECT_NEAR(number(beside["heads"][0], "value"), number(ablated(pair)["metrics"][0], "removed"), 1e-6);
   }
 }
 
@@ -107,7 +116,8 @@ TEST(Ablate, IsATableInTheTerminalAndInFiles) {
   EXPECT_THAT(table[3], HasSubstr("    0.1  "));
   EXPECT_THAT(table[4], HasSubstr("    1.0  "));
   EXPECT_EQ(table[5],
-            "zeros in the place of the output; each beside 0.1; Δ: the change; means ± standard error");
+            "zeros in the place of the output; each beside 0.1; Δ: the change, of each from 0.1; means ± "
+            "standard error");
   for (const std::string& output : {csv, npz}) {
     Words written = words;
     written.insert(written.end(), {"--output", output});
