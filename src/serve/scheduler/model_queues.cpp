@@ -50,6 +50,14 @@ bool told(Job& job, Tell tell) {
 
 bool is_over(const Job& job) { return job.call->is_over() || job.call->is_late(); }
 
+// Whether it takes more than a few milliseconds to write the results.
+bool is_long(const std::vector<EncoderResult>& results) {
+  constexpr std::size_t kNumbers = 50'000;
+  std::size_t numbers = 0;
+  for (const EncoderResult& one : results) numbers += one.numbers.size();
+  return numbers > kNumbers;
+}
+
 // Of this thread, which waits in between for the turns of others.
 double processor_seconds() {
   timespec time{};
@@ -163,7 +171,11 @@ bool EncoderQueue::turn() {
   std::rotate(jobs_.begin(), jobs_.begin() + 1, jobs_.end());
   std::erase_if(jobs_, [](const auto& job) {
     if (job->next < job->texts.size()) return false;
-    told(*job, [&] { job->done(std::move(job->results)); });
+    if (is_long(job->results)) {
+      job->done_apart(job);
+    } else {
+      told(*job, [&] { job->done(std::move(job->results)); });
+    }
     return true;
   });
   return true;

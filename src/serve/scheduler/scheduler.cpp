@@ -53,7 +53,10 @@ class Scheduler::Queues {
   explicit Queues(const SchedulerLimits& limits) : limits_(limits) {}
 
   void add(std::shared_ptr<Job> job) {
-    if (auto texts = std::dynamic_pointer_cast<EncoderJob>(job)) return add_to(encoders_, std::move(texts));
+    if (auto texts = std::dynamic_pointer_cast<EncoderJob>(job)) {
+      texts->done_apart = [this](const std::shared_ptr<EncoderJob>& ended) { add_answer_of(ended); };
+      return add_to(encoders_, std::move(texts));
+    }
     if (auto pass = std::dynamic_pointer_cast<PassJob>(job)) return add_to(passes_, std::move(pass));
     add_to(generations_, std::dynamic_pointer_cast<GenerationJob>(job));
   }
@@ -83,6 +86,20 @@ class Scheduler::Queues {
  private:
   template <class Kind>
   using Kinds = std::map<const ServedModel*, std::pair<Kind*, SlicedQueue*>>;
+
+  /// Long answers have turns of their own, so that the texts of others do not wait until they are written.
+  void add_answer_of(const std::shared_ptr<EncoderJob>& job) {
+    auto writing = std::make_shared<PassJob>();
+    writing->call = job->call;
+    writing->model = job->model;
+    writing->has_begun = true;
+    writing->failure = job->failure;
+    writing->pass = [job] {
+      job->done(std::move(job->results));
+      return false;
+    };
+    add_to(passes_, std::move(writing));
+  }
 
   template <class Kind, class Work>
   void add_to(Kinds<Kind>& queues, std::shared_ptr<Work> job) {

@@ -70,8 +70,9 @@ struct EncoderJob : Job {
 
   // Of the scheduler.
   std::vector<EncoderResult> results;
-  std::vector<std::size_t> order;  // longest first
-  std::size_t next = 0;            // in `order`
+  std::vector<std::size_t> order;                               // longest first
+  std::size_t next = 0;                                         // in `order`
+  std::function<void(std::shared_ptr<EncoderJob>)> done_apart;  // beside the turns of the encoder
 };
 
 /// Prompts for a decoder, or sources for an encoder-decoder, each of which is continued once.
