@@ -151,7 +151,7 @@ void EncoderQueue::compute_or_fail(const std::vector<Text>& batch) {
     if (batch.size() == 1) {
       std::erase_if(jobs_, [&](const auto& job) {
         if (job.get() != batch.front().job) return false;
-        job->call->fail(error_of(*job, error));
+        fail(*job, error);  // 503 or 504 where nobody waits any more
         return true;
       });
       return;
