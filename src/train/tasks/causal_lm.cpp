@@ -284,10 +284,10 @@ Evaluation CausalLmTask::evaluate_documents(const TextCorpus& corpus) const {
                                                  LongDocuments::truncate);
   const Documents documents =
       documents_of(std::make_shared<const TextCorpus>(corpus), std::move(parts), std::move(answers));
-  const std::vector<ExampleLength> lengths = documents.lengths();
-  std::int64_t longest = recipe_.train.batch_tokens;
-  for (const ExampleLength& length : lengths) longest = std::max(longest, length.longest);
-  BatchPlan plan(lengths, {.batch_tokens = longest, .shuffle = false});
+  std::vector<ExampleLength> lengths = documents.lengths();
+  for (ExampleLength& length : lengths)  // a longer row is a batch
+    length.longest = std::min(length.longest, recipe_.train.batch_tokens);
+  BatchPlan plan(lengths, {.batch_tokens = recipe_.train.batch_tokens, .shuffle = false});
   double sum = 0;
   std::int64_t targets = 0;
   Communicator& world = processes_of(options_);
