@@ -173,6 +173,14 @@ TEST_F(TasksTest, CausalLmLearnsAnswersOnly) {
   EXPECT_THAT(refusal_of(r),
               HasSubstr("recipe: task.answers_after: expected a text that is in the documents with "
                         "tokens behind it, got \"?\", which is in none"));
+
+  r.task.answers_after = "=";
+  write_file(folder_ / "dev.txt", std::string(40, '1') + "=abcd\n");  // beyond the 32 positions
+  r.data.dev = folder_ / "dev.txt";
+  r.data.dev_share = 0;
+  EXPECT_THAT(refusal_of(r),
+              HasSubstr("expected held-out documents with something to learn within the model's "
+                        "positions, got none in one set"));
 }
 
 // Conversations whose template writes the texts of the test above are learned like these.

@@ -187,8 +187,14 @@ void CausalLmTask::begin_stream() {
 
 void CausalLmTask::begin_documents() {
   keeps_apart_ = keeps_apart(*model_);
-  for (const auto& held_out : {dev_, test_})
-    if (held_out != nullptr) answers_in(*held_out, *tokenizer_, recipe_);  // throws before the first step
+  for (const auto& held_out : {dev_, test_}) {  // before the first step
+    if (held_out == nullptr ||
+        !held_out_parts(*held_out, answers_in(*held_out, *tokenizer_, recipe_)).parts.empty())
+      continue;
+    throw Error(
+        "recipe: data: expected held-out documents with something to learn within the model's positions, got "
+        "none in one set");
+  }
   std::vector<TextRow> answers = answers_in(*train_, *tokenizer_, recipe_);
   DocumentParts parts =
       parts_of_documents(*train_, answers, recipe_.task.context, long_documents(recipe_.data.longer));
@@ -273,15 +279,19 @@ Evaluation CausalLmTask::evaluate_stream(const TextCorpus& corpus) const {
 }
 
 // Documents that training truncates or leaves out are read whole, as far as the model has positions.
+DocumentParts CausalLmTask::held_out_parts(const TextCorpus& corpus,
+                                           const std::vector<TextRow>& answers) const {
+  constexpr std::int64_t kAny = std::numeric_limits<std::int64_t>::max();
+  if (recipe_.data.longer == "split")
+    return parts_of_documents(corpus, answers, recipe_.task.context, LongDocuments::split);
+  return parts_of_documents(corpus, answers, model_->max_positions().value_or(kAny), LongDocuments::truncate);
+}
+
 Evaluation CausalLmTask::evaluate_documents(const TextCorpus& corpus) const {
   const NoGradients off;
   const CrossEntropyOptions options{.ignore_index = kIgnoredLabel, .reduction = Reduction::sum};
   std::vector<TextRow> answers = answers_in(corpus, *tokenizer_, recipe_);
-  constexpr std::int64_t kAny = std::numeric_limits<std::int64_t>::max();
-  DocumentParts parts = recipe_.data.longer == "split"
-                            ? parts_of_documents(corpus, answers, recipe_.task.context, LongDocuments::split)
-                            : parts_of_documents(corpus, answers, model_->max_positions().value_or(kAny),
-                                                 LongDocuments::truncate);
+  DocumentParts parts = held_out_parts(corpus, answers);
   const Documents documents =
       documents_of(std::make_shared<const TextCorpus>(corpus), std::move(parts), std::move(answers));
   std::vector<ExampleLength> lengths = documents.lengths();

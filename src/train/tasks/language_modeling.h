@@ -98,6 +98,7 @@ class CausalLmTask final : public TextTask {
   void report(const DocumentParts& parts) const;
   Documents documents_of(std::shared_ptr<const TextCorpus> corpus, DocumentParts parts,
                          std::vector<TextRow> answers) const;
+  DocumentParts held_out_parts(const TextCorpus& corpus, const std::vector<TextRow>& answers) const;
   Evaluation evaluate(const TextCorpus& corpus) const override;
   Evaluation evaluate_stream(const TextCorpus& corpus) const;
   Evaluation evaluate_documents(const TextCorpus& corpus) const;
