@@ -43,8 +43,15 @@ bool all_finite(const T* x, std::int64_t n);
 void weighted_mean(const float* x, const double* weights, double divisor, std::int64_t rows, std::int64_t n,
                    float* y);
 
+/// The gradient dx [rows, n] of dy [n].
+void weighted_mean_backward(const float* dy, const double* weights, double divisor, std::int64_t rows,
+                            std::int64_t n, float* dx);
+
 /// Each row of y is that of x, [rows, n], divided by the larger of its Euclidean norm and `least`: rows of
 /// zeros stay zeros. y may be x.
 void normalize_rows(const float* x, double least, std::int64_t rows, std::int64_t n, float* y);
+/// Of a row of norm |x| > least: dx = (dy - y (y . dy)) / |x|; else dx = dy / least.
+void normalize_rows_backward(const float* x, const float* dy, double least, std::int64_t rows, std::int64_t n,
+                             float* dx);
 
 }  // namespace heed::kernels

@@ -134,18 +134,35 @@ Tensor sum_to(const Tensor& x, const Shape& shape) {
 }
 
 Tensor weighted_mean(const Tensor& x, std::span<const double> weights, double divisor) {
-  refuse_gradient("weighted_mean", {x});
   const std::int64_t rows = x.size(0), width = x.size(1);
   HEED_ASSERT(rows == std::ssize(weights), "one weight for each row");
-  const Tensor input = x.contiguous(), y = Tensor::empty({width});
+  const Tensor input = x.contiguous();
+  Tensor y = Tensor::empty({width});
   kernels::weighted_mean(input.data<float>(), weights.data(), divisor, rows, width, y.data<float>());
+  if (needs_gradient({x})) {
+    const std::vector<double> kept(weights.begin(), weights.end());
+    record(y, "weighted_mean", {input}, [kept, divisor, shape = x.shape()](const Tensor& dy) {
+      const Tensor dense = dy.contiguous(), dx = Tensor::empty(shape);
+      kernels::weighted_mean_backward(dense.data<float>(), kept.data(), divisor, shape[0], shape[1],
+                                      dx.data<float>());
+      return std::vector<Tensor>{dx};
+    });
+  }
   return y;
 }
 
 Tensor normalize_rows(const Tensor& x, double least) {
-  refuse_gradient("normalize_rows", {x});
-  const Tensor input = x.contiguous(), y = Tensor::empty(x.shape());
+  const Tensor input = x.contiguous();
+  Tensor y = Tensor::empty(x.shape());
   kernels::normalize_rows(input.data<float>(), least, x.size(0), x.size(1), y.data<float>());
+  if (needs_gradient({x})) {
+    record(y, "normalize_rows", {input}, [kept = input.detach(), least](const Tensor& dy) {
+      const Tensor dense = dy.contiguous(), dx = Tensor::empty(kept.shape());
+      kernels::normalize_rows_backward(kept.data<float>(), dense.data<float>(), least, kept.size(0),
+                                       kept.size(1), dx.data<float>());
+      return std::vector<Tensor>{dx};
+    });
+  }
   return y;
 }
 

@@ -1,5 +1,5 @@
 // Reductions for modules inside the library, beside heed/ops/reduce.h: from the vectors of a text's tokens to
-// one vector. No gradients.
+// one vector. Both have gradients.
 #pragma once
 
 #include <span>

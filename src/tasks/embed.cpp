@@ -18,6 +18,7 @@
 #include "ops/reduce.h"
 #include "tasks/file_input.h"
 #include "tasks/scores.h"
+#include "tasks/text_vectors.h"
 
 namespace heed {
 namespace {
@@ -98,6 +99,18 @@ ModelInput padded_to(std::int64_t length, const ModelInput& batch, std::int64_t 
   return {.ids = concat({batch.ids, padding}, 1)};
 }
 
+// The texts of a batch as the model reads them.
+ModelInput text_batch(const Model& model, const Tokenizer& tokenizer, std::span<const Encoding> encodings,
+                      std::span<const std::size_t> chosen) {
+  const auto* encoder = text_encoder(model);
+  // A model that reads its padding was trained with the tokenizer's.
+  const bool reads_padding = encoder != nullptr && encoder->padded_length();
+  const std::int64_t pad = reads_padding ? tokenizer.pad_id().value_or(pad_id(model)) : pad_id(model);
+  const ModelInput batch =
+      padded_batch(encodings, chosen, pad, encoder != nullptr && encoder->type_vocab_size() > 1);
+  return reads_padding ? padded_to(*encoder->padded_length(), batch, pad) : batch;
+}
+
 using HiddenHandler =
     std::function<void(std::span<const std::size_t> chosen, const ModelInput& batch, const Tensor& hidden)>;
 
@@ -105,19 +118,11 @@ using HiddenHandler =
 void for_each_hidden(const Model& model, const Tokenizer& tokenizer, std::span<const Encoding> encodings,
                      const TaskOptions& options, Taps* taps, const HiddenHandler& handle) {
   Context context{.taps = taps, .stop = options.stop};
-  const auto* encoder = text_encoder(model);
-  const auto* decoder = as<DecoderModel>(model);
-  const bool type_ids = encoder != nullptr && encoder->type_vocab_size() > 1;
-  const bool alone = decoder != nullptr && !decoder->rows_are_independent();
   std::vector<std::int64_t> lengths;
   for (const Encoding& encoding : encodings) lengths.push_back(encoding.size());
-  for (const auto& chosen : pack_by_length(lengths, alone ? 1 : options.batch_tokens)) {
+  for (const auto& chosen : text_batches(model, lengths, options.batch_tokens)) {
     if (lengths[chosen.front()] == 0) continue;  // the longest is empty, so all are
-    // A model that reads its padding was trained with the tokenizer's.
-    const bool reads_padding = encoder != nullptr && encoder->padded_length();
-    const std::int64_t pad = reads_padding ? tokenizer.pad_id().value_or(pad_id(model)) : pad_id(model);
-    ModelInput batch = padded_batch(encodings, chosen, pad, type_ids);
-    if (reads_padding) batch = padded_to(*encoder->padded_length(), batch, pad);
+    const ModelInput batch = text_batch(model, tokenizer, encodings, chosen);
     handle(chosen, batch, last_hidden(model, batch, context).contiguous());
   }
 }
@@ -130,18 +135,12 @@ void require_numbers(const Tensor& vectors) {
 class Vectors {
  public:
   explicit Vectors(std::size_t count) : count_(static_cast<std::int64_t>(count)) {}
-  // Columns from `column` on of one row of `width` numbers.
-  void set(std::size_t row, std::int64_t column, std::int64_t width, const Tensor& part) {
-    if (!all_.defined()) all_ = Tensor::zeros({count_, width});
-    const auto at = static_cast<std::int64_t>(row);
-    const std::int64_t size = part.numel();
-    slice(slice(all_, 0, at, at + 1), 1, column, column + size).copy_from(reshape(part, {1, size}));
-  }
   // The rows of a batch [B, D].
   void set_rows(std::span<const std::size_t> chosen, const Tensor& rows) {
+    if (!all_.defined()) all_ = Tensor::zeros({count_, rows.size(1)});
     for (std::size_t b = 0; b < chosen.size(); ++b) {
-      const auto at = static_cast<std::int64_t>(b);
-      set(chosen[b], 0, rows.size(1), slice(rows, 0, at, at + 1));
+      const auto from = static_cast<std::int64_t>(b), to = static_cast<std::int64_t>(chosen[b]);
+      slice(all_, 0, to, to + 1).copy_from(slice(rows, 0, from, from + 1));
     }
   }
   Tensor finish(const EmbeddingRecipe& recipe) const {
@@ -156,21 +155,64 @@ class Vectors {
   Tensor all_;
 };
 
-// Pools the tokens [T, D] of one input.
-void set_pooled(Vectors& vectors, std::size_t row, const Tensor& tokens, std::int64_t first,
-                const EmbeddingRecipe& recipe) {
-  const std::int64_t d = tokens.size(1), parts = std::ssize(recipe.poolings);
-  for (std::int64_t p = 0; p < parts; ++p)
-    vectors.set(row, p * d, parts * d, pool(tokens, first, recipe.poolings[static_cast<std::size_t>(p)]));
-}
-
 // Row b of hidden [B, T, D], its tokens from `first` to `end`.
 Tensor tokens_of(const Tensor& hidden, std::size_t b, std::int64_t first, std::int64_t end) {
   const auto row = static_cast<std::int64_t>(b);
   return slice(reshape(slice(hidden, 0, row, row + 1), {hidden.size(1), hidden.size(2)}), 0, first, end);
 }
 
+// The pooled tokens of each row of hidden [B, T, D], from `first` up to its length: [B, D times the
+// poolings], zeros where there are none.
+Tensor pool_rows(const Tensor& hidden, std::span<const std::int64_t> lengths, std::int64_t first,
+                 const std::vector<Pooling>& poolings) {
+  const std::int64_t width = hidden.size(2) * std::ssize(poolings);
+  std::vector<Tensor> rows;
+  for (std::size_t b = 0; b < lengths.size(); ++b) {
+    if (first >= lengths[b]) {
+      rows.push_back(Tensor::zeros({1, width}, hidden.dtype()));
+      continue;
+    }
+    const Tensor tokens = tokens_of(hidden, b, first, lengths[b]);
+    std::vector<Tensor> parts;
+    for (const Pooling pooling : poolings) parts.push_back(pool(tokens, first, pooling));
+    rows.push_back(reshape(parts.size() == 1 ? parts.front() : concat(parts, 0), {1, width}));
+  }
+  return concat(rows, 0);
+}
+
+// The vectors of a batch of texts before the steps of the recipe, from its last hidden state.
+Tensor before_steps(const Model& model, std::span<const Encoding> encodings,
+                    std::span<const std::size_t> chosen, const ModelInput& batch, const Tensor& hidden,
+                    std::int64_t skipped, const EmbeddingRecipe& recipe) {
+  if (recipe.poolings.empty()) return text_encoder(model)->vectors(hidden, batch);
+  std::vector<std::int64_t> lengths;
+  for (const std::size_t index : chosen) lengths.push_back(encodings[index].size());
+  return pool_rows(hidden, lengths, skipped, recipe.poolings);
+}
+
+void require_pooling(const Model& model, const EmbeddingRecipe& recipe) {
+  if (recipe.poolings.empty() && text_encoder(model) == nullptr)
+    throw Error("embed: expected a pooling, as " + model.family() + " makes no vectors itself, got none");
+}
+
 }  // namespace
+
+std::vector<std::vector<std::size_t>> text_batches(const Model& model, std::span<const std::int64_t> lengths,
+                                                   std::int64_t batch_tokens) {
+  const auto* decoder = as<DecoderModel>(model);
+  const bool alone = decoder != nullptr && !decoder->rows_are_independent();
+  return pack_by_length(lengths, alone ? 1 : batch_tokens);
+}
+
+Tensor text_vectors(const Model& model, const Tokenizer& tokenizer, std::span<const Encoding> encodings,
+                    std::span<const std::size_t> chosen, const EmbeddingRecipe& recipe, Context& context) {
+  require_pooling(model, recipe);
+  const ModelInput batch = text_batch(model, tokenizer, encodings, chosen);
+  const Tensor hidden = last_hidden(model, batch, context).contiguous();
+  const Tensor rows =
+      before_steps(model, encodings, chosen, batch, hidden, prompt_tokens(tokenizer, recipe), recipe);
+  return after_steps(rows, recipe.steps).contiguous();
+}
 
 std::vector<Encoding> encode_texts(const Model& model, const Tokenizer& tokenizer,
                                    std::span<const std::string> texts, const EmbeddingRecipe& recipe,
@@ -202,20 +244,13 @@ Tensor embed(const Model& model, const Tokenizer& tokenizer, std::span<const std
 Tensor embed(const Model& model, const Tokenizer& tokenizer, std::span<const Encoding> encodings,
              const EmbeddingRecipe& recipe, const TaskOptions& options, Taps* taps) {
   const NoGradients guard;
+  require_pooling(model, recipe);
   const std::int64_t skipped = prompt_tokens(tokenizer, recipe);
-  if (recipe.poolings.empty() && text_encoder(model) == nullptr)
-    throw Error("embed: expected a pooling, as " + model.family() + " makes no vectors itself, got none");
   Vectors vectors(encodings.size());
   for_each_hidden(model, tokenizer, encodings, options, taps,
                   [&](std::span<const std::size_t> chosen, const ModelInput& batch, const Tensor& hidden) {
-                    if (recipe.poolings.empty())
-                      return vectors.set_rows(chosen, text_encoder(model)->vectors(hidden, batch));
-                    for (std::size_t b = 0; b < chosen.size(); ++b) {
-                      const std::int64_t length = encodings[chosen[b]].size();
-                      const std::int64_t first = std::min(skipped, length);
-                      if (first < length)
-                        set_pooled(vectors, chosen[b], tokens_of(hidden, b, first, length), first, recipe);
-                    }
+                    vectors.set_rows(chosen,
+                                     before_steps(model, encodings, chosen, batch, hidden, skipped, recipe));
                   });
   return vectors.finish(recipe);
 }
@@ -226,14 +261,15 @@ Tensor embed_images(const Model& model, const ImageProcessor& processor, std::sp
   const EncoderModel& encoder = image_encoder(model);
   Context context{.stop = options.stop};
   Vectors vectors(files.size());
-  tasks::for_each_image_batch(
-      {encoder.input(), encoder.trained_positions().value_or(1)}, processor, files, options, "embed",
-      [&](std::span<const std::size_t> chosen, const ModelInput& images) {
-        const Tensor hidden = encoder.encode(images, context).contiguous();
-        if (recipe.poolings.empty()) return vectors.set_rows(chosen, encoder.vectors(hidden, images));
-        for (std::size_t b = 0; b < chosen.size(); ++b)
-          set_pooled(vectors, chosen[b], tokens_of(hidden, b, 0, hidden.size(1)), 0, recipe);
-      });
+  tasks::for_each_image_batch({encoder.input(), encoder.trained_positions().value_or(1)}, processor, files,
+                              options, "embed",
+                              [&](std::span<const std::size_t> chosen, const ModelInput& images) {
+                                const Tensor hidden = encoder.encode(images, context).contiguous();
+                                if (recipe.poolings.empty())
+                                  return vectors.set_rows(chosen, encoder.vectors(hidden, images));
+                                const std::vector<std::int64_t> lengths(chosen.size(), hidden.size(1));
+                                vectors.set_rows(chosen, pool_rows(hidden, lengths, 0, recipe.poolings));
+                              });
   return vectors.finish(recipe);
 }
 

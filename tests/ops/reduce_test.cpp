@@ -9,8 +9,10 @@
 
 #include "heed/ops/elementwise.h"
 #include "heed/ops/shape.h"
+#include "ops/reduce.h"
 #include "reference/error.h"
 #include "reference/gradient_check.h"
+#include "reference/tensors.h"
 
 namespace heed {
 namespace {
@@ -76,6 +78,34 @@ TEST(Reduce, WholeTensorsAsNumbers) {
   EXPECT_TRUE(all_finite(x));
   EXPECT_FALSE(all_finite(x * std::numeric_limits<double>::infinity()));
   EXPECT_EQ(sum_of_squares(Tensor::zeros({0})), 0.0);
+}
+
+// Against the same by formula, in f64, whose gradients are those of central differences.
+TEST(Reduce, PoolingHasTheGradientsOfItsFormulas) {
+  const auto compare = [](const Tensor& x, const auto& fused, const auto& formula) {
+    Tensor narrow = x.to(DType::f32).clone().set_requires_grad(),
+           wide = narrow.detach().to(DType::f64).clone();
+    wide.set_requires_grad();
+    const Tensor y = fused(narrow), z = formula(wide);
+    EXPECT_LE(relative_error(y, z.to(DType::f32)), 1e-6);
+    const Tensor dy = random_tensor(z.shape(), 5);
+    y.backward(dy.to(DType::f32));
+    z.backward(dy);
+    EXPECT_LE(relative_error(narrow.grad(), wide.grad().to(DType::f32)), 1e-6);
+  };
+  const std::vector<double> weights{1, 2, 3, 4};
+  compare(
+      random_tensor({4, 7}, 1), [&](const Tensor& x) { return weighted_mean(x, weights, 10); },
+      [&](const Tensor& x) {
+        return sum(x * Tensor::from(weights, {4, 1}), 0) * 0.1;
+      });
+  const auto unit = [](const Tensor& x) { return x / sqrt(sum(x * x, 1, true)); };
+  check_gradients([&](const std::vector<Tensor>& in) { return unit(in[0]); }, {random_tensor({3, 7}, 2)});
+  compare(
+      random_tensor({3, 7}, 2), [](const Tensor& x) { return normalize_rows(x, 1e-12); }, unit);
+  compare(
+      random_tensor({3, 7}, 3), [](const Tensor& x) { return normalize_rows(x, 50); },
+      [](const Tensor& x) { return x * 0.02; });
 }
 
 }  // namespace
