@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "data/background_reader.h"
 #include "data/batch_plan.h"
@@ -20,6 +21,33 @@ inline BatchPlanOptions plan_options(const Recipe& recipe, const TrainOptions& o
           .seed = static_cast<std::uint64_t>(recipe.train.seed),
           .share = world.rank(),
           .shares = world.size()};
+}
+
+/// Calls `handle(rows)` for this process's batches of an evaluation: all rows, in order of length.
+template <class Handle>
+void for_each_batch(std::vector<ExampleLength> lengths, const Recipe& recipe, const TrainOptions& options,
+                    const Handle& handle) {
+  BatchPlan plan(std::move(lengths), {.batch_tokens = recipe.train.batch_tokens, .shuffle = false});
+  const Communicator& world = processes_of(options);
+  for (std::int64_t i = 0, count = plan.batches_in_epoch(); i < count; ++i) {
+    const BatchPlan::Rows planned = plan.next();
+    if (i % world.size() == world.rank()) handle(planned.rows);
+  }
+}
+
+/// The mean loss of these batches, by what `loss_of(rows)` gives for each, of all processes together.
+template <class LossOf>
+double mean_loss(std::vector<ExampleLength> lengths, const Recipe& recipe, const TrainOptions& options,
+                 const LossOf& loss_of) {
+  double sum = 0;
+  std::int64_t targets = 0;
+  for_each_batch(std::move(lengths), recipe, options, [&](const std::vector<std::int64_t>& rows) {
+    const SummedLoss loss = loss_of(rows);
+    sum += loss.sum.item();
+    targets += loss.tokens;
+  });
+  const std::vector<double> total = processes_of(options).sum({sum, static_cast<double>(targets)});
+  return total[0] / total[1];
 }
 
 template <class Batch>

@@ -297,20 +297,14 @@ Evaluation CausalLmTask::evaluate_documents(const TextCorpus& corpus) const {
   std::vector<ExampleLength> lengths = documents.lengths();
   for (ExampleLength& length : lengths)  // a longer row is a batch
     length.longest = std::min(length.longest, recipe_.train.batch_tokens);
-  BatchPlan plan(lengths, {.batch_tokens = recipe_.train.batch_tokens, .shuffle = false});
-  double sum = 0;
-  std::int64_t targets = 0;
-  Communicator& world = processes_of(options_);
-  for (std::int64_t i = 0, count = plan.batches_in_epoch(); i < count; ++i) {
-    const BatchPlan::Rows planned = plan.next();
-    if (i % world.size() != world.rank()) continue;
-    const TokenBatch batch = documents.batch(planned.rows);
-    Context context;
-    sum += model_->loss({.ids = batch.ids}, batch.labels, options, context, batch.document_starts).item();
-    targets += batch.targets;
-  }
-  const std::vector<double> total = world.sum({sum, static_cast<double>(targets)});
-  return {.loss = total[0] / total[1]};
+  return {
+      .loss = mean_loss(
+          std::move(lengths), recipe_, options_, [&](const std::vector<std::int64_t>& rows) -> SummedLoss {
+            const TokenBatch batch = documents.batch(rows);
+            Context context;
+            return {model_->loss({.ids = batch.ids}, batch.labels, options, context, batch.document_starts),
+                    batch.targets};
+          })};
 }
 
 }  // namespace heed

@@ -150,21 +150,14 @@ Evaluation DenoisingTask::evaluate(const TextCorpus& corpus) const {
   const NoGradients off;
   const NoisyRows source =
       noisy_rows(std::make_shared<const TextCorpus>(corpus), *tokenizer_, model_->pad_id(), recipe_);
-  BatchPlan plan(noisy_lengths(source), {.batch_tokens = recipe_.train.batch_tokens, .shuffle = false});
   const CrossEntropyOptions options{.ignore_index = kIgnoredLabel, .reduction = Reduction::sum};
-  double sum = 0;
-  std::int64_t targets = 0;
-  Communicator& world = processes_of(options_);
-  for (std::int64_t i = 0, count = plan.batches_in_epoch(); i < count; ++i) {
-    const BatchPlan::Rows planned = plan.next();
-    if (i % world.size() != world.rank()) continue;
-    const TokenBatch batch = noisy_batch(source, planned.rows, kFixedNoise);
-    Context context;
-    sum += model_->loss({batch.ids, batch.mask}, batch.labels, options, context).item();
-    targets += batch.targets;
-  }
-  const std::vector<double> total = world.sum({sum, static_cast<double>(targets)});
-  return {.loss = total[0] / total[1]};
+  return {
+      .loss = mean_loss(
+          noisy_lengths(source), recipe_, options_, [&](const std::vector<std::int64_t>& rows) -> SummedLoss {
+            const TokenBatch batch = noisy_batch(source, rows, kFixedNoise);
+            Context context;
+            return {model_->loss({batch.ids, batch.mask}, batch.labels, options, context), batch.targets};
+          })};
 }
 
 }  // namespace heed

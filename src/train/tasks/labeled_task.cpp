@@ -201,12 +201,8 @@ void LabeledTask::for_each_batch(const Examples& examples,
                                  const std::function<void(const LabeledBatch&)>& handle) const {
   const NoGradients off;
   const BatchMaker make = maker_of(*model_);
-  BatchPlan plan(lengths_of(examples), {.batch_tokens = recipe_.train.batch_tokens, .shuffle = false});
-  const Communicator& world = processes_of(options_);
-  for (std::int64_t i = 0, count = plan.batches_in_epoch(); i < count; ++i) {
-    const BatchPlan::Rows planned = plan.next();
-    if (i % world.size() == world.rank()) handle(make(examples, planned.rows, planned.rows, 0));
-  }
+  heed::for_each_batch(lengths_of(examples), recipe_, options_,
+                       [&](const std::vector<std::int64_t>& rows) { handle(make(examples, rows, rows, 0)); });
 }
 
 void LabeledTask::save(const std::filesystem::path& directory, DType dtype) const {

@@ -174,24 +174,24 @@ SummedLoss MaskedLmTask::next_loss(Context& context) { return loss_of_next(*mode
 Evaluation MaskedLmTask::evaluate(const TextCorpus& corpus) const {
   const NoGradients off;
   const MaskedRows source = masked_rows(std::make_shared<const TextCorpus>(corpus), *tokenizer_, recipe_);
-  BatchPlan plan(lengths_of(source), {.batch_tokens = recipe_.train.batch_tokens, .shuffle = false});
-  double sum = 0;
-  std::int64_t targets = 0, hits = 0;
-  Communicator& world = processes_of(options_);
-  for (std::int64_t i = 0, batches = plan.batches_in_epoch(); i < batches; ++i) {
-    const BatchPlan::Rows planned = plan.next();
-    if (i % world.size() != world.rank()) continue;
-    const TokenBatch batch = masked_batch(source, planned.rows, planned.rows, kFixedMasks);
-    Context context;
-    const auto [rows, labels] = labeled(model_->encode({batch.ids, batch.mask}, context), batch.labels);
-    const Tensor logits = model_->predict(rows, {}, context);
-    const auto count = static_cast<std::int64_t>(labels.size());
-    sum += cross_entropy(logits, Tensor::from(labels, {count}), {.reduction = Reduction::sum}).item();
-    hits += count_hits(logits, labels);
-    targets += batch.targets;
-  }
-  const std::vector<double> total = world.sum({sum, static_cast<double>(targets), static_cast<double>(hits)});
-  return {total[0] / total[1], {{"accuracy", 100.0 * total[2] / total[1]}}};
+  double hits = 0, targets = 0;
+  Evaluation evaluation{
+      .loss = mean_loss(
+          lengths_of(source), recipe_, options_, [&](const std::vector<std::int64_t>& chosen) -> SummedLoss {
+            const TokenBatch batch = masked_batch(source, chosen, chosen, kFixedMasks);
+            Context context;
+            const auto [rows, labels] =
+                labeled(model_->encode({batch.ids, batch.mask}, context), batch.labels);
+            const Tensor logits = model_->predict(rows, {}, context);
+            const auto count = static_cast<std::int64_t>(labels.size());
+            hits += static_cast<double>(count_hits(logits, labels));
+            targets += static_cast<double>(batch.targets);
+            return {cross_entropy(logits, Tensor::from(labels, {count}), {.reduction = Reduction::sum}),
+                    batch.targets};
+          })};
+  const std::vector<double> total = processes_of(options_).sum({hits, targets});
+  evaluation.metrics = {{"accuracy", 100.0 * total[0] / total[1]}};
+  return evaluation;
 }
 
 }  // namespace heed
