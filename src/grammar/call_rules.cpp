@@ -2,6 +2,7 @@
 #include "grammar/call_rules.h"
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 
 #include "core/strings.h"
@@ -53,22 +54,46 @@ bool is_required(const SchemaPart& part, const std::string& name) {
 }  // namespace
 
 State CallRules::add(State from, const JsonField& tools, std::string_view only) {
+  for (const auto& [text, id] : marks_.tokens) {
+    if (text.empty() || id < 0 || id > std::numeric_limits<std::int32_t>::max())
+      throw GrammarError("expected special tokens with texts and ids, got " + json_quoted(text) + ", " +
+                         std::to_string(id));
+  }
   const State begun = network_.add_state(), end = network_.add_state();
-  network_.add_free(network_.add_text(from, marks_.list_begin), begun);
+  network_.add_free(add_mark(from, marks_.list_begin), begun);
   bool any = false;
   for (std::size_t i = 0; i < tools.array_size(); ++i) {
     const JsonField function = tools.at(i).at("function");
     const std::string& name = function.at("name").string();
     if (!only.empty() && name != only) continue;
     any = true;
-    const State call =
-        add_call(network_.add_text(begun, marks_.begin), function, tools.where() + ": " + name);
-    network_.add_free(network_.add_text(call, marks_.end), end);
+    const State call = add_call(add_mark(begun, marks_.begin), function, tools.where() + ": " + name);
+    network_.add_free(add_mark(call, marks_.end), end);
   }
   if (!any)
     throw GrammarError("expected a function" + (only.empty() ? "" : " " + std::string(only)) + ", got none");
-  if (marks_.several) network_.add_free(network_.add_text(end, marks_.separator), begun);
-  return network_.add_text(end, marks_.list_end);
+  if (marks_.several) network_.add_free(add_mark(end, marks_.separator), begun);
+  return add_mark(end, marks_.list_end);
+}
+
+State CallRules::add_mark(State from, std::string_view mark) const {
+  while (!mark.empty()) {
+    std::size_t begin = mark.npos;
+    const std::pair<std::string, std::int64_t>* first = nullptr;
+    for (const auto& token : marks_.tokens) {
+      const std::size_t at = mark.find(token.first);
+      if (at >= begin) continue;
+      begin = at;
+      first = &token;
+    }
+    from = network_.add_text(from, mark.substr(0, begin));
+    if (first == nullptr) break;
+    const State after = network_.add_state();
+    network_.add_token(from, static_cast<std::uint32_t>(first->second), after);
+    from = after;
+    mark.remove_prefix(begin + first->first.size());
+  }
+  return from;
 }
 
 State CallRules::add_call(State from, const JsonField& function, const std::string& where) {
@@ -76,12 +101,14 @@ State CallRules::add_call(State from, const JsonField& function, const std::stri
   const std::string& name = function.at("name").string();
   const Json& schema = schemas_.emplace_back(arguments_schema(function));
   SchemaRules rules(json_, schema, where, unsupported_, notes_);
-  if (marks_.syntax == Syntax::code) {
-    const State code = network_.add_text(from, name + "\n```json\n");
-    return network_.add_text(json_.add(code, rules.add()), "\n```");
+  if (marks_.syntax == Syntax::named) {
+    State at = network_.add_text(from, name);
+    if (!marks_.id_begin.empty())
+      at = json_.add_raw(add_mark(at, marks_.id_begin), regex_texts("[a-zA-Z0-9]{9}", true));
+    return json_.add(add_mark(at, marks_.name_end), rules.add());
   }
-  const bool named = marks_.syntax == Syntax::tags || marks_.syntax == Syntax::python;
-  const auto part = named ? named_arguments(rules, schema) : std::nullopt;
+  const bool has_keys = marks_.syntax == Syntax::tags || marks_.syntax == Syntax::python;
+  const auto part = has_keys ? named_arguments(rules, schema) : std::nullopt;
   if (part && marks_.syntax == Syntax::tags) return add_tags(from, name, rules, *part);
   if (marks_.syntax == Syntax::python) {
     const bool fits = part && std::all_of(part->properties.begin(), part->properties.end(),

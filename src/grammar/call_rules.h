@@ -22,6 +22,8 @@ class CallRules {
   State add(State from, const JsonField& tools, std::string_view only);
 
  private:
+  /// Adds a mark, in which special tokens are tokens.
+  State add_mark(State from, std::string_view mark) const;
   State add_call(State from, const JsonField& function, const std::string& where);
   State add_object(State from, const std::string& name, Rule arguments) const;
   State add_tags(State from, const std::string& name, SchemaRules& rules, const SchemaPart& part);

@@ -118,6 +118,16 @@ bool GrammarMatcher::accept(std::string_view bytes) {
   return state_ != grammar::LazyDfa::kDead;
 }
 
+bool GrammarMatcher::accept_token(std::int64_t id) {
+  try {
+    dfa_->begin_steps();
+    state_ = dfa_->step_token(state_, id);
+  } catch (const grammar::GrammarError& error) {
+    throw Error(where_ + ": " + error.what());
+  }
+  return state_ != grammar::LazyDfa::kDead;
+}
+
 bool GrammarMatcher::may_end() const { return dfa_->may_end(state_); }
 
 bool GrammarMatcher::must_end() const { return may_end() && dfa_->must_end(state_); }

@@ -7,6 +7,8 @@
 namespace heed::grammar {
 namespace {
 
+using Kind = NetworkEdge::Kind;
+
 constexpr std::size_t kMostConfigurations = 20'000, kMostReached = 5'000'000,
                       kMostDfaBytes = std::size_t{128} << 20;
 
@@ -31,18 +33,39 @@ std::uint32_t LazyDfa::pushed(const Frame& frame) {
   return found->second;
 }
 
-LazyDfa::DfaState LazyDfa::find_next(DfaState state, unsigned char byte) {
+template <class Takes>
+LazyDfa::DfaState LazyDfa::after_edges(DfaState state, const Takes& takes) {
   std::vector<Configuration> configurations;
   work_ += dfa_states_[state].configurations.size();
   for (const Configuration& configuration : dfa_states_[state].configurations) {
     for (const NetworkEdge& edge : network_->edges(configuration.state)) {
-      if (edge.kind == NetworkEdge::Kind::bytes && edge.first <= byte && byte <= edge.last)
-        configurations.push_back({edge.to, configuration.stack});
+      if (takes(edge)) configurations.push_back({edge.to, configuration.stack});
     }
   }
-  const DfaState next = configurations.empty() ? kDead : state_of(std::move(configurations));
+  return configurations.empty() ? kDead : state_of(std::move(configurations));
+}
+
+LazyDfa::DfaState LazyDfa::find_next(DfaState state, unsigned char byte) {
+  const DfaState next = after_edges(state, [byte](const NetworkEdge& edge) {
+    return edge.kind == Kind::bytes && edge.first <= byte && byte <= edge.last;
+  });
   next_[state * classes_ + class_of_byte_[byte]] = next;
   return next;
+}
+
+LazyDfa::DfaState LazyDfa::step_token(DfaState state, std::int64_t id) {
+  return after_edges(state,
+                     [id](const NetworkEdge& edge) { return edge.kind == Kind::token && edge.id == id; });
+}
+
+std::vector<std::uint32_t> LazyDfa::tokens(DfaState state) const {
+  std::vector<std::uint32_t> ids;
+  for (const Configuration& configuration : dfa_states_[state].configurations) {
+    for (const NetworkEdge& edge : network_->edges(configuration.state)) {
+      if (edge.kind == Kind::token) ids.push_back(edge.id);
+    }
+  }
+  return ids;
 }
 
 LazyDfa::DfaState LazyDfa::state_of(std::vector<Configuration> todo) {
@@ -69,14 +92,14 @@ LazyDfa::DfaState LazyDfa::state_of(std::vector<Configuration> todo) {
     }
     bool reads = false;
     for (const NetworkEdge& edge : network_->edges(configuration.state)) {
-      if (edge.kind == NetworkEdge::Kind::bytes) {
+      if (edge.kind == Kind::bytes || edge.kind == Kind::token) {
         reads = true;
-      } else if (edge.kind == NetworkEdge::Kind::free) {
+      } else if (edge.kind == Kind::free) {
         reach({edge.to, configuration.stack});
       } else {
         const bool last = network_->is_end(edge.to);  // nothing follows in this rule: its frame is not needed
-        reach({network_->start(edge.rule),
-               last ? configuration.stack : pushed({edge.to, configuration.stack})});
+        reach(
+            {network_->start(edge.id), last ? configuration.stack : pushed({edge.to, configuration.stack})});
       }
     }
     if (reads) found.configurations.push_back(configuration);

@@ -1,5 +1,6 @@
-// LazyDfa: runs a network over bytes as a deterministic automaton whose states are made when they are first
-// reached. A state is the set of configurations (a state of the network, and a stack) that a text has led to.
+// LazyDfa: runs a network over bytes and special tokens as a deterministic automaton whose states are made
+// when they are first reached. A state is the set of configurations (a state of the network, and a stack)
+// that a text has led to.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +29,12 @@ class LazyDfa {
     const std::uint32_t known = next_[state * classes_ + class_of_byte_[byte]];
     return known != kUnknown ? known : find_next(state, byte);
   }
+  /// The same after a special token. Bytes take no edge of a token, and tokens none of bytes.
+  DfaState step_token(DfaState state, std::int64_t id);
+  /// The special tokens that can follow.
+  std::vector<std::uint32_t> tokens(DfaState state) const;
   bool may_end(DfaState state) const { return dfa_states_[state].may_end; }
-  /// Whether no byte can follow.
+  /// Whether nothing can follow.
   bool must_end(DfaState state) const { return dfa_states_[state].configurations.empty(); }
   std::size_t bytes() const { return bytes_; }
 
@@ -48,7 +53,7 @@ class LazyDfa {
     auto operator<=>(const Configuration&) const = default;
   };
   struct Known {
-    std::vector<Configuration> configurations;  ///< in states that bytes leave, ascending
+    std::vector<Configuration> configurations;  ///< in states that bytes or tokens leave, ascending
     bool may_end = false;
   };
   struct FrameHash {
@@ -63,7 +68,10 @@ class LazyDfa {
   };
 
   DfaState find_next(DfaState state, unsigned char byte);
-  /// Returns the state of these configurations and all that they reach without a byte.
+  /// Returns the state of the configurations to which the edges lead that `takes` says yes to.
+  template <class Takes>
+  DfaState after_edges(DfaState state, const Takes& takes);
+  /// Returns the state of these configurations and all that they reach without a byte or token.
   DfaState state_of(std::vector<Configuration> configurations);
   std::uint32_t pushed(const Frame& frame);
 

@@ -38,6 +38,10 @@ void Network::add_call(State from, Rule rule, State to) {
   states_[from].push_back({Kind::call, 0, 0, rule, to});
 }
 
+void Network::add_token(State from, std::uint32_t id, State to) {
+  states_[from].push_back({Kind::token, 0, 0, id, to});
+}
+
 State Network::add_text(State from, std::string_view text) {
   for (const char c : text) {
     const State to = add_state();
@@ -84,7 +88,7 @@ std::vector<bool> Network::live_states(bool alone) const {
   for (State from = 0; from < states_.size(); ++from) {
     for (const NetworkEdge& edge : states_[from]) {
       sources[edge.to].push_back(from);
-      if (edge.kind == Kind::call) sources[start(edge.rule)].push_back(from);
+      if (edge.kind == Kind::call) sources[start(edge.id)].push_back(from);
     }
   }
   std::vector<bool> live = ends_;
@@ -98,7 +102,7 @@ std::vector<bool> Network::live_states(bool alone) const {
     for (const State from : sources[reached]) {
       if (live[from]) continue;
       live[from] = std::any_of(states_[from].begin(), states_[from].end(), [&](const NetworkEdge& edge) {
-        return live[edge.to] && (alone || edge.kind != Kind::call || live[start(edge.rule)]);
+        return live[edge.to] && (alone || edge.kind != Kind::call || live[start(edge.id)]);
       });
       if (live[from]) todo.push_back(from);
     }
@@ -133,7 +137,7 @@ bool Network::finish(Rule main) {
   const std::vector<bool> live = live_states(false);
   for (auto& edges : states_) {
     std::erase_if(edges, [&](const NetworkEdge& edge) {
-      return !live[edge.to] || (edge.kind == Kind::call && !live[start(edge.rule)]);
+      return !live[edge.to] || (edge.kind == Kind::call && !live[start(edge.id)]);
     });
   }
   find_byte_classes();

@@ -1,5 +1,5 @@
-// Network: a set of byte strings as rules that call each other (a recursive transition network, Woods,
-// "Transition network grammars for natural language analysis", CACM 1970).
+// Network: a set of strings of bytes and special tokens as rules that call each other (a recursive transition
+// network, Woods, "Transition network grammars for natural language analysis", CACM 1970).
 #pragma once
 
 #include <array>
@@ -16,15 +16,16 @@ using State = std::uint32_t;
 using Rule = std::uint32_t;
 
 struct NetworkEdge {
-  enum class Kind : std::uint8_t { bytes, free, call };
+  enum class Kind : std::uint8_t { bytes, free, call, token };
   Kind kind;
   std::uint8_t first, last;  ///< of bytes
-  Rule rule;                 ///< of a call
+  std::uint32_t id;          ///< of the rule of a call, or of a special token
   State to;
 };
 
 /// A rule has a start and an end; no edge leaves the end or, but within the rule, enters the start. It is
-/// called first, and may call itself in any place but before its first byte, unless nothing follows the call.
+/// called first, and may call itself in any place but before its first byte or token, unless nothing follows
+/// the call.
 class Network {
  public:
   /// Throws GrammarError if there are too many states.
@@ -33,6 +34,7 @@ class Network {
   void add_bytes(State from, unsigned first, unsigned last, State to);
   void add_free(State from, State to);
   void add_call(State from, Rule rule, State to);
+  void add_token(State from, std::uint32_t id, State to);
   /// Adds `text` after `from`, and returns the state after it.
   State add_text(State from, std::string_view text);
   /// Adds the UTF-8 of the characters first .. last without surrogates.

@@ -146,8 +146,12 @@ class TokenConstraint {
       const auto [found, added] = prefixes_.try_emplace({prefix, id}, 0);
       if (added) {
         const std::string& token = bytes_of(id);
-        DfaState state = token.empty() ? LazyDfa::kDead : prefix_states_[prefix];
-        for (const char byte : token) state = dfa_->step(state, static_cast<unsigned char>(byte));
+        const DfaState before = prefix_states_[prefix];
+        DfaState state = dfa_->step_token(before, id);
+        if (state == LazyDfa::kDead && !token.empty()) {
+          state = before;
+          for (const char byte : token) state = dfa_->step(state, static_cast<unsigned char>(byte));
+        }
         found->second = static_cast<std::uint32_t>(prefix_states_.size());
         prefix_states_.push_back(state);
         bytes_ += 64;
@@ -160,6 +164,8 @@ class TokenConstraint {
   const TokenMask& allowed_after(DfaState state) {
     if (const auto known = masks_.find(state); known != masks_.end()) return known->second;
     TokenMask mask((tree_->bytes.size() + 63) / 64);
+    for (const std::uint32_t id : dfa_->tokens(state))
+      if (id / 64 < mask.size()) mask[id / 64] |= std::uint64_t{1} << (id % 64);
     bytes_ += mask.size() * 8 + 64;
     states_[0] = state;
     const auto& nodes = tree_->nodes;

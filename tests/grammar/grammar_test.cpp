@@ -192,7 +192,8 @@ TEST(Grammar, CallsHaveTheSyntaxOfTheModel) {
   EXPECT_FALSE(matches(object, R"({"name": "now", "arguments": {"x": 5}})"));
   EXPECT_FALSE(matches(object, R"({"name": "none", "arguments": {"x": 5}})"));
   EXPECT_TRUE(matches(object, R"({"name": "some", "arguments": {"x": 5}})"));
-  const Grammar code = Grammar::tool_calls(tools, {.begin = "", .end = "", .syntax = Syntax::code});
+  const Grammar code = Grammar::tool_calls(
+      tools, {.begin = "", .end = "\n```", .syntax = Syntax::named, .name_end = "\n```json\n"});
   EXPECT_TRUE(matches(code, "f\n```json\n{\"a\":\"b\"}\n```"));
   EXPECT_FALSE(matches(code, "f\n```json\n{}\n```"));
 
@@ -234,6 +235,48 @@ TEST(Grammar, CallsHaveTheSyntaxOfTheModel) {
   EXPECT_TRUE(matches(two, now));
   EXPECT_TRUE(matches(two, now + "\n" + now));
   EXPECT_FALSE(matches(Grammar::tool_calls(tools, {}, "now"), now + "\n" + now));
+}
+
+// A call of each kind as texts and ids: which are accepted, whole.
+TEST(Grammar, SpecialTokensStandInMarks) {
+  const char* tools = R"([{"function": {"name": "f"}}, {"function": {"name": "g"}}])";
+  ToolCallMarks marks{.begin = "[A]",
+                      .end = "",
+                      .syntax = ToolCallMarks::Syntax::named,
+                      .separator = "",
+                      .several = true,
+                      .name_end = "[B]",
+                      .tokens = {{"[A]", 7}, {"[B]", 9}, {"[C]", 8}}};
+  struct Piece {
+    std::string text = {};
+    std::int64_t id = -1;
+  };
+  const auto accepts = [&](const std::vector<Piece>& pieces) {
+    GrammarMatcher matcher(Grammar::tool_calls(tools, marks));
+    for (const Piece& piece : pieces)
+      if (piece.text.empty() ? !matcher.accept_token(piece.id) : !matcher.accept(piece.text)) return false;
+    return matcher.may_end();
+  };
+  const Piece a{.id = 7}, b{.id = 9}, c{.id = 8};
+  EXPECT_TRUE(accepts({a, {"f"}, b, {"{}"}}));
+  EXPECT_TRUE(accepts({a, {"f"}, b, {"{}"}, a, {"g"}, b, {"{}"}}));
+  EXPECT_FALSE(accepts({a, {"f"}, b}));
+  EXPECT_FALSE(accepts({a, {"f[B]{}"}}));
+  EXPECT_FALSE(accepts({{"[A]f"}, b, {"{}"}}));
+  EXPECT_FALSE(accepts({b, {"f"}, b, {"{}"}}));
+  EXPECT_FALSE(accepts({a, b, {"f{}"}}));
+  EXPECT_FALSE(accepts({a, {"f"}, b, {"{"}, a}));
+  marks.id_begin = "[C]";
+  EXPECT_TRUE(accepts({a, {"f"}, c, {"aB3456789"}, b, {"{}"}}));
+  EXPECT_FALSE(accepts({a, {"f"}, c, {"aB345678"}, b, {"{}"}}));
+  EXPECT_FALSE(accepts({a, {"f"}, b, {"{}"}}));
+  marks.id_begin = "id=";  // texts and tokens in one mark
+  marks.end = ". [B][C]!";
+  EXPECT_TRUE(accepts({a, {"fid=aB3456789"}, b, {"{}. "}, b, c, {"!"}}));
+  EXPECT_FALSE(accepts({a, {"fid=aB3456789"}, b, {"{}. "}, c, b, {"!"}}));
+  marks.tokens.push_back({"", 5});
+  EXPECT_ERROR(Grammar::tool_calls(tools, marks),
+               "tools: expected special tokens with texts and ids, got \"\", 5");
 }
 
 // Alternatives whose ways multiply with every bracket end in an error instead of all memory.

@@ -151,6 +151,59 @@ TEST(TokenConstraint, AllowsWhatTheMatcherAccepts) {
   }
 }
 
+// Of random calls: what the walk over the vocabulary allows, and each token by itself.
+TEST(TokenConstraint, SpecialTokensStandWhereAGrammarHasThem) {
+  int ended = 0;
+  for (const auto& tokenizer : tokenizers()) {
+    std::vector<std::string> bytes = token_bytes(*tokenizer);
+    const auto first = static_cast<std::int64_t>(bytes.size());
+    bytes.resize(bytes.size() + 3);
+    const std::int64_t end = *tokenizer->eos_id(), word = tokenizer->encode("ag", false).ids.back();
+    const Grammar grammar = Grammar::tool_calls(
+        R"([{"function": {"name": "tag", "parameters": {"properties": {"age": {"enum": [7, "a"]}}, "required": ["age"]}}},
+            {"function": {"name": "name"}}])",
+        {.begin = "<a>",
+         .end = "<d>",
+         .syntax = ToolCallMarks::Syntax::named,
+         .list_begin = "<c>",
+         .separator = "",
+         .several = true,
+         .name_end = "<b>",
+         .tokens = {{"<a>", first}, {"<b>", first + 1}, {"<c>", first + 2}, {"<d>", word}}});
+    const auto process = constrain_tokens(grammar, TokenVocabulary(bytes), {0}, {end});
+    for (std::uint32_t seed = 0; seed < 20; ++seed) {
+      std::mt19937 random(seed);
+      GrammarMatcher matcher(grammar);
+      Ids ids;
+      while (ids.size() < 60) {
+        const std::vector<float> scores = constrained(process, ids, bytes.size());
+        for (std::size_t id = 0; id < bytes.size(); ++id) {
+          const auto token = static_cast<std::int64_t>(id);
+          GrammarMatcher by_token = matcher, by_text = matcher;
+          const bool expected = token == end ? matcher.may_end()
+                                             : by_token.accept_token(token) ||
+                                                   (!bytes[id].empty() && by_text.accept(bytes[id]));
+          ASSERT_EQ(scores[id] > kExcludedScore, expected) << ids.size() << ' ' << id << ' ' << bytes[id];
+        }
+        const Ids allowed = allowed_ids(scores);
+        const std::int64_t id = allowed[random() % allowed.size()];
+        if (id == end) {
+          ++ended;
+          break;
+        }
+        GrammarMatcher next = matcher;
+        if (!next.accept_token(id)) {
+          ASSERT_TRUE(matcher.accept(bytes[static_cast<std::size_t>(id)]));
+        } else {
+          matcher = next;
+        }
+        ids.push_back(id);
+      }
+    }
+  }
+  EXPECT_GT(ended, 10);
+}
+
 // 47 characters that took 26 s for one token of 49,152: the sets of configurations after its texts differ.
 TEST(TokenConstraint, TheWorkForATokenIsLimited) {
   std::mt19937_64 random(5);

@@ -113,7 +113,7 @@ serve::ServedModel served(const std::string& fixture) {
 
 serve::ServedModel shakespeare() { return served("../../models/shakespeare"); }
 
-serve::ServedModel chatting(const std::string& more) {
+serve::ServedModel chatting(const std::string& more, const std::vector<std::string>& special) {
   const TemporaryFolder folder;
   std::filesystem::copy(std::filesystem::path(HEED_FIXTURES) / "../../models/shakespeare", folder.path(),
                         std::filesystem::copy_options::recursive);
@@ -124,6 +124,10 @@ serve::ServedModel chatting(const std::string& more) {
   // Characters of JSON and of marks in the place of rare ones.
   std::ifstream in(folder.path() / "tokenizer.json");
   std::string tokenizer{std::istreambuf_iterator<char>(in), {}};
+  const auto replace = [&](const std::string& rare, const std::string& other) {
+    const std::string key = "\"" + rare + "\": ";
+    tokenizer.replace(tokenizer.find(key), key.size(), "\"" + other + "\": ");
+  };
   for (const auto& [rare, other] : {std::pair("$", "{"),
                                     {"&", "}"},
                                     {"3", "\\\""},
@@ -139,10 +143,25 @@ serve::ServedModel chatting(const std::string& more) {
                                     {"F", ")"},
                                     {"L", "`"},
                                     {";", "<think>"},
-                                    {"'", "</think>"}}) {
-    const std::string key = std::string("\"") + rare + "\": ";
-    tokenizer.replace(tokenizer.find(key), key.size(), std::string("\"") + other + "\": ");
+                                    {"'", "</think>"}})
+    replace(rare, other);
+  const Json vocabulary = parse_json(tokenizer, "tokenizer")["model"]["vocab"];
+  std::string added;
+  for (std::size_t i = 0; i < special.size(); ++i) {
+    const std::string rare(1, "ABCEGHIKM"[i]);
+    replace(vocabulary.contains(special[i]) ? special[i] : rare, special[i]);
+    const Json& id = vocabulary[vocabulary.contains(special[i]) ? special[i] : rare];
+    added += json_text(Json{{"id", id},
+                            {"content", special[i]},
+                            {"single_word", false},
+                            {"lstrip", false},
+                            {"rstrip", false},
+                            {"normalized", false},
+                            {"special", true}}) +
+             ",";
   }
+  const std::string list = "\"added_tokens\": [";
+  tokenizer.insert(tokenizer.find(list) + list.size(), added);
   std::ofstream(folder.path() / "tokenizer.json") << tokenizer;
   return serve::serve_model("chatting", load(folder.path().string()));
 }

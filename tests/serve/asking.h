@@ -59,8 +59,8 @@ std::vector<serve::ServedModel> only(serve::ServedModel model);
 serve::ServedModel served(const std::string& fixture);
 /// A decoder of characters.
 serve::ServedModel shakespeare();
-/// The same with a template: each message on a line of its own, `role: content`.
-/// A model for chats; its template goes on with `more`.
-serve::ServedModel chatting(const std::string& more = "");
+/// A model for chats, with a template: each message on a line of its own, `role: content`. The template goes
+/// on with `more`. `special` are special tokens.
+serve::ServedModel chatting(const std::string& more = "", const std::vector<std::string>& special = {});
 
 }  // namespace heed::serve_test

@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <regex>
+
 #include "serve/asking.h"
 
 namespace heed::serve_test {
@@ -168,6 +170,63 @@ TEST(Calls, AreForcedInTheFormOfTheTemplate) {
                                              {"tool_choice", "required"}});
     EXPECT_EQ(called(answer.json["choices"][0]), std::vector<std::string>{"find"}) << marks << answer.text;
     EXPECT_TRUE(answer.json["choices"][0]["message"]["content"].is_null()) << marks;
+  }
+}
+
+// With marks that are special tokens: greedily, and as a model writes at random, one call and several.
+TEST(Calls, AreForcedWithSpecialTokens) {
+  const Json tools = Json::parse(
+      R"([{"type": "function", "function": {"name": "find", "parameters":
+          {"type": "object", "properties": {"who": {"enum": ["king", "queen"]}}, "required": ["who"]}}}])");
+  const std::vector<std::string> mistral = {"[TOOL_CALLS]", "[ARGS]", "[CALL_ID]"},
+                                 deepseek = {"<｜tool▁calls▁begin｜>", "<｜tool▁call▁begin｜>",
+                                             "<｜tool▁sep｜>", "<｜tool▁call▁end｜>", "<｜tool▁calls▁end｜>"};
+  const std::string arguments = R"x(\{[ \n]*"who":[ \n]*"(king|queen)"[ \n]*\})x";
+  const struct {
+    const char* marks;
+    std::vector<std::string> tokens;
+    std::string begin, call, between, end;
+  } forms[] = {
+      {"[TOOL_CALLS]", mistral, R"(\[TOOL_CALLS\]\[)",
+       R"(\{[ \n]*"name":[ \n]*"find",[ \n]*"arguments":[ \n]*)" + arguments + R"([ \n]*\})", ", ", R"(\])"},
+      {"[TOOL_CALLS] [ARGS]", mistral, "", R"(\[TOOL_CALLS\]find\[ARGS\])" + arguments, "", ""},
+      {"[TOOL_CALLS] [CALL_ID] [ARGS]", mistral, "",
+       R"(\[TOOL_CALLS\]find\[CALL_ID\][a-zA-Z0-9]{9}\[ARGS\])" + arguments, "", ""},
+      {"<｜tool▁calls▁begin｜>", deepseek, "<｜tool▁calls▁begin｜>",
+       "<｜tool▁call▁begin｜>find<｜tool▁sep｜>" + arguments + "<｜tool▁call▁end｜>", "",
+       "<｜tool▁calls▁end｜>"},
+      {"<｜tool▁calls▁begin｜> ```json", deepseek, "<｜tool▁calls▁begin｜>",
+       "<｜tool▁call▁begin｜>function<｜tool▁sep｜>find\n```json\n" + arguments + "\n```<｜tool▁call▁end｜>",
+       "\n", "<｜tool▁calls▁end｜>"}};
+  for (const auto& form : forms) {
+    Asking server(only(chatting("{# tools " + std::string(form.marks) + " #}", form.tokens)));
+    const std::string whole = form.begin + form.call + "(" + form.between + form.call + ")*" + form.end;
+    std::size_t ended = 0;
+    for (int seed = 0; seed < 9; ++seed) {
+      const Json choice =
+          server
+              .post("/v1/chat/completions", {{"messages", {{{"role", "user"}, {"content", "Where is he?"}}}},
+                                             {"temperature", seed == 0 ? 0 : 1.5},
+                                             {"seed", seed},
+                                             {"max_tokens", 150},
+                                             {"logprobs", true},
+                                             {"tools", tools},
+                                             {"tool_choice", seed % 2 == 0 ? Json("required") : tools[0]},
+                                             {"parallel_tool_calls", seed % 3 == 0}})
+              .json["choices"][0];
+      std::string written;
+      for (const Json& token : choice["logprobs"]["content"]) written += token["token"];
+      if (choice["finish_reason"] == "length") continue;
+      ++ended;
+      EXPECT_TRUE(std::regex_match(written, std::regex(whole))) << form.marks << ": " << written;
+      const std::vector<std::string> names = called(choice);
+      ASSERT_FALSE(names.empty()) << form.marks << ": " << choice;
+      EXPECT_TRUE(seed % 3 == 0 || names.size() == 1);
+      EXPECT_EQ(names, std::vector<std::string>(names.size(), "find"));
+      EXPECT_TRUE(choice["message"]["content"].is_null()) << choice;
+      EXPECT_EQ(choice["finish_reason"], "tool_calls");
+    }
+    EXPECT_GE(ended, 6u) << form.marks;  // the others are several, without an end
   }
 }
 

@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "heed/export.h"
@@ -26,7 +27,8 @@ class Network;
 struct ToolCallMarks {
   enum class Syntax : std::uint8_t {
     object,  ///< `{"name": NAME, ARGUMENTS_KEY: ARGUMENTS}`
-    code,    ///< DeepSeek: NAME, and ARGUMENTS in a block ```` ```json ````
+    named,   ///< Mistral, DeepSeek: NAME, NAME_END, ARGUMENTS; if there is ID_BEGIN, it and an id of nine
+             ///< letters and digits stand after the name
     tags,    ///< Qwen3-Coder: `<function=NAME>`, `<parameter=KEY>`, VALUE, ..., each on a line of its own,
              ///< with texts as they are
     python,  ///< `NAME(KEY=VALUE, ...)`
@@ -38,6 +40,11 @@ struct ToolCallMarks {
   std::string list_begin = {}, list_end = {};  ///< of all calls
   std::string separator = "\n";                ///< between two calls
   bool several = false;                        ///< one call or more, rather than one
+  std::string name_end = {};                   ///< before the arguments
+  std::string id_begin = {};
+  /// Ids of special tokens by their texts. Where a mark has one of these texts, that token stands, and no
+  /// text is accepted in its place.
+  std::vector<std::pair<std::string, std::int64_t>> tokens = {};
 };
 
 /// What becomes of keywords of a JSON Schema that constrain a value, but that a grammar cannot follow.
@@ -101,6 +108,8 @@ class GrammarMatcher {
   /// grammar begins with the bytes so far. Throws Error if the automaton has more than 20,000 configurations
   /// at once, or reaches more than 5,000,000 for a byte.
   bool accept(std::string_view bytes);
+  /// The same for a special token. No text is accepted in its place.
+  bool accept_token(std::int64_t id);
   /// Whether the text so far is a text of the grammar.
   bool may_end() const;
   /// Whether it is, and no longer text of the grammar begins with it.
@@ -118,7 +127,8 @@ class GrammarMatcher {
 /// to copy. Threads: several may use one object at once.
 class TokenVocabulary {
  public:
-  /// Special tokens are left out: they are never part of a text.
+  /// Special tokens are left out: they are never part of a text, and allowed only where a grammar has
+  /// their ids.
   explicit TokenVocabulary(const Tokenizer& tokenizer);
   /// The bytes of each id; tokens without bytes are left out.
   explicit TokenVocabulary(const std::vector<std::string>& bytes);

@@ -56,9 +56,7 @@ class TextJob : public GenerationJob {
         : decoder(tokenizer, request.skip_special),
           stop(request.stops, request.includes_stop),
           reasoning(request.is_thinking, request.reasoning_in_content),
-          calls(request.calls, request.tools) {
-      calls.push(request.call_prefix);
-    }
+          calls(request.calls, request.tools) {}
     StreamingDecoder decoder;
     StopText stop;
     ReasoningStream reasoning;

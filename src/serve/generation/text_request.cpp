@@ -387,11 +387,10 @@ void ChatFields::walk(Fields& fields) {
       "for them, the message of the system describes them, and a call is JSON. In a stream, text is "
       "sent until a call may begin",
       {.items = 128});
-  fields.any(
-      "tool_choice", tool_choice,
-      "`auto`, `none`, `required`, `{\"function\": {\"name\": ...}}`, or `{\"allowed_tools\": "
-      "{\"mode\": ..., \"tools\": [...]}}`. A call is forced in the form of the template where a grammar "
-      "can write it, else as JSON");
+  fields.any("tool_choice", tool_choice,
+             "`auto`, `none`, `required`, `{\"function\": {\"name\": ...}}`, or `{\"allowed_tools\": "
+             "{\"mode\": ..., \"tools\": [...]}}`. A call is forced in the form of the template where the "
+             "model has its tokens, else as JSON");
   fields("parallel_tool_calls", parallel_tool_calls,
          "`true`: a forced call may be several; `false`: all but the first call of an answer are left out");
   fields("reasoning_format", reasoning_format,

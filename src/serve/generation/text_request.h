@@ -37,7 +37,6 @@ struct TextRequest {
   std::optional<Grammar> grammar;               ///< of what the answer may be
   ToolCallFormat calls = ToolCallFormat::none;  ///< that are taken out of the answer
   std::string tools = "[]";                     ///< that these may name, as JSON
-  std::string call_prefix;                      ///< of a call, with which the prompt ends
   bool one_call = false;                        ///< all but the first are left out
   bool thinks = false;                          ///< the answer may have reasoning
   bool is_thinking = false;                     ///< it begins within it
@@ -104,8 +103,8 @@ void read_constraint(const Fields& fields, const TextFields& given, TextRequest&
 // Of tools.cpp.
 
 /// Which calls of functions the answer may have, after its prompt is known: by `tool_choice` any of the tools
-/// (auto, the default), none, or one that it must have, in the form of the template if the grammar can write
-/// it and else as JSON. Sets their format, and the grammar. Throws ApiError for wrong ones.
+/// (auto, the default), none, or one that it must have, in the form of the template if the model has its
+/// tokens and else as JSON. Sets their format, and the grammar. Throws ApiError for wrong ones.
 void read_tools(const RequestContext& context, const ChatFields& given, TextRequest& request);
 
 /// The requests for the model, choice by choice of each prompt.

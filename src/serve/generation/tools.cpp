@@ -1,5 +1,6 @@
 // Which calls of functions an answer may have, and how the model is made to write one.
 #include <algorithm>
+#include <optional>
 
 #include "core/strings.h"
 #include "serve/generation/text_request.h"
@@ -80,71 +81,72 @@ Choice choice_of(const Fields& fields, const ChatFields& given) {
   return choice;
 }
 
-// Ends the prompt with tokens, which no grammar can write. Returns false, and changes nothing, if the model
-// lacks one.
-bool end_prompt(const Tokenizer& tokenizer, std::initializer_list<const char*> texts, TextRequest& request) {
-  std::vector<std::int64_t> ids;
-  std::string prefix;
-  for (const std::string text : texts) {
+// The marks with tokens in the place of texts; nothing if the model lacks one.
+std::optional<ToolCallMarks> with_tokens(const Tokenizer& tokenizer, std::initializer_list<const char*> texts,
+                                         ToolCallMarks marks) {
+  for (const char* text : texts) {
     const auto id = tokenizer.token_to_id(text);
-    const bool is_mark = text.starts_with('<') || text.starts_with('[');
-    if (is_mark && !id) return false;
-    const std::vector<std::int64_t> word =
-        id ? std::vector<std::int64_t>{*id} : tokenizer.encode(text, false).ids;
-    ids.insert(ids.end(), word.begin(), word.end());
-    prefix += text;
+    if (!id) return std::nullopt;
+    marks.tokens.emplace_back(text, *id);
   }
-  request.prompts.front().insert(request.prompts.front().end(), ids.begin(), ids.end());
-  request.call_prefix = prefix;
-  return true;
+  return marks;
 }
 
-// Plain JSON, which every model can be made to write.
-ToolCallMarks plain_marks(TextRequest& request) {
-  request.calls = ToolCallFormat::llama;
-  return {.begin = "", .end = "", .arguments_key = "parameters", .separator = "; "};
-}
-
-// The form of the template. A mark that is a token of its own ends the prompt.
-ToolCallMarks marks_of(const ModelChat& chat, const Tokenizer& tokenizer, TextRequest& request) {
-  const ToolCallMarks list{.begin = "", .end = "", .list_begin = "[", .list_end = "]", .separator = ", "};
+// Of the form of the template; nothing if it has none that this model can write.
+std::optional<ToolCallMarks> marks_of(const ModelChat& chat, const Tokenizer& tokenizer,
+                                      ToolCallFormat format) {
+  const auto list = [](const std::string& mark) {
+    return ToolCallMarks{
+        .begin = "", .end = "", .list_begin = mark + "[", .list_end = "]", .separator = ", "};
+  };
   ToolCallMarks marks;
-  switch (request.calls) {
+  switch (format) {
     case ToolCallFormat::hermes:
       if (!chat.writes("<tool_call>[")) return marks;
-      marks = list;
-      marks.list_begin = "<tool_call>[";
+      marks = list("<tool_call>");
       marks.list_end = "]</tool_call>";
       return marks;
     case ToolCallFormat::qwen_coder: marks.syntax = Syntax::tags; return marks;
     case ToolCallFormat::mistral:
-      if (end_prompt(tokenizer, {"[TOOL_CALLS]"}, request)) return list;
-      break;
-    case ToolCallFormat::granite:
-      if (end_prompt(tokenizer, {"<|tool_call|>"}, request)) return list;
-      break;
+      if (!chat.writes("[ARGS]")) return with_tokens(tokenizer, {"[TOOL_CALLS]"}, list("[TOOL_CALLS]"));
+      marks = {
+          .begin = "[TOOL_CALLS]", .end = "", .syntax = Syntax::named, .separator = "", .name_end = "[ARGS]"};
+      if (!chat.writes("[CALL_ID]")) return with_tokens(tokenizer, {"[TOOL_CALLS]", "[ARGS]"}, marks);
+      marks.id_begin = "[CALL_ID]";
+      return with_tokens(tokenizer, {"[TOOL_CALLS]", "[CALL_ID]", "[ARGS]"}, marks);
+    case ToolCallFormat::granite: return with_tokens(tokenizer, {"<|tool_call|>"}, list("<|tool_call|>"));
     case ToolCallFormat::deepseek:
-      if (!chat.writes("```json") ||
-          !end_prompt(tokenizer,
-                      {"<｜tool▁calls▁begin｜>", "<｜tool▁call▁begin｜>", "function", "<｜tool▁sep｜>"},
-                      request))
-        break;
-      return {.begin = "", .end = "", .syntax = Syntax::code};
-    case ToolCallFormat::pythonic:
-      marks = list;
+      marks = {.begin = "<｜tool▁call▁begin｜>",
+               .end = "<｜tool▁call▁end｜>",
+               .syntax = Syntax::named,
+               .list_begin = "<｜tool▁calls▁begin｜>",
+               .list_end = "<｜tool▁calls▁end｜>",
+               .separator = "",
+               .name_end = "<｜tool▁sep｜>"};
+      if (chat.writes("```json")) {
+        marks.begin += "function<｜tool▁sep｜>";
+        marks.name_end = "\n```json\n";
+        marks.end = "\n```" + marks.end;
+        marks.separator = "\n";
+      }
+      return with_tokens(tokenizer,
+                         {"<｜tool▁calls▁begin｜>", "<｜tool▁call▁begin｜>", "<｜tool▁sep｜>",
+                          "<｜tool▁call▁end｜>", "<｜tool▁calls▁end｜>"},
+                         marks);
+    case ToolCallFormat::pythonic: {
+      const bool marked = !chat.writes("tool_code") && chat.writes("<|tool_call_start|>");
+      marks = list(marked ? "<|tool_call_start|>" : "");
       marks.syntax = Syntax::python;
+      if (marked) return with_tokens(tokenizer, {"<|tool_call_start|>"}, marks);
       if (chat.writes("tool_code")) {
         marks.list_begin = "```tool_code\n";
         marks.list_end = "\n```";
         marks.separator = "\n";
-      } else if (chat.writes("<|tool_call_start|>") &&
-                 !end_prompt(tokenizer, {"<|tool_call_start|>"}, request)) {
-        break;
       }
       return marks;
-    default: break;
+    }
+    default: return std::nullopt;
   }
-  return plain_marks(request);
 }
 
 }  // namespace
@@ -162,10 +164,14 @@ void read_tools(const RequestContext& context, const ChatFields& given, TextRequ
   request.tools = json_text(choice.tools);
   request.one_call = given.parallel_tool_calls == false;
   if (choice.how == "auto") return;
-  ToolCallMarks marks = marks_of(chat, model.tokenizer(), request);
-  marks.several = given.parallel_tool_calls.value_or(false) && marks.syntax != Syntax::code;
+  auto own = marks_of(chat, model.tokenizer(), request.calls);
+  if (!own) {  // plain JSON, which every model can be made to write
+    request.calls = ToolCallFormat::llama;
+    own = {.begin = "", .end = "", .arguments_key = "parameters", .separator = "; "};
+  }
+  own->several = given.parallel_tool_calls.value_or(false);
   try {
-    request.grammar = Grammar::tool_calls(request.tools, marks, {}, "tools", given.unsupported());
+    request.grammar = Grammar::tool_calls(request.tools, *own, {}, "tools", given.unsupported());
   } catch (const Error& error) {
     throw ApiError(ErrorCode::invalid, std::string("request: ") + error.what(), "tools");
   }
