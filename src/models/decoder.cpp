@@ -106,7 +106,8 @@ Tensor AssembledDecoder::loss(const ModelInput& input, const Tensor& labels,
   if (context.cache_dtype != CacheDType::f32) stored.emplace(parts_.stack, input.size());
   const Tensor hidden = parts_(input, pass, stored ? &*stored : nullptr);
   const Tensor loss = parts_.output.cross_entropy(parts_.output_input(hidden), labels, capped);
-  if (!context.training || !parts_.load_balance) return loss;
+  const bool is_reduced = options.reduction != Reduction::none;
+  if (!context.training || !parts_.load_balance || !is_reduced) return loss;
   const LoadBalance& balance = *parts_.load_balance;
   const Tensor mask =
       input.mask.defined() || !input.ids.defined() ? input.mask : without_padding(input.ids, balance.padding);

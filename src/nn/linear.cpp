@@ -20,15 +20,25 @@ Tensor rows_with_target(const Tensor& targets, std::int64_t ignored) {
   return Tensor::from(rows, {std::ssize(rows)});
 }
 
+// The losses of `rows` in their places, 0 elsewhere.
+Tensor at_rows(const Tensor& losses, const Tensor& rows, const Shape& shape) {
+  const std::int64_t count = rows.numel();
+  std::vector<std::int64_t> from(static_cast<std::size_t>(shape.numel()), count);
+  for (std::int64_t i = 0; i < count; ++i) from[static_cast<std::size_t>(rows.data<std::int64_t>()[i])] = i;
+  const Tensor with_zero = concat({losses, Tensor::zeros({1}, losses.dtype())}, 0);
+  return reshape(gather(with_zero, 0, Tensor::from(from, {shape.numel()})), shape);
+}
+
 }  // namespace
 
 Tensor Linear::cross_entropy(const Tensor& x, const Tensor& targets,
                              const CrossEntropyOptions& options) const {
   if (const Tensor rows = rows_with_target(targets.contiguous(), options.ignore_index);
-      options.reduction != Reduction::none && rows.numel() > 0 && rows.numel() < targets.numel()) {
+      rows.numel() > 0 && rows.numel() < targets.numel()) {
     // The others need no logits.
     const Tensor counted = gather(reshape(x, {targets.numel(), x.size(-1)}), 0, rows);
-    return cross_entropy(counted, gather(reshape(targets, {targets.numel()}), 0, rows), options);
+    const Tensor loss = cross_entropy(counted, gather(reshape(targets, {targets.numel()}), 0, rows), options);
+    return options.reduction == Reduction::none ? at_rows(loss, rows, targets.shape()) : loss;
   }
   if (weight.defined() && !weight.adapters().empty() && gradients_enabled())
     return heed::cross_entropy((*this)(x), targets, options);

@@ -42,14 +42,6 @@ void check(const char* name, const Shape& rows, std::int64_t vocab, const Tensor
   }
 }
 
-// The checks of losses that are computed in chunks of rows.
-void check_reduced(const Shape& rows, std::int64_t vocab, const Tensor& targets,
-                   const CrossEntropyOptions& options) {
-  check("linear_cross_entropy", rows, vocab, targets, options);
-  if (options.reduction == Reduction::none)
-    throw Error("linear_cross_entropy: expected a reduction, mean or sum, got none");
-}
-
 Shape without_last(const Shape& shape) {
   if (shape.rank() < 1) throw Error("cross_entropy: expected at least one axis, got a scalar");
   return Shape(std::span<const std::int64_t>(shape.begin(), static_cast<std::size_t>(shape.rank() - 1)));
@@ -75,15 +67,38 @@ std::int64_t counted_rows(const Tensor& targets, std::int64_t ignore_index) {
   return targets.numel() - std::count(t, t + targets.numel(), ignore_index);
 }
 
-// A projection, its loss, and the gradients, which are filled chunk by chunk while the logits are there.
+// A projection, its loss, and the gradients, which are filled chunk by chunk while the logits are there: in
+// the forward pass, or, where every row has a gradient of its own, in the backward pass.
 struct ProjectedLoss {
   Tensor x, weight, bias, targets, logits;
   kernels::CrossEntropyOptions options;
   double scale = 1;  // of the loss, within the gradients
   double cap = 0;    // of the logits, if > 0
   kernels::Precision precision = recording_precision();
-  Tensor tanhs = {};  // of the logits divided by the cap, like `logits`
+  Tensor tanhs = {};                                      // of the logits divided by the cap, like `logits`
+  bool of_x = false, of_weight = false, of_bias = false;  // the gradients that are wanted
   Tensor dx = {}, dweight = {}, dbias = {};
+
+  std::int64_t rows() const { return targets.numel(); }
+  std::int64_t vocab() const { return weight.size(0); }
+  std::vector<Tensor> gradients() const { return {dx, dweight, dbias}; }
+  void make_gradients() {
+    const auto make = [this](bool wanted, const Tensor& of) {
+      if (!wanted) return Tensor();
+      // Without rows nothing overwrites them.
+      return rows() == 0 ? Tensor::zeros(of.shape(), x.dtype()) : Tensor::empty(of.shape(), x.dtype());
+    };
+    dx = make(of_x, x), dweight = make(of_weight, weight), dbias = make(of_bias, bias);
+  }
+  // Calls each(begin, count) for chunks of rows, with room for their logits.
+  template <class Each>
+  void for_chunks(const Each& each) {
+    const std::int64_t chunk = rows_per_chunk(rows(), cap > 0 ? 2 * vocab() : vocab());
+    logits = Tensor::empty({chunk, vocab()}, x.dtype());
+    if (cap > 0) tanhs = Tensor::empty({chunk, vocab()}, x.dtype());
+    for (std::int64_t begin = 0; begin < rows(); begin += chunk) each(begin, std::min(chunk, rows() - begin));
+    logits = tanhs = Tensor();
+  }
 };
 
 template <class T>
@@ -127,10 +142,10 @@ void cap_logits(const ProjectedLoss& p, std::int64_t n) {
   kernels::scale<T>(tanhs, static_cast<T>(p.cap), logits, n);
 }
 
+// The logits of a chunk, as cross-entropy reads them.
 template <class T>
-double project_chunk(const ProjectedLoss& p, std::int64_t begin, std::int64_t count) {
-  const std::int64_t vocab = p.weight.size(0), d = p.weight.size(1);
-  const std::int64_t* targets = p.targets.data<std::int64_t>() + begin;
+kernels::CrossEntropy<T> project_chunk(const ProjectedLoss& p, std::int64_t begin, std::int64_t count) {
+  const std::int64_t vocab = p.vocab(), d = p.weight.size(1);
   T* logits = p.logits.data<T>();
   kernels::gemm<T>({.m = count,
                     .n = vocab,
@@ -142,11 +157,57 @@ double project_chunk(const ProjectedLoss& p, std::int64_t begin, std::int64_t co
                     .precision = p.precision});
   if (p.bias.defined()) kernels::add_bias(logits, p.bias.data<T>(), count, vocab);
   if (p.cap > 0) cap_logits<T>(p, count * vocab);
-  const kernels::CrossEntropy<T> args{logits, targets, count, vocab, p.options};
-  const double loss = kernels::cross_entropy_in_place<T>(args, logits, static_cast<T>(p.scale)).loss;
-  if (p.cap > 0) kernels::tanh_backward<T>(p.tanhs.data<T>(), logits, logits, count * vocab);
+  return {logits, p.targets.data<std::int64_t>() + begin, count, vocab, p.options};
+}
+
+// From the gradient of the chunk's logits, which replaces them.
+template <class T>
+void chunk_backward(const ProjectedLoss& p, std::int64_t begin, std::int64_t count) {
+  T* logits = p.logits.data<T>();
+  if (p.cap > 0) kernels::tanh_backward<T>(p.tanhs.data<T>(), logits, logits, count * p.vocab());
   projection_gradients<T>(p, begin, count);
-  return loss;
+}
+
+// The reduced loss, with its gradients.
+double reduced_loss(ProjectedLoss& p) {
+  double total = 0;
+  p.make_gradients();
+  dispatch_float("linear_cross_entropy", p.x.dtype(), [&]<class T>() {
+    p.for_chunks([&](std::int64_t begin, std::int64_t count) {
+      const kernels::CrossEntropy<T> args = project_chunk<T>(p, begin, count);
+      total += kernels::cross_entropy_in_place<T>(args, p.logits.data<T>(), static_cast<T>(p.scale)).loss;
+      chunk_backward<T>(p, begin, count);
+    });
+  });
+  return total * p.scale;
+}
+
+// The losses of rows, which keep the logsumexp of each: the backward pass computes the logits again. `inputs`
+// are x, weight and bias with their histories.
+Tensor losses_of_rows(ProjectedLoss p, const Shape& shape, const std::vector<Tensor>& inputs) {
+  Tensor losses = Tensor::empty(shape, p.x.dtype());
+  const Tensor logsumexp = Tensor::empty({p.rows()}, p.x.dtype());
+  dispatch_float("linear_cross_entropy", p.x.dtype(), [&]<class T>() {
+    p.for_chunks([&](std::int64_t begin, std::int64_t count) {
+      kernels::cross_entropy<T>(project_chunk<T>(p, begin, count), losses.data<T>() + begin,
+                                logsumexp.data<T>() + begin);
+    });
+  });
+  record(losses, "linear_cross_entropy", inputs, [p = std::move(p), logsumexp](const Tensor& dy) {
+    ProjectedLoss again = p;
+    again.make_gradients();
+    const Tensor dlosses = dy.contiguous();
+    dispatch_float("linear_cross_entropy", dlosses.dtype(), [&]<class T>() {
+      again.for_chunks([&](std::int64_t begin, std::int64_t count) {
+        const kernels::CrossEntropy<T> args = project_chunk<T>(again, begin, count);
+        kernels::cross_entropy_backward<T>(args, logsumexp.data<T>() + begin, dlosses.data<T>() + begin,
+                                           again.logits.data<T>());
+        chunk_backward<T>(again, begin, count);
+      });
+    });
+    return again.gradients();
+  });
+  return losses;
 }
 
 }  // namespace
@@ -205,39 +266,27 @@ Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor&
   const Tensor input = x.contiguous(), w = weight.contiguous(), labels = targets.contiguous();
   const Tensor b = bias.defined() ? bias.contiguous() : Tensor();
   const Shape rows_shape = without_last(x.shape());
-  const std::int64_t vocab = weight.size(0), rows = rows_shape.numel();
-  check_reduced(rows_shape, vocab, labels, options);
+  check("linear_cross_entropy", rows_shape, weight.size(0), labels, options);
 
-  ProjectedLoss p{input, w, b, labels, {}, kernel_options(options)};
-  p.scale = reduction_factor(options, counted_rows(labels, options.ignore_index));
+  ProjectedLoss p{input.detach(), w.detach(), b.defined() ? b.detach() : b,
+                  labels,         {},         kernel_options(options)};
   p.cap = options.logit_cap;
-  const auto make = [&](const Shape& shape) {  // without rows nothing overwrites the gradients
-    return rows == 0 ? Tensor::zeros(shape, x.dtype()) : Tensor::empty(shape, x.dtype());
-  };
-  if (x.requires_grad()) p.dx = make(x.shape());
-  if (weight.requires_grad()) p.dweight = make(weight.shape());
-  if (bias.defined() && bias.requires_grad()) p.dbias = make(bias.shape());
-  const std::int64_t chunk = rows_per_chunk(rows, p.cap > 0 ? 2 * vocab : vocab);
-  p.logits = Tensor::empty({chunk, vocab}, x.dtype());
-  if (p.cap > 0) p.tanhs = Tensor::empty({chunk, vocab}, x.dtype());
-  double total = 0;
-  dispatch_float("linear_cross_entropy", x.dtype(), [&]<class T>() {
-    for (std::int64_t begin = 0; begin < rows; begin += chunk) {
-      total += project_chunk<T>(p, begin, std::min(chunk, rows - begin));
+  p.of_x = x.requires_grad();
+  p.of_weight = weight.requires_grad();
+  p.of_bias = bias.defined() && bias.requires_grad();
+  if (options.reduction == Reduction::none) return losses_of_rows(std::move(p), rows_shape, {input, w, b});
+  p.scale = reduction_factor(options, counted_rows(labels, options.ignore_index));
+  Tensor y = Tensor::scalar(reduced_loss(p), x.dtype());
+  record(y, "linear_cross_entropy", {input, w, b}, [gradients = p.gradients()](const Tensor& dy) {
+    const double scale = dy.item();
+    for (const Tensor& g : gradients) {  // a walk is the only one to see them: scaled in place
+      if (!g.defined() || scale == 1.0) continue;
+      dispatch_float("linear_cross_entropy", g.dtype(), [&]<class T>() {
+        kernels::scale<T>(g.data<T>(), static_cast<T>(scale), g.data<T>(), g.numel());
+      });
     }
+    return gradients;
   });
-  Tensor y = Tensor::scalar(total * p.scale, x.dtype());
-  record(y, "linear_cross_entropy", {input, w, b},
-         [gradients = std::vector<Tensor>{p.dx, p.dweight, p.dbias}](const Tensor& dy) {
-           const double scale = dy.item();
-           for (const Tensor& g : gradients) {  // a walk is the only one to see them: scaled in place
-             if (!g.defined() || scale == 1.0) continue;
-             dispatch_float("linear_cross_entropy", g.dtype(), [&]<class T>() {
-               kernels::scale<T>(g.data<T>(), static_cast<T>(scale), g.data<T>(), g.numel());
-             });
-           }
-           return gradients;
-         });
   return y;
 }
 
@@ -248,7 +297,9 @@ Tensor chunked_cross_entropy(const Tensor& x, std::int64_t vocab,
   const Tensor labels = targets.contiguous();
   const Shape rows_shape = without_last(x.shape());
   const std::int64_t rows = rows_shape.numel(), chunk = rows_per_chunk(rows, vocab);
-  check_reduced(rows_shape, vocab, labels, options);
+  check("linear_cross_entropy", rows_shape, vocab, labels, options);
+  const bool per_row = options.reduction == Reduction::none;
+  const Tensor losses = per_row ? Tensor::empty(rows_shape, x.dtype()) : Tensor();
   const Tensor flat = reshape(x, {rows, x.size(-1)});
   double total = 0;
   for (std::int64_t begin = 0; begin < rows; begin += chunk) {
@@ -258,9 +309,10 @@ Tensor chunked_cross_entropy(const Tensor& x, std::int64_t vocab,
     dispatch_float("linear_cross_entropy", part.dtype(), [&]<class T>() {
       const kernels::CrossEntropy<T> args{part.data<T>(), labels.data<std::int64_t>() + begin, count, vocab,
                                           kernel_options(options)};
-      total += kernels::cross_entropy<T>(args, nullptr, nullptr).loss;
+      total += kernels::cross_entropy<T>(args, per_row ? losses.data<T>() + begin : nullptr, nullptr).loss;
     });
   }
+  if (per_row) return losses;
   return Tensor::scalar(total * reduction_factor(options, counted_rows(labels, options.ignore_index)),
                         x.dtype());
 }

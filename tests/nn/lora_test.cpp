@@ -126,8 +126,11 @@ TEST(Lora, LossesSeeTheAdapterOfTheOutput) {
   EXPECT_NEAR(loss.item(), wanted, 1e-5);
   loss.backward();
   EXPECT_TRUE(a.first.b.grad().defined());
+  const CrossEntropyOptions each{.reduction = Reduction::none};
+  EXPECT_NEAR(mean(map.cross_entropy(a.x, targets, each)).item(), wanted, 1e-5);
   const NoGradients inference;
   EXPECT_NEAR(map.cross_entropy(a.x, targets).item(), wanted, 1e-5);
+  EXPECT_NEAR(mean(map.cross_entropy(a.x, targets, each)).item(), wanted, 1e-5);
 }
 
 }  // namespace

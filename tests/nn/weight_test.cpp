@@ -303,6 +303,20 @@ TEST(Weight, LossesTakeTheRowsThatHaveATarget) {
   want.backward();
   EXPECT_LT(max_difference(x.grad(), again.grad()), 1e-6);
   EXPECT_EQ((Linear{numbers, {}}).cross_entropy(x, Tensor::full({2, 4}, -100, DType::i64)).item(), 0);
+
+  const CrossEntropyOptions each{.reduction = Reduction::none};
+  x.zero_grad();
+  again.zero_grad();
+  const Tensor losses = (Linear{numbers, {}}).cross_entropy(x, labels, each);
+  const Tensor wanted = cross_entropy(linear(again, numbers), labels, each);
+  EXPECT_EQ(losses.shape(), labels.shape());
+  EXPECT_LT(max_difference(losses.detach(), wanted.detach()), 1e-6);
+  const Tensor weights = random_tensor({2, 4}, 111).to(DType::f32);
+  sum(losses * weights).backward();
+  sum(wanted * weights).backward();
+  EXPECT_LT(max_difference(x.grad(), again.grad()), 1e-6);
+  const NoGradients inference;
+  EXPECT_LT(max_difference((Linear{numbers, {}}).cross_entropy(x, labels, each), wanted.detach()), 1e-6);
 }
 
 TEST(Weight, LossesOfInferenceReadThePackedOne) {

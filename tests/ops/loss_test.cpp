@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "heed/ops/elementwise.h"
@@ -72,8 +73,31 @@ TEST(CrossEntropy, WithoutReductionIsTheLossOfEveryRow) {
   const Tensor weights = random_tensor({2, 3}, 96);
   check_gradients([&](const auto& in) { return sum(cross_entropy(in[0], ids, options) * weights); },
                   {logits});
-  EXPECT_ERROR(linear_cross_entropy(logits, random_tensor({7, 7}, 97), {}, ids, options),
-               "expected a reduction, mean or sum, got none");
+}
+
+TEST(CrossEntropy, FusedWithTheProjectionGivesTheLossOfEveryRow) {
+  const Tensor x = random_tensor({2, 3, 4}, 92), w = random_tensor({7, 4}, 93), b = random_tensor({7}, 94),
+               weights = random_tensor({2, 3}, 96);
+  const Tensor ids = Tensor::from(Ids{1, -100, 0, 6, 3, -100}, {2, 3});
+  for (CrossEntropyOptions options : kOptions) {
+    options.reduction = Reduction::none;
+    const auto expected = cross_entropy(linear(x, w, b), ids, options).to_vector<double>();
+    Tensor with_gradient = x.clone();
+    with_gradient.set_requires_grad();
+    for (const Tensor& input : {x, with_gradient}) {
+      const Tensor losses = linear_cross_entropy(input, w, b, ids, options);
+      ASSERT_EQ(losses.shape(), Shape({2, 3}));
+      for (std::size_t i = 0; i < expected.size(); ++i)
+        EXPECT_NEAR(losses.data<double>()[i], expected[i], 1e-10);
+    }
+    check_gradients(
+        [&](const auto& in) {
+          return sum(linear_cross_entropy(in[0], in[1], in[2], ids, options) * weights);
+        },
+        {x, w, b});
+    check_gradients(
+        [&](const auto& in) { return sum(linear_cross_entropy(in[0], w, {}, ids, options) * weights); }, {x});
+  }
 }
 
 TEST(CrossEntropy, FusedWithTheProjectionEqualsThePlainForm) {
@@ -100,12 +124,21 @@ TEST(CrossEntropy, ChunksGiveWhatOnePieceGives) {
   for (Tensor* t : {&xa, &wa, &xb, &wb}) t->set_requires_grad();
   const Tensor plain = cross_entropy(linear(xa, wa), ids), chunked = linear_cross_entropy(xb, wb, {}, ids);
   EXPECT_NEAR(plain.item(), chunked.item(), 1e-5 * plain.item());
+  Tensor xc = x.clone(), wc = w.clone();
+  for (Tensor* t : {&xc, &wc}) t->set_requires_grad();
+  const Tensor each = sum(linear_cross_entropy(xc, wc, {}, ids, {.reduction = Reduction::none})) *
+                      (1.0 / static_cast<double>(rows - std::count(targets.begin(), targets.end(), -100)));
+  EXPECT_NEAR(plain.item(), each.item(), 1e-5 * plain.item());
+  (each * 2.0).backward();
   (plain * 2.0).backward();
   (chunked * 2.0).backward();
   const auto ga = wa.grad().to_vector<float>(), gb = wb.grad().to_vector<float>();
   for (std::size_t i = 0; i < ga.size(); ++i) ASSERT_NEAR(ga[i], gb[i], 1e-6);
   const auto gxa = xa.grad().to_vector<float>(), gxb = xb.grad().to_vector<float>();
   for (std::size_t i = 0; i < gxa.size(); ++i) ASSERT_NEAR(gxa[i], gxb[i], 1e-6);
+  const auto gc = wc.grad().to_vector<float>(), gxc = xc.grad().to_vector<float>();
+  for (std::size_t i = 0; i < gc.size(); ++i) ASSERT_NEAR(ga[i], gc[i], 1e-6);
+  for (std::size_t i = 0; i < gxc.size(); ++i) ASSERT_NEAR(gxa[i], gxc[i], 1e-6);
 }
 
 TEST(CrossEntropy, NeverHoldsAllLogits) {
@@ -116,7 +149,8 @@ TEST(CrossEntropy, NeverHoldsAllLogits) {
   const Tensor ids = Tensor::zeros({rows}, DType::i64);
   reset_peak_memory();
   const std::size_t before = memory_statistics().bytes_in_use;
-  linear_cross_entropy(x, w, {}, ids).backward();
+  for (const Reduction reduction : {Reduction::mean, Reduction::none})
+    sum(linear_cross_entropy(x, w, {}, ids, {.reduction = reduction})).backward();
   EXPECT_LT(memory_statistics().peak_bytes - before, 136u << 20);  // a chunk is 128 MB at most
 }
 

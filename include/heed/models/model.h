@@ -187,9 +187,9 @@ class Decoding {
 /// Threads: as Model.
 class DecoderModel : public Model {
  public:
-  /// Mean cross-entropy over the labels that are not options.ignore_index. `labels` i64 [B, T] are the
-  /// next tokens of the input's B rows of T tokens. While training, a mixture of experts whose config says so
-  /// (output_router_logits) adds its load-balancing loss, without the padding at the ends of rows.
+  /// Cross-entropy over the labels that are not options.ignore_index; without reduction of each label [B, T].
+  /// `labels` i64 [B, T] are the next tokens of the input's B rows of T tokens. While training, a mixture of
+  /// experts whose config says so (output_router_logits) adds its load-balancing loss to a reduced loss.
   /// With `document_starts` i64 [B, T], the index in its row of the first token of each token's document, a
   /// token attends to its own document only, and positions count from its start: the loss equals that of the
   /// documents in separate rows. Throws Error if the model's attention does not support this (linear,

@@ -31,8 +31,8 @@ Tensor cross_entropy_by_formula(const Tensor& logits, const Tensor& targets,
                                 const CrossEntropyOptions& options = {});
 
 /// cross_entropy(linear(x, weight, bias), targets), computed in chunks of rows, so that the logits of all
-/// rows are never in memory at once. x [..., D], weight [V, D], bias [V] or undefined, targets i64 [...]. A
-/// reduction is required.
+/// rows are never in memory at once. x [..., D], weight [V, D], bias [V] or undefined, targets i64 [...].
+/// Without reduction, the backward pass computes the logits of each chunk again.
 Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& targets,
                             const CrossEntropyOptions& options = {});
 
