@@ -6,6 +6,7 @@
 
 #include "core/stop_scope.h"
 #include "core/text_lines.h"
+#include "core/utf8.h"
 #include "files/input_file.h"
 #include "heed/error.h"
 #include "heed/text/unicode.h"
@@ -22,6 +23,10 @@ std::int64_t count_control_bytes(std::string_view text) {
 std::string control_bytes_text(std::int64_t count) {
   return std::to_string(count) + " control byte" + (count == 1 ? "" : "s") +
          " such as NUL, which are read as they are (is the file UTF-16?)";
+}
+
+bool has_lost_characters(std::string_view text) {
+  return text.find(kReplacementCharacter) != std::string_view::npos || first_invalid_utf8(text).has_value();
 }
 
 Lines::Lines(std::filesystem::path file) : file_(std::move(file)) {

@@ -16,6 +16,9 @@ std::int64_t count_control_bytes(std::string_view text);
 /// "3 control bytes such as NUL (is it UTF-16?)".
 std::string control_bytes_text(std::int64_t count);
 
+/// Whether a text has bytes that are not UTF-8, or U+FFFD, which stands for what a conversion has lost.
+bool has_lost_characters(std::string_view text);
+
 class Lines {
  public:
   /// Throws Error if the file cannot be opened.

@@ -51,7 +51,7 @@ struct TextReader::State {
   std::size_t place = 0;
   std::string left = {};  // what was cut off a long line
   bool within_line = false;
-  std::int64_t line_number = 0, control_bytes = 0;
+  std::int64_t line_number = 0, control_bytes = 0, lossy_lines = 0;
   bool unfinished = false;  // the last part did not end its document
   bool has_text = false;    // in what was read
 
@@ -117,6 +117,7 @@ bool TextReader::State::line(std::string& text, bool& whole) {
   replace_invalid_utf8(text, &replaced);
   if (replaced > 0) fail("expected UTF-8, got other bytes (convert the file)");
   control_bytes += data::count_control_bytes(text);
+  lossy_lines += data::has_lost_characters(text);
   return true;
 }
 
@@ -174,6 +175,8 @@ bool TextReader::next(TextPart& part) {
 const fs::path& TextReader::path() const { return state_->path; }
 
 std::int64_t TextReader::control_bytes() const { return state_->control_bytes; }
+
+std::int64_t TextReader::lossy_lines() const { return state_->lossy_lines; }
 
 TextCorpus TextCorpus::slice(std::int64_t begin, std::int64_t end) const {
   TextCorpus part;

@@ -64,6 +64,8 @@ class TextReader {
   const std::filesystem::path& path() const;
   /// Zeros and other control codes in what was read, which texts do not have.
   std::int64_t control_bytes() const;
+  /// The lines that were read with U+FFFD (data::has_lost_characters).
+  std::int64_t lossy_lines() const;
 
  private:
   struct State;

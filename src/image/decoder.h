@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <string>
 #include <string_view>
 
@@ -50,3 +51,11 @@ int orientation_of(std::string_view exif, std::string_view xmp);
 Tensor upright(const Tensor& image, int orientation);
 
 }  // namespace heed::image
+
+namespace heed {
+
+/// Throws the Error of load_image() for a file that is missing, empty, or begins as no image that heed reads.
+/// The image is not decoded: it may be damaged.
+void check_image_header(const std::filesystem::path& path);
+
+}  // namespace heed

@@ -17,7 +17,7 @@ using namespace std::string_view_literals;
 
 constexpr std::string_view kFormats = "PNG, JPEG, WebP, GIF or PNM";
 
-Decoded (*decoder_of(std::string_view bytes))(const Source&) {
+Decoded (*known_decoder(std::string_view bytes))(const Source&) {
   if (bytes.starts_with("\x89PNG\r\n\x1a\n"sv)) return decode_png;
   if (bytes.starts_with("\xff\xd8\xff"sv)) return decode_jpeg;
   if (bytes.starts_with("GIF87a") || bytes.starts_with("GIF89a")) return decode_gif;
@@ -55,6 +55,16 @@ std::string beginning(std::string_view bytes) {
     if (c < ' ' || c > '~') c = '.';
   }
   return shown;
+}
+
+// Throws Error if there is none.
+Decoded (*decoder_of(const Source& source))(const Source&) {
+  if (source.bytes.empty()) fail(source, "expected an image, got an empty file");
+  if (const auto decode = known_decoder(source.bytes)) return decode;
+  const std::string_view foreign = foreign_format(source.bytes);
+  fail(source, std::string("expected a ").append(kFormats) + " image, got " +
+                   (foreign.empty() ? "something else (it begins with \"" + beginning(source.bytes) + "\")"
+                                    : std::string(foreign) + " (convert it: magick FILE image.png)"));
 }
 
 }  // namespace
@@ -98,21 +108,19 @@ Tensor decode_image(std::string_view bytes, const std::string& name, const Image
     image::fail(source, "expected at most " + std::to_string(limits.bytes) + " bytes, got " +
                             std::to_string(bytes.size()));
   }
-  if (bytes.empty()) image::fail(source, "expected an image, got an empty file");
-  const auto decode = image::decoder_of(bytes);
-  if (decode == nullptr) {
-    const std::string_view foreign = image::foreign_format(bytes);
-    image::fail(source,
-                std::string("expected a ").append(image::kFormats) + " image, got " +
-                    (foreign.empty() ? "something else (it begins with \"" + image::beginning(bytes) + "\")"
-                                     : std::string(foreign) + " (convert it: magick FILE image.png)"));
-  }
-  const image::Decoded decoded = decode(source);
+  const image::Decoded decoded = image::decoder_of(source)(source);
   return image::upright(decoded.pixels, decoded.orientation);
 }
 
 Tensor load_image(const std::filesystem::path& path, const ImageLimits& limits) {
   return decode_image(read_file(path, limits.bytes), shown_name(path), limits);
+}
+
+void check_image_header(const std::filesystem::path& path) {
+  const auto file = MappedFile::open(path);
+  const std::string name = shown_name(path);
+  static_cast<void>(
+      image::decoder_of({{reinterpret_cast<const char*>(file->data()), file->bytes()}, name, ImageLimits()}));
 }
 
 }  // namespace heed

@@ -82,6 +82,8 @@ struct DryRun {
   std::int64_t targets_per_step = 0;  ///< in it
   std::string unit{};                 ///< of the targets: TrainingTask::unit
   std::int64_t peak_memory = 0;       ///< of the process, in bytes
+  DataSummary data{};
+  double data_seconds = 0;  ///< in which the data were read and tokenized, and the model was made
 };
 
 /// Runs the recipe's [train], [eval] and [checkpoint] on `task`, which has the initial parameters (a resumed

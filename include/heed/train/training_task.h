@@ -13,6 +13,7 @@
 #include "heed/export.h"
 #include "heed/models/model.h"
 #include "heed/nn/context.h"
+#include "heed/train/data_summary.h"
 
 namespace HEED_API heed {
 
@@ -71,6 +72,8 @@ class TrainingTask {
   virtual void save(const std::filesystem::path& directory, DType dtype) const = 0;
   /// Returns a hash of the training data, which changes whenever the data change.
   virtual std::string fingerprint() const = 0;
+  /// What is known of the data.
+  virtual DataSummary data() const { return {}; }
 };
 
 }  // namespace heed

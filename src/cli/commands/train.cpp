@@ -220,28 +220,32 @@ void report(const TrainResult& result, const TrainArguments& arguments, bool as_
   throw Canceled();
 }
 
-std::string dry_run_text(const DryRun& run) {
+std::string dry_run_text(const DryRun& run, const TerminalStyle& style) {
   const double seconds = run.seconds_per_step * static_cast<double>(run.steps);
-  return fmt::format(
-      "{} trained parameters, {} batches in an epoch\n"
-      "{} steps of {:.3g} s, each with about {} {}: {} in all, without evaluations and checkpoints\n"
-      "peak memory: {:.2f} GiB\n",
-      run.trained, run.batches_per_epoch, run.steps, run.seconds_per_step, run.targets_per_step, run.unit,
-      clock_time(seconds), static_cast<double>(run.peak_memory) / (1 << 30));
+  return report_text(data_report(run.data), style) +
+         fmt::format(
+             "{} trained parameters, {} batches in an epoch; reading the data and making the model took "
+             "{:.1f} s\n"
+             "{} steps of {:.3g} s, each with about {} {}: {} in all, without evaluations and checkpoints\n"
+             "peak memory: {:.2f} GiB\n",
+             run.trained, run.batches_per_epoch, run.data_seconds, run.steps, run.seconds_per_step,
+             run.targets_per_step, run.unit, clock_time(seconds),
+             static_cast<double>(run.peak_memory) / (1 << 30));
 }
 
 std::string dry_run_json(const DryRun& run) {
-  JsonWriter json;
-  json.begin_object()
-      .field("trained_parameters", run.trained)
-      .field("batches_per_epoch", run.batches_per_epoch)
-      .field("steps", run.steps)
-      .field("seconds_per_step", run.seconds_per_step)
-      .field("targets_per_step", run.targets_per_step)
-      .field("unit", run.unit)
-      .field("seconds", run.seconds_per_step * static_cast<double>(run.steps))
-      .field("peak_memory", run.peak_memory);
-  return json.end_object().text() + "\n";
+  ReportValue json;
+  json.add("trained_parameters", run.trained)
+      .add("batches_per_epoch", run.batches_per_epoch)
+      .add("steps", run.steps)
+      .add("seconds_per_step", run.seconds_per_step)
+      .add("targets_per_step", run.targets_per_step)
+      .add("unit", run.unit)
+      .add("seconds", run.seconds_per_step * static_cast<double>(run.steps))
+      .add("peak_memory", run.peak_memory)
+      .add("data_seconds", run.data_seconds)
+      .add("data", data_report(run.data).found);
+  return report_json({.found = json});
 }
 
 void run(const TrainArguments& arguments, const Globals& globals) {
@@ -288,7 +292,8 @@ void run(const TrainArguments& arguments, const Globals& globals) {
   if (arguments.dry_run) {
     const DryRun result = dry_run(recipe, options);
     leave_processes();
-    if (first) print_stdout("{}", globals.json ? dry_run_json(result) : dry_run_text(result));
+    if (first)
+      print_stdout("{}", globals.json ? dry_run_json(result) : dry_run_text(result, terminal_style(0)));
     return;
   }
   const TrainResult result = train(recipe, options);

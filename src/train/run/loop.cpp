@@ -9,7 +9,6 @@
 #include <sys/resource.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <optional>
 
@@ -32,16 +31,6 @@ namespace {
 
 // Initialization uses the first random streams of the same seed.
 constexpr std::uint64_t kFirstDropoutStream = std::uint64_t{1} << 32;
-
-class Stopwatch {
- public:
-  double seconds() const {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
-  }
-
- private:
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
-};
 
 // "12 minutes", "3.4 hours"; empty for less than a minute.
 std::string duration(double seconds) {

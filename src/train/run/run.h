@@ -2,6 +2,7 @@
 // that it keeps, what it resumes, and what several processes must have in common.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <map>
@@ -19,6 +20,16 @@
 #include "heed/train/training_task.h"
 
 namespace heed {
+
+class Stopwatch {
+ public:
+  double seconds() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  }
+
+ private:
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
 
 /// Each process drops other elements: their rows are different ones.
 std::uint64_t dropout_seed(const Recipe& recipe, const Communicator& world);

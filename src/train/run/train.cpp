@@ -33,6 +33,11 @@ std::unique_ptr<TrainingTask> make_task(const Recipe& recipe, const TrainOptions
   return std::make_unique<TranslationTask>(recipe, options, checkpoint);
 }
 
+void tell_of_data(const TrainingTask& task, const TrainOptions& options) {
+  if (!options.on_message) return;
+  for (const std::string& line : data_lines(task.data())) options.on_message(line);
+}
+
 void write_held_out(const TrainingTask& task, const Recipe& recipe, const TrainOptions& options) {
   const auto* translation = dynamic_cast<const TranslationTask*>(&task);
   if (translation == nullptr || !processes_of(options).is_first()) return;
@@ -70,6 +75,7 @@ TrainResult train_adapter(const Recipe& recipe, const TrainOptions& given, const
   TrainOptions options = given;
   options.init = adapted_model(given, folder.checkpoint());
   const std::unique_ptr<TrainingTask> task = make_adapter_task(recipe, options);
+  tell_of_data(*task, options);
   write_held_out(*task, recipe, options);
   return run_loop(*task, recipe, options, folder);
 }
@@ -102,6 +108,7 @@ TrainResult train(const Recipe& given, const TrainOptions& given_options) {
   }
   if (recipe.lora.rank > 0) return train_adapter(recipe, options, folder);
   const std::unique_ptr<TrainingTask> task = make_task(recipe, options, folder.checkpoint());
+  tell_of_data(*task, options);
   write_held_out(*task, recipe, options);
   return run_loop(*task, recipe, options, folder);
 }
@@ -111,11 +118,16 @@ DryRun dry_run(const Recipe& given, const TrainOptions& given_options) {
   options.output.clear();
   const Recipe recipe = checked(given, options);
   const bool adapts = recipe.lora.rank > 0;
+  const Stopwatch watch;
   if (adapts) options.init = adapted_model(options, {});
   const std::unique_ptr<TrainingTask> task =
       adapts ? make_adapter_task(recipe, options) : make_task(recipe, options, {});
+  const double seconds = watch.seconds();
   const StopScope scope(options.stop);
-  return measure_steps(*task, recipe, options);
+  DryRun run = measure_steps(*task, recipe, options);
+  run.data = task->data();
+  run.data_seconds = seconds;
+  return run;
 }
 
 Evaluation evaluate(const Recipe& given, const TrainOptions& options) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "core/stop_scope.h"
+#include "data/lines.h"
 #include "heed/error.h"
 #include "heed/score/labels.h"
 #include "heed/text/unicode.h"
@@ -52,6 +53,11 @@ AnswersTask::AnswersTask(const Recipe& recipe, const TrainOptions& options,
   load_or_make(checkpoint, texts, "ForQuestionAnswering", "{}");
   std::int64_t dropped = 0;
   Examples examples = train.empty() ? Examples() : tokenize(train, dropped);
+  DataCounts counts("questions", "tokens", static_cast<double>(longest()));
+  count(train, "training", counts);
+  count(dev_, "development", counts);
+  count(test_, "test", counts);
+  data_ = counts.finish();
   if (dropped > 0) message(fmt::format("{} windows without the answer are not trained on", dropped));
   begin_training(std::move(examples));
 }
@@ -82,6 +88,21 @@ LabeledTask::Examples AnswersTask::tokenize(const ChosenRecords<AnsweredQuestion
   examples.finish();
   if (examples.empty()) throw Error("answers: expected windows that contain answers, got none");
   return examples;
+}
+
+// A context that is longer than the model is read in windows: nothing is truncated.
+void AnswersTask::count(const ChosenRecords<AnsweredQuestions>& questions, const char* set,
+                        DataCounts& counts) const {
+  counts.begin(set);
+  for (std::int64_t i = 0; i < questions.size(); ++i) {
+    throw_if_stopped();
+    const AnsweredQuestion question = questions[i];
+    counts.add(content_key(question));
+    counts.add_length(
+        static_cast<double>(tokenizer_->encode_pair(question.question, question.context).size()));
+    counts.set().replaced +=
+        data::has_lost_characters(question.question) || data::has_lost_characters(question.context);
+  }
 }
 
 std::optional<Evaluation> AnswersTask::test() {

@@ -11,6 +11,7 @@
 #include "data/batch_plan.h"
 #include "heed/train/train.h"
 #include "heed/train/training_task.h"
+#include "train/tasks/data_counts.h"
 
 namespace heed {
 
@@ -65,6 +66,7 @@ class BatchedTask : public TrainingTask {
     });
   }
   std::int64_t batches_per_epoch() const override { return plan_->batches_in_epoch(); }
+  DataSummary data() const override { return data_; }
 
  protected:
   /// Called on the reader's thread, with the rows of a batch: owns whatever it reads.
@@ -76,6 +78,8 @@ class BatchedTask : public TrainingTask {
     make_ = std::move(make);
     seek({});
   }
+  DataSummary data_;
+
   Batch next_batch() {
     Planned planned = reader_->next();
     position_ = planned.next;

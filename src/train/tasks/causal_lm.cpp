@@ -199,6 +199,8 @@ void CausalLmTask::begin_documents() {
   DocumentParts parts =
       parts_of_documents(*train_, answers, recipe_.task.context, long_documents(recipe_.data.longer));
   report(parts);
+  if (recipe_.data.longer != "split") data_.sets.front().truncated = parts.longer;
+  data_.sets.front().left_out = parts.without_targets;
   const auto documents =
       std::make_shared<const Documents>(documents_of(train_, std::move(parts), std::move(answers)));
   std::int64_t tokens = 0;

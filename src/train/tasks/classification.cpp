@@ -73,12 +73,16 @@ ClassificationTask::ClassificationTask(const Recipe& recipe, const TrainOptions&
   if (problem_ == LabelProblem::single_label) check_labels(names, "labels", recipe.data.train);
   load_or_make(checkpoint, texts_of(train), "ForSequenceClassification",
                label_members(names, problem_name(problem_)));
-  dev_ = tokenize(dev);
-  test_ = tokenize(test);
-  begin_training(tokenize(train));
+  DataCounts counts("texts", "tokens", static_cast<double>(longest()));
+  dev_ = tokenize(dev, "development", counts);
+  test_ = tokenize(test, "test", counts);
+  begin_training(tokenize(train, "training", counts));
+  data_ = counts.finish();
 }
 
-LabeledTask::Examples ClassificationTask::tokenize(const ChosenRecords<LabeledTexts>& texts) const {
+LabeledTask::Examples ClassificationTask::tokenize(const ChosenRecords<LabeledTexts>& texts, const char* set,
+                                                   DataCounts& counts) const {
+  counts.begin(set);
   const std::vector<std::string>& names = model_->labels();
   Examples examples(options_.output);
   const Truncation truncation{.max_length = longest()};
@@ -87,7 +91,8 @@ LabeledTask::Examples ClassificationTask::tokenize(const ChosenRecords<LabeledTe
     const LabeledText text = texts[i];
     const std::optional<std::string_view> pair =
         text.pair.empty() ? std::nullopt : std::optional<std::string_view>(text.pair);
-    const Encoding encoding = tokenizer_->encode_truncated(text.text, pair, truncation);
+    const Encoding encoding = encode(text.text, pair, truncation, counts);
+    counts.add(content_key(text));
     Example example{{encoding.ids.begin(), encoding.ids.end()},
                     {encoding.type_ids.begin(), encoding.type_ids.end()},
                     {},
@@ -101,6 +106,7 @@ LabeledTask::Examples ClassificationTask::tokenize(const ChosenRecords<LabeledTe
         const std::int64_t number =
             label_number(names, label, texts.list->where(text), header_hint(text, recipe_.data));
         example.labels = {number};
+        counts.add_label(label);
         present[static_cast<std::size_t>(number)] = 1;
       }
       if (problem_ == LabelProblem::multi_label) {

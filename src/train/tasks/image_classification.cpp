@@ -2,11 +2,13 @@
 #include "train/tasks/image_classification.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 #include <map>
 
+#include "core/stop_scope.h"
 #include "heed/autograd.h"
 #include "heed/error.h"
 #include "heed/files/file.h"
@@ -14,6 +16,7 @@
 #include "heed/models/registry.h"
 #include "heed/ops/elementwise.h"
 #include "heed/ops/shape.h"
+#include "image/decoder.h"
 #include "io/processor_config.h"
 #include "models/labels.h"
 #include "models/named_tensors.h"
@@ -154,6 +157,7 @@ ImageClassificationTask::ImageClassificationTask(const Recipe& recipe, const Tra
                       dev.size(), test.size(),
                       skipped > 0 ? fmt::format(", {} other files skipped", skipped) : ""));
   train_ = train, dev_ = dev, test_ = test;
+  look_at_images();
   const std::map<std::string, LabelCount> counts = count_labels(*all);
   const std::vector<std::string> names =
       known_labels(checkpoint.empty() ? options.init : checkpoint, sorted_labels(counts));
@@ -170,6 +174,33 @@ ImageClassificationTask::ImageClassificationTask(const Recipe& recipe, const Tra
   }
   load_or_make(from, label_members(names, "single_label_classification"));
   begin_training();
+}
+
+void ImageClassificationTask::look_at_images() {
+  DataCounts counts("images", "", std::nullopt);
+  std::int64_t unreadable = 0;
+  std::vector<std::string> first;
+  for (const auto& [name, images] :
+       {std::pair("training", &train_), std::pair("development", &dev_), std::pair("test", &test_)}) {
+    counts.begin(name);
+    for (std::int64_t i = 0; i < images->size(); ++i) {
+      throw_if_stopped();
+      const LabeledText image = (*images)[i];
+      counts.add(content_key(image));
+      counts.add_label(image.labels.front());
+      try {
+        check_image_header(image.text);
+      } catch (const Error& error) {
+        constexpr std::int64_t kNamed = 3;
+        if (unreadable++ < kNamed) first.push_back(error.what());
+      }
+    }
+  }
+  data_ = counts.finish();
+  if (unreadable == 0) return;
+  throw Error(fmt::format("recipe: data: expected images that can be read, got {} that cannot:\n  {}{}",
+                          unreadable, fmt::join(first, "\n  "),
+                          unreadable > std::ssize(first) ? "\n  ..." : ""));
 }
 
 void ImageClassificationTask::load_or_make(const std::filesystem::path& from, const std::string& members) {

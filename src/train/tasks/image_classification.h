@@ -59,6 +59,8 @@ class ImageClassificationTask final : public BatchedTask<ImageBatch> {
  private:
   using Images = ChosenRecords<LabeledTexts>;
   void load_or_make(const std::filesystem::path& from, const std::string& members);
+  /// Fills data_. Throws Error naming the first images that cannot be read, by their beginnings.
+  void look_at_images();
   void begin_training();
   BatchPlan plan_of(const Images& images, BatchPlanOptions options) const;
   Evaluation evaluate(const Images& images) const;

@@ -172,6 +172,19 @@ void LabeledTask::report_control_bytes(const std::filesystem::path& path, std::i
   if (count > 0) message(fmt::format("warning: {}: {}", path.string(), data::control_bytes_text(count)));
 }
 
+Encoding LabeledTask::encode(const std::string& text, std::optional<std::string_view> pair,
+                             const Truncation& truncation, DataCounts& counts) const {
+  bool shortened = false;
+  Encoding encoding = tokenizer_->encode_truncated(text, pair, truncation, true, &shortened);
+  const std::int64_t whole = !shortened ? encoding.size()
+                             : pair     ? tokenizer_->encode_pair(text, *pair).size()
+                                        : tokenizer_->encode(text).size();
+  counts.add_length(static_cast<double>(whole));
+  counts.set().truncated += shortened;
+  counts.set().replaced += data::has_lost_characters(text) || (pair && data::has_lost_characters(*pair));
+  return encoding;
+}
+
 std::int64_t LabeledTask::longest() const {
   const std::int64_t most = std::min(longest_input(*model_, *tokenizer_), recipe_.train.batch_tokens);
   return recipe_.data.max_tokens > 0 ? std::min(most, recipe_.data.max_tokens) : most;

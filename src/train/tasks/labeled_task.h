@@ -65,6 +65,9 @@ class LabeledTask : public BatchedTask<LabeledBatch> {
   /// Calls `handle` for this process's share of the batches of the examples, in order of length.
   void for_each_batch(const Examples& examples, const std::function<void(const LabeledBatch&)>& handle) const;
   std::int64_t longest() const;
+  /// The tokens of a text or a pair, truncated to `truncation`, which are counted.
+  Encoding encode(const std::string& text, std::optional<std::string_view> pair, const Truncation& truncation,
+                  DataCounts& counts) const;
   /// Warns of bytes in the file, or the files of the folder, that texts do not have.
   void report_control_bytes(const std::filesystem::path& path, std::int64_t count) const;
   void message(const std::string& text) const {
@@ -93,7 +96,7 @@ class ClassificationTask final : public LabeledTask {
   std::optional<Evaluation> test() override;
 
  private:
-  Examples tokenize(const ChosenRecords<LabeledTexts>& texts) const;
+  Examples tokenize(const ChosenRecords<LabeledTexts>& texts, const char* set, DataCounts& counts) const;
   Evaluation evaluate(const Examples& examples) const;
   Examples dev_, test_;
   LabelProblem problem_;
@@ -110,7 +113,8 @@ class TaggingTask final : public LabeledTask {
   std::optional<Evaluation> test() override;
 
  private:
-  Examples tokenize(const ChosenRecords<TaggedSentences>& sentences) const;
+  Examples tokenize(const ChosenRecords<TaggedSentences>& sentences, const char* set,
+                    DataCounts& counts) const;
   Evaluation evaluate(const Examples& examples) const;
   Examples dev_, test_;
 };
@@ -128,6 +132,7 @@ class AnswersTask final : public LabeledTask {
  private:
   /// The windows that contain answers; adds the number of the others to `dropped`.
   Examples tokenize(const ChosenRecords<AnsweredQuestions>& questions, std::int64_t& dropped) const;
+  void count(const ChosenRecords<AnsweredQuestions>& questions, const char* set, DataCounts& counts) const;
   Evaluation evaluate(const ChosenRecords<AnsweredQuestions>& questions) const;
   ChosenRecords<AnsweredQuestions> dev_, test_;
 };

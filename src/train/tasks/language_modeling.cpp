@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <functional>
 #include <sstream>
 
 #include "chat/conversation.h"
@@ -126,7 +127,7 @@ void TextTask::report(const UnusableParts& bad, const std::filesystem::path& pat
 }
 
 std::shared_ptr<const TextCorpus> TextTask::read(const std::filesystem::path& path, const char* name,
-                                                 std::int64_t separator) const {
+                                                 std::int64_t separator) {
   if (path.empty()) return nullptr;
   TextReader reader(path, recipe_.data);
   UnusableParts bad;
@@ -142,6 +143,7 @@ std::shared_ptr<const TextCorpus> TextTask::read(const std::filesystem::path& pa
         std::make_shared<const TextCorpus>(tokenize_texts(reader, *tokenizer_, separator, options_.output));
   }
   report(bad, path);
+  lossy_lines_[path] = reader.lossy_lines();
   if (options_.on_message) {
     options_.on_message(fmt::format("{}: {} tokens in {} document{} for {}", path.string(),
                                     corpus->ids().size(), corpus->ends().size(),
@@ -158,6 +160,29 @@ void TextTask::read_corpora(std::int64_t separator) {
   dev_ = read(recipe_.data.dev, "development", separator);
   test_ = read(recipe_.data.test, "the test", separator);
   if (dev_ == nullptr && recipe_.data.dev_share > 0) hold_out();
+  count();
+}
+
+void TextTask::count() {
+  DataCounts counts(recipe_.data.format == "chat" ? "conversations" : "documents", "tokens",
+                    static_cast<double>(recipe_.task.context));
+  const auto add = [&](const char* name, const TextCorpus* corpus, const std::filesystem::path& path) {
+    if (corpus == nullptr) return;
+    counts.begin(name);
+    counts.set().replaced = path.empty() ? 0 : lossy_lines_.at(path);
+    std::int64_t begin = 0;
+    for (const std::int64_t end : corpus->ends()) {
+      const auto ids = std::as_bytes(
+          corpus->ids().subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin)));
+      counts.add(std::hash<std::string_view>()({reinterpret_cast<const char*>(ids.data()), ids.size()}));
+      counts.add_length(static_cast<double>(end - begin));
+      begin = end;
+    }
+  };
+  add("training", train_.get(), recipe_.data.train);
+  add("development", dev_.get(), recipe_.data.dev);
+  add("test", test_.get(), recipe_.data.test);
+  data_ = counts.finish();
 }
 
 // Documents that are lines or paragraphs stay whole; a text that is one file is cut anywhere.

@@ -2,6 +2,7 @@
 // (give back what noise has hidden).
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -70,10 +71,13 @@ class TextTask : public BatchedTask<TokenBatch> {
   std::shared_ptr<const TextCorpus> train_, dev_, test_;
 
  private:
+  std::map<std::filesystem::path, std::int64_t> lossy_lines_;  // of each file
   std::shared_ptr<const TextCorpus> read(const std::filesystem::path& path, const char* name,
-                                         std::int64_t separator) const;
+                                         std::int64_t separator);
   /// Says what is skipped. Throws Error if that is more than data.bad_share.
   void report(const UnusableParts& bad, const std::filesystem::path& path) const;
+  /// Fills data_.
+  void count();
   /// Moves data.dev_share of the training corpus to dev_.
   void hold_out();
 };

@@ -67,12 +67,16 @@ TaggingTask::TaggingTask(const Recipe& recipe, const TrainOptions& options,
   const std::vector<std::string> tags = known_labels(start_of(checkpoint), tags_of(*all));
   check_labels(tags, "tags", recipe.data.train);
   load_or_make(checkpoint, texts, "ForTokenClassification", label_members(tags, ""));
-  dev_ = tokenize(dev);
-  test_ = tokenize(test);
-  begin_training(tokenize(train));
+  DataCounts counts("sentences", "tokens", static_cast<double>(longest()));
+  dev_ = tokenize(dev, "development", counts);
+  test_ = tokenize(test, "test", counts);
+  begin_training(tokenize(train, "training", counts));
+  data_ = counts.finish();
 }
 
-LabeledTask::Examples TaggingTask::tokenize(const ChosenRecords<TaggedSentences>& sentences) const {
+LabeledTask::Examples TaggingTask::tokenize(const ChosenRecords<TaggedSentences>& sentences, const char* set,
+                                            DataCounts& counts) const {
+  counts.begin(set);
   const std::vector<std::string>& names = model_->labels();
   Examples examples(options_.output);
   const Truncation truncation{.max_length = longest()};
@@ -80,7 +84,9 @@ LabeledTask::Examples TaggingTask::tokenize(const ChosenRecords<TaggedSentences>
     throw_if_stopped();
     const TaggedWords sentence = sentences[number];
     const JoinedWords joined = join(sentence.words);
-    const Encoding encoding = tokenizer_->encode_truncated(joined.text, std::nullopt, truncation);
+    const Encoding encoding = encode(joined.text, std::nullopt, truncation, counts);
+    counts.add(content_key(sentence));
+    for (const std::string& tag : sentence.tags) counts.add_label(tag);
     Example example{{encoding.ids.begin(), encoding.ids.end()},
                     {encoding.type_ids.begin(), encoding.type_ids.end()},
                     std::vector<std::int64_t>(encoding.ids.size(), kIgnoredLabel),

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "core/strings.h"
+#include "data/lines.h"
 #include "heed/autograd.h"
 #include "heed/error.h"
 #include "heed/files/file.h"
@@ -108,9 +109,11 @@ TranscriptionTask::TranscriptionTask(const Recipe& recipe, const TrainOptions& o
       });
   if (skipped > 0)
     message(fmt::format("{} recording{} without text skipped", skipped, skipped == 1 ? "" : "s"));
-  train_ = std::make_shared<const SpokenTexts>(prepare(parts.train, "training"));
-  dev_ = prepare(parts.dev, "development");
-  test_ = prepare(parts.test, "test");
+  DataCounts counts("recordings", "seconds", longest() / static_cast<double>(processor_->rate()));
+  train_ = std::make_shared<const SpokenTexts>(prepare(parts.train, "training", counts));
+  dev_ = prepare(parts.dev, "development", counts);
+  test_ = prepare(parts.test, "test", counts);
+  data_ = counts.finish();
   message(fmt::format("{} recordings to train on, {} for development, {} for the test", train_->size(),
                       dev_.size(), test_.size()));
   if (train_->empty()) return;  // an evaluation
@@ -225,13 +228,19 @@ std::int64_t TranscriptionTask::frames_of(std::int64_t samples) const {
   return samples < input.least ? 0 : (samples - input.least) / input.hop + 1;
 }
 
-SpokenTexts TranscriptionTask::prepare(const ChosenRecords<LabeledTexts>& recordings,
-                                       const char* name) const {
+double TranscriptionTask::longest() const {
+  const double most = recipe_.data.max_seconds * static_cast<double>(processor_->rate());
+  const auto window = processor_->window();
+  return window ? std::min(most, static_cast<double>(*window)) : most;
+}
+
+SpokenTexts TranscriptionTask::prepare(const ChosenRecords<LabeledTexts>& recordings, const char* name,
+                                       DataCounts& counts) const {
+  counts.begin(name);
   SpokenTexts texts(options_.output);
   std::int64_t long_ones = 0, short_ones = 0, wordy = 0, unknown = 0;
   const std::int64_t rate = processor_->rate();
-  double most = recipe_.data.max_seconds * static_cast<double>(rate);
-  if (const auto window = processor_->window()) most = std::min(most, static_cast<double>(*window));
+  const double most = longest();
   for (std::int64_t i = 0; i < recordings.size(); ++i) {
     const LabeledText one = recordings[i];
     SpokenText text{one.text, one.labels.front(), labels_of(one.labels.front()), 0};
@@ -240,6 +249,9 @@ SpokenTexts TranscriptionTask::prepare(const ChosenRecords<LabeledTexts>& record
     } catch (const Error& error) {
       throw Error(recordings.list->where(one) + ": " + error.what());
     }
+    counts.add(content_key(one));
+    counts.add_length(static_cast<double>(text.samples) / static_cast<double>(rate));
+    counts.set().replaced += data::has_lost_characters(text.text);
     const std::int64_t frames = frames_of(text.samples);
     const std::int64_t positions = decoder_ != nullptr ? decoder_->max_positions().value_or(INT64_MAX) : 0;
     if (static_cast<double>(text.samples) > most) {
@@ -257,6 +269,7 @@ SpokenTexts TranscriptionTask::prepare(const ChosenRecords<LabeledTexts>& record
     }
   }
   texts.finish();
+  counts.set().left_out = long_ones + short_ones + wordy;
   const auto report = [&](std::int64_t count, const std::string& why) {
     if (count > 0)
       message(fmt::format("{} set: {} recording{} skipped: {}", name, count, count == 1 ? "" : "s", why));

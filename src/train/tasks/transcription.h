@@ -63,7 +63,9 @@ class TranscriptionTask final : public BatchedTask<SpeechBatch> {
   void load(const std::filesystem::path& from);
   void load_head(const std::filesystem::path& from);
   void choose_prompt(const std::filesystem::path& from);
-  SpokenTexts prepare(const ChosenRecords<LabeledTexts>& recordings, const char* name) const;
+  SpokenTexts prepare(const ChosenRecords<LabeledTexts>& recordings, const char* name,
+                      DataCounts& counts) const;
+  double longest() const;  ///< in samples
   std::vector<std::int64_t> labels_of(const std::string& text) const;
   std::vector<ExampleLength> lengths_of(const SpokenTexts& texts) const;
   std::int64_t frames_of(std::int64_t samples) const;

@@ -4,8 +4,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 
 #include "core/stop_scope.h"
+#include "data/lines.h"
 #include "heed/autograd.h"
 #include "heed/error.h"
 #include "heed/files/file.h"
@@ -107,9 +109,11 @@ TranslationTask::TranslationTask(const Recipe& recipe, const TrainOptions& optio
   corpora_ = load_corpora(recipe.data, reversals, options.output,
                           [this](const std::string& text) { message(text); });
   load_or_make(checkpoint);
-  train_ = std::make_shared<const TokenizedCorpus>(tokenize(corpora_.train, "training"));
-  dev_ = evaluation_set(corpora_.dev, "development", recipe.eval.max_pairs);
-  test_ = evaluation_set(corpora_.test, "test", 0);
+  DataCounts counts("pairs", "tokens", static_cast<double>(longest()));
+  train_ = std::make_shared<const TokenizedCorpus>(tokenize(corpora_.train, "training", counts));
+  dev_ = evaluation_set(corpora_.dev, "development", recipe.eval.max_pairs, counts);
+  test_ = evaluation_set(corpora_.test, "test", 0, counts);
+  data_ = counts.finish();
   begin(BatchPlan(lengths_of(*train_), plan_options(recipe, options)),
         [pairs = train_, pad_id = model_->pad_id()](const BatchPlan::Rows& batch) {
           return make_batch(*pairs, batch.rows, pad_id);
@@ -197,13 +201,18 @@ std::vector<std::int64_t> TranslationTask::target_ids(std::string_view text,
   return cut_to(tokenizer_->encode_target(text), recipe_.data.max_target, cut);
 }
 
-TokenizedCorpus TranslationTask::tokenize(const CorpusPart& part, const char* name) const {
-  if (part.empty()) return TokenizedCorpus();
+// Of a side of a pair, in tokens.
+std::int64_t TranslationTask::longest() const {
   std::int64_t longest = recipe_.data.max_tokens;
   const std::int64_t positions = model_->max_positions().value_or(recipe_.train.batch_tokens);
   if (longest == 0 || longest > positions) longest = positions;
-  longest = std::min(longest, recipe_.train.batch_tokens);
-  const TokenLimits limits{longest, longest, recipe_.data.max_ratio};
+  return std::min(longest, recipe_.train.batch_tokens);
+}
+
+TokenizedCorpus TranslationTask::tokenize(const CorpusPart& part, const char* name,
+                                          DataCounts& counts) const {
+  if (part.empty()) return TokenizedCorpus();
+  const TokenLimits limits{longest(), longest(), recipe_.data.max_ratio};
   DataReport report;
   report.lines = report.kept = static_cast<std::int64_t>(part.rows.size());
   std::atomic<std::int64_t> cut_sources = 0, cut_targets = 0;
@@ -216,13 +225,27 @@ TokenizedCorpus TranslationTask::tokenize(const CorpusPart& part, const char* na
                         cut_sources.load(), recipe_.data.max_source, cut_targets.load(),
                         recipe_.data.max_target));
   if (report.skipped_count() > 0) message(fmt::format("tokens of the {} set: {}", name, report.summary()));
+  counts.begin(name);
+  counts.set().truncated = cut_sources + cut_targets;
+  counts.set().left_out = report.skipped_count();
+  for (std::size_t i = 0; i < part.rows.size(); ++i) {
+    const ParallelCorpus& corpus = *part.corpus;
+    const std::int64_t row = part.rows[i];
+    const bool same = i > 0 && part.rows[i - 1] == row - 1 && corpus.line(row - 1) == corpus.line(row);
+    if (same) continue;  // a further reference
+    counts.add(std::hash<std::string_view>()(corpus.source(row)));
+    counts.set().replaced +=
+        data::has_lost_characters(corpus.source(row)) || data::has_lost_characters(corpus.target(row));
+  }
+  for (const ExampleLength& length : lengths_of(pairs))
+    counts.add_length(static_cast<double>(length.longest));
   return pairs;
 }
 
-EvaluationSet TranslationTask::evaluation_set(const CorpusPart& part, const char* name,
-                                              std::int64_t limit) const {
+EvaluationSet TranslationTask::evaluation_set(const CorpusPart& part, const char* name, std::int64_t limit,
+                                              DataCounts& counts) const {
   EvaluationSet set;
-  set.pairs = tokenize(part, name);
+  set.pairs = tokenize(part, name, counts);
   if (part.empty()) return set;
   const std::vector<ReferenceGroup> groups = group_references(*part.corpus, part.rows);
   const std::vector<std::int64_t> chosen = random_choice(static_cast<std::int64_t>(groups.size()), limit,

@@ -49,10 +49,12 @@ class TranslationTask final : public BatchedTask<Batch> {
  private:
   void load_or_make(const std::filesystem::path& checkpoint);
   void make_tokenizer();
-  TokenizedCorpus tokenize(const CorpusPart& part, const char* name) const;
+  TokenizedCorpus tokenize(const CorpusPart& part, const char* name, DataCounts& counts) const;
+  std::int64_t longest() const;
   std::vector<std::int64_t> source_ids(std::string_view text, std::atomic<std::int64_t>& cut) const;
   std::vector<std::int64_t> target_ids(std::string_view text, std::atomic<std::int64_t>& cut) const;
-  EvaluationSet evaluation_set(const CorpusPart& part, const char* name, std::int64_t limit) const;
+  EvaluationSet evaluation_set(const CorpusPart& part, const char* name, std::int64_t limit,
+                               DataCounts& counts) const;
   double mean_loss(const TokenizedCorpus& pairs) const;
   void decode(const EvaluationSet& set, Evaluation& evaluation) const;
   Evaluation evaluate(const EvaluationSet& set) const;
