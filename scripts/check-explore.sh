@@ -267,6 +267,20 @@ step "samples are asked for" 'await until("a hint", () => $("status").textConten
 choose file "$PWD/$fixtures/sound/speech.wav"
 step "their spectrogram" 'await waiting; expect("a column for 10 ms, a row for a band", viewer.data.image.picture.width === 35 && viewer.data.image.picture.height === 80)'
 
+for model in speech moonshine-speech; do
+  serve $fixtures/$model
+  page_open "$address" 'models.length'
+  step "a recording is asked for" 'await until("a hint", () => $("status").textContent === "Choose a sound."); window.waiting = settled(() => {})'
+  choose file "$PWD/$fixtures/speech/tones.flac"
+  step "a transcript lies along time" 'await waiting; expect("its tokens", tokens() > 3 && document.querySelectorAll("#tokens .strip").length === 1); expect("the decoder alone", viewer.data.kinds.map(kind => kind.kind).join() === "cross,decoder" && $("heard").textContent.includes("not that within the encoder")); expect("a matrix below the spectrogram", viewer.state.view === "matrix" && viewer.alongTime(viewer.kind))'
+  step "the flow, the steps and the score of a head" 'look("flow"); await until("parts", () => document.querySelectorAll(".flow-scroll .node").length > 8); look("steps"); await until("a row for each frame", () => document.querySelectorAll(".steps-scroll tr").length === viewer.kind.keys.length + 2); look("why"); await until("pairs", () => made("why").found && made("why").found.pairs.length); expect("no head of the encoder leads anywhere", !find(".why-sides table:last-child button")); expect("no traps", !document.querySelector("#views [data-value=traps]")); look("matrix"); await viewer.drawn'
+  step "ablating" 'viewer.show({ layer: 1, head: 1 }); await settled(() => $("ablate").click()); expect("changes of logits", $("changes").textContent.includes("cross layer 1, head 1: ablated") && $("predictions").textContent.includes("change")); await settled(() => $("undo").click())'
+  step "another target" 'await settled(() => type("target", "ab")); const before = tokens(); expect("no words of the transcript", !viewer.data.sound.words.length); $("count").value = 1; await settled(() => $("continue").click()); expect("one more", tokens() === before + 1)'
+  page_size 390 844
+  step "narrower" 'await until("no wider than 390 pixels", () => page.scrollWidth <= innerWidth)'
+  page_size 1280 900
+done
+
 model=audio-spectrogram
 serve $fixtures/audio-spectrogram
 page_open "$address" 'models.length'

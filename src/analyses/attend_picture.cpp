@@ -89,45 +89,6 @@ std::optional<inspect::PatchGrid> grid_of_keys(const InputSpec& spec, const Tens
   return inspect::PatchGrid{1, keys, 0};
 }
 
-std::vector<std::string> key_labels(std::int64_t keys, const Subject& subject, const InputSpec& spec) {
-  const auto grid = grid_of_keys(spec, subject.inputs, keys);
-  if (grid && (grid->rows > 1 || spec.is_image()))
-    return inspect::part_labels(spec, subject.inputs, *grid, subject.sound.start);
-  // Without a time of its own, a frame is one of an encoder of speech, which halves those of 10 ms.
-  const double step = subject.window > 0 ? subject.window / static_cast<double>(keys) : 0.02;
-  std::vector<std::string> labels;
-  for (std::int64_t i = 0; i < keys; ++i)
-    labels.push_back(grid ? fmt::format("{:.2f} s", subject.sound.start + step * static_cast<double>(i))
-                          : std::to_string(i));
-  return labels;
-}
-
-// Adds the image or spectrogram whose parts are `keys`; that of a recording is cut to what holds sound.
-void add_image(AttentionPicture& picture, const Subject& subject, const Model& model, std::int64_t keys) {
-  const InputSpec spec = model.input();
-  const auto grid = grid_of_keys(spec, subject.inputs, keys);
-  InputImage& image = picture.image = !grid ? InputImage()
-                                      : subject.image.rows > 0
-                                          ? subject.image
-                                          : inspect::picture_of_parts(spec, subject.inputs, *grid);
-  picture.sound = subject.sound;
-  if (image.width == 0 || image.rows > 1 || subject.window <= 0) return;
-  const auto shown = [&](std::int64_t count) {
-    const double share = std::min(1.0, subject.sound.seconds / subject.window);
-    return std::clamp<std::int64_t>(std::lround(share * static_cast<double>(count)), 1, count);
-  };
-  image.columns = shown(keys);
-  picture.sound.seconds = subject.window * static_cast<double>(image.columns) / static_cast<double>(keys);
-  const std::int64_t width = shown(image.width);
-  std::vector<std::uint8_t> rgb;
-  for (std::int64_t y = 0; y < image.height; ++y) {
-    const auto row = image.rgb.begin() + 3 * y * image.width;
-    rgb.insert(rgb.end(), row, row + 3 * width);
-  }
-  image.width = width;
-  image.rgb = std::move(rgb);
-}
-
 // Of all heads of a layer; their mean and maximum are of the weights.
 Tensor values_of(const RecordedLayer& layer, const std::string& measure) {
   if (measure == "norms") return value_weighted_norms(layer);
@@ -206,6 +167,44 @@ void keep_last_queries(AttentionPicture& picture) {
 }
 
 }  // namespace
+
+std::vector<std::string> key_labels(std::int64_t keys, const Subject& subject, const InputSpec& spec) {
+  const auto grid = grid_of_keys(spec, subject.inputs, keys);
+  if (grid && (grid->rows > 1 || spec.is_image()))
+    return inspect::part_labels(spec, subject.inputs, *grid, subject.sound.start);
+  // Without a time of its own, a frame is one of an encoder of speech, which halves those of 10 ms.
+  const double step = subject.window > 0 ? subject.window / static_cast<double>(keys) : 0.02;
+  std::vector<std::string> labels;
+  for (std::int64_t i = 0; i < keys; ++i)
+    labels.push_back(grid ? fmt::format("{:.2f} s", subject.sound.start + step * static_cast<double>(i))
+                          : std::to_string(i));
+  return labels;
+}
+
+void add_image(AttentionPicture& picture, const Subject& subject, const Model& model, std::int64_t keys) {
+  const InputSpec spec = model.input();
+  const auto grid = grid_of_keys(spec, subject.inputs, keys);
+  InputImage& image = picture.image = !grid ? InputImage()
+                                      : subject.image.rows > 0
+                                          ? subject.image
+                                          : inspect::picture_of_parts(spec, subject.inputs, *grid);
+  picture.sound = subject.sound;
+  if (image.width == 0 || image.rows > 1 || subject.window <= 0) return;
+  const auto shown = [&](std::int64_t count) {
+    const double share = std::min(1.0, subject.sound.seconds / subject.window);
+    return std::clamp<std::int64_t>(std::lround(share * static_cast<double>(count)), 1, count);
+  };
+  image.columns = shown(keys);
+  picture.sound.seconds = subject.window * static_cast<double>(image.columns) / static_cast<double>(keys);
+  const std::int64_t width = shown(image.width);
+  std::vector<std::uint8_t> rgb;
+  for (std::int64_t y = 0; y < image.height; ++y) {
+    const auto row = image.rgb.begin() + 3 * y * image.width;
+    rgb.insert(rgb.end(), row, row + 3 * width);
+  }
+  image.width = width;
+  image.rgb = std::move(rgb);
+}
 
 bool is_text_kind(const std::string& kind) { return kind.starts_with("text"); }
 

@@ -26,8 +26,12 @@ struct MapChoice {
 /// The chosen heads of `count`. Throws OptionError if one does not exist.
 std::vector<std::int64_t> heads_of(const MapChoice& choice, std::int64_t count);
 
-/// Labels the positions of kinds without labels: patches of an image by row and column, frames of sound by
+/// Labels of the positions of an encoder that reads an image or a sound: patches by row and column, frames by
 /// their time, anything else by number.
+std::vector<std::string> key_labels(std::int64_t keys, const Subject& subject, const InputSpec& spec);
+/// Adds the image or spectrogram whose parts are `keys`; that of a recording is cut to what holds sound.
+void add_image(AttentionPicture& picture, const Subject& subject, const Model& model, std::int64_t keys);
+/// Labels the positions of kinds without labels with these.
 void add_missing_tokens(Subject& subject, const AttentionRecord& record, const InputSpec& spec);
 
 /// Adds the maps of `measure`. The rollout takes the record of all layers.

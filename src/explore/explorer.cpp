@@ -104,6 +104,14 @@ std::map<std::string, std::vector<std::int64_t>> tokens_in(const ExploredText& t
   return tokens;
 }
 
+void leave_out_padding(AttentionRecord& record, const ExploredText& text) {
+  for (RecordedLayer& layer : record.layers) {
+    const std::int64_t keys = std::ssize(text.tokens.at(layer.kind).keys);
+    for (Tensor* numbers : {&layer.weights, &layer.value_norms}) *numbers = shown_keys(*numbers, -1, keys);
+    for (Tensor* vectors : {&layer.k, &layer.v}) *vectors = shown_keys(*vectors, -2, keys);
+  }
+}
+
 AttentionPicture picture_of_run(const ExploredModel& model, const ExploredText& text,
                                 const AttentionRecord& record, const PredictedRows& rows,
                                 const std::vector<std::vector<inspect::RankedToken>>& ranked) {
@@ -258,6 +266,7 @@ std::string Explorer::run(const RunRequest& wanted, const std::atomic<bool>& sto
   options.stop = &stop;
   AttentionRecord record = record_attention(model.model(), text.inputs, options);
   const NoGradients guard;
+  leave_out_padding(record, text);
   Context context{.taps = &taps, .stop = &stop};
   const PredictedRows rows = predicted_rows(model, text, record.outputs, context);
   const auto best = ranked(rows, wanted.candidates);
@@ -291,6 +300,9 @@ std::string Explorer::run(const RunRequest& wanted, const std::atomic<bool>& sto
               {"changes", changes_json(wanted.changes)}};
   if (wanted.show) answer["shown"] = std::move(shown);
   if (label) answer["label"] = *label;
+  if (model.transcribes())
+    answer["heard"] = {
+        {"seconds", text.sound.seconds}, {"window", text.window}, {"more", !text.note.empty()}};
   if (text.target_ids) {
     answer["target_ids"] = *text.target_ids;
     answer["target"] = model.decoded(*text.target_ids);

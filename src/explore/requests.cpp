@@ -83,7 +83,7 @@ void RunRequest::walk_text(Fields& fields) {
   text.walk(fields);
   fields("labels", labels, "Texts that an image is compared with, by a model of texts and images");
   fields("label", label, "The label whose attention is shown; else the likeliest one's", kNumber);
-  fields("max_new_tokens", max_new_tokens, "Of the output of an encoder-decoder",
+  fields("max_new_tokens", max_new_tokens, "Of the output of an encoder-decoder; a transcript is whole",
          {.least = 1, .most = kMostNewTokens});
   if (fields.reads() == nullptr) return;
   if (labels.size() > kMostLabels)

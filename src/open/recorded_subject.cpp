@@ -6,12 +6,13 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <utility>
 
 #include "core/strings.h"
-#include "files/input_file.h"
 #include "heed/models/kind.h"
 #include "heed/open/loaded_model.h"
 #include "heed/sound/processor.h"
+#include "heed/sound/sound.h"
 #include "inspect/token_input.h"
 #include "models/named_tensors.h"
 #include "tasks/speech.h"
@@ -32,11 +33,6 @@ std::string shown_part(const std::string& file, double start, double seconds) {
                           start + seconds, whole ? "" : " (choose another part with --start)"));
 }
 
-SoundReader reader_of(const LoadedModel& model, const SubjectRequest& request) {
-  return SoundReader(request.given,
-                     {.rate = model.sound_processor().rate(), .on_warning = request.on_warning});
-}
-
 std::string title_of(const std::string& file) { return std::filesystem::path(file).filename().string(); }
 
 // What the decoder reads, and after each position the token that follows; after the last, `end`.
@@ -51,16 +47,16 @@ void add_transcript(Subject& subject, const std::vector<std::int64_t>& read, std
   subject.tokens["cross"].queries = inspect::token_names(&tokenizer, subject.following);
 }
 
-Subject of_whisper(const LoadedModel& model, const SubjectRequest& request) {
-  const std::string file = shown_name(request.given);
+Subject of_whisper(const LoadedModel& model, SoundReader reader, const SubjectRequest& request) {
+  const std::string file = reader.name();
   const EncoderDecoderModel& both = model.encoder_decoder();
   const SpeechSettings settings = load_speech_settings(model.files(), both);
   TranscribeOptions options;
   options.stop = request.stop;
   if (request.seed) options.seed = request.seed();
   const tasks::SpeechWindow window =
-      tasks::transcribe_window(both, model.tokenizer(), settings, model.sound_processor(),
-                               reader_of(model, request), request.start.value_or(0), options);
+      tasks::transcribe_window(both, model.tokenizer(), settings, model.sound_processor(), std::move(reader),
+                               request.start.value_or(0), options);
   if (window.words.empty())
     fail_without_speech(file, window.offset, window.seconds, window.seconds >= window.recording);
   Subject subject;
@@ -69,6 +65,7 @@ Subject of_whisper(const LoadedModel& model, const SubjectRequest& request) {
   subject.sound = {window.offset, window.seconds, {}};
   subject.window = static_cast<double>(window.features.size(2)) * window.seconds_per_frame;
   subject.alignment_heads = settings.alignment_heads;
+  subject.prefix = std::ssize(window.start);
   std::vector<std::int64_t> read = window.start;
   for (const TranscribedWord& word : window.words) {
     const std::int64_t first = std::ssize(read) - 1;  // the position that predicts its first token
@@ -83,15 +80,14 @@ Subject of_whisper(const LoadedModel& model, const SubjectRequest& request) {
 }
 
 // Of a decoder that reads samples, whose words have no times.
-Subject of_moonshine(const LoadedModel& model, const SubjectRequest& request) {
-  const std::string file = shown_name(request.given);
+Subject of_moonshine(const LoadedModel& model, SoundReader reader, const SubjectRequest& request) {
+  const std::string file = reader.name();
   const EncoderDecoderModel& both = model.encoder_decoder();
   const GenerationOptions generation = load_generation_options(model.files());
   TranscribeOptions options;
   options.stop = request.stop;
-  const tasks::HeardSamples window =
-      tasks::transcribe_window(both, generation, model.sound_processor(), reader_of(model, request),
-                               request.start.value_or(0), options);
+  const tasks::HeardSamples window = tasks::transcribe_window(
+      both, generation, model.sound_processor(), std::move(reader), request.start.value_or(0), options);
   const bool whole = window.offset == 0 && window.ends;
   const std::vector<QueryGroup> words = inspect::words_of(window.tokens, model.tokenizer());
   if (words.empty()) fail_without_speech(file, window.offset, window.seconds, whole);
@@ -104,6 +100,7 @@ Subject of_moonshine(const LoadedModel& model, const SubjectRequest& request) {
     subject.sound.words.push_back({word.label, 0, 0, {before + word.first, before + word.end}, false});
   subject.title =
       title_of(file) + " → " + std::string(trimmed(model.tokenizer().decode_clean(window.tokens)));
+  subject.prefix = std::ssize(window.start);
   std::vector<std::int64_t> read = window.start;
   read.insert(read.end(), window.tokens.begin(), window.tokens.end());
   add_transcript(subject, read,
@@ -136,13 +133,13 @@ Part part_of(SoundReader reader, double start, std::int64_t most) {
   return {tasks::tensor_of(samples), ends};
 }
 
-Subject of_encoder(const LoadedModel& model, const SubjectRequest& request) {
+Subject of_encoder(const LoadedModel& model, SoundReader reader, const SubjectRequest& request) {
   const InputSpec spec = model.model().input();
-  const std::string file = shown_name(request.given);
+  const std::string file = reader.name();
   const SoundProcessor& processor = model.sound_processor();
   const auto rate = static_cast<double>(processor.rate());
   const double start = request.start.value_or(0);
-  const Part part = part_of(reader_of(model, request), start,
+  const Part part = part_of(std::move(reader), start,
                             processor.window().value_or(static_cast<std::int64_t>(kUsualSeconds * rate)));
   Subject subject;
   subject.title = title_of(file);
@@ -166,10 +163,17 @@ Subject of_encoder(const LoadedModel& model, const SubjectRequest& request) {
 }  // namespace
 
 Subject subject_of_recording(const LoadedModel& model, const SubjectRequest& request) {
-  if (!traits_of(model.model()).is(ModelKind::encoder_decoder)) return of_encoder(model, request);
-  static_cast<void>(model.tokenizer());  // says what is missing, before the file is read
-  return model.model().input().kind == InputKind::waveform ? of_moonshine(model, request)
-                                                           : of_whisper(model, request);
+  const bool decodes = traits_of(model.model()).is(ModelKind::encoder_decoder);
+  if (decodes) static_cast<void>(model.tokenizer());  // says what is missing, before the file is read
+  const SoundOptions options{.rate = model.sound_processor().rate(), .on_warning = request.on_warning};
+  return subject_of_recording(model, SoundReader(request.given, options), request);
+}
+
+Subject subject_of_recording(const LoadedModel& model, SoundReader reader, const SubjectRequest& request) {
+  if (!traits_of(model.model()).is(ModelKind::encoder_decoder))
+    return of_encoder(model, std::move(reader), request);
+  return model.model().input().kind == InputKind::waveform ? of_moonshine(model, std::move(reader), request)
+                                                           : of_whisper(model, std::move(reader), request);
 }
 
 }  // namespace heed

@@ -172,8 +172,8 @@ TEST(ExploreCommand, RefusesWrongCommandLines) {
   EXPECT_EQ(run({"explore", "no-such-model"}).status, 1);
   expect_error(1, {"explore", HEED_FIXTURES "/vit-model"}, "preprocessor_config.json");
   expect_error(1, {"explore", HEED_FIXTURES "/whisper"}, "preprocessor_config.json");
-  expect_error(1, {"explore", HEED_FIXTURES "/speech"},
-               "explore: expected an encoder, or a model that reads text or images, got whisper");
+  expect_error(1, {"explore", HEED_FIXTURES "/speech", "--export", "p.html", "--text", "a"},
+               "--text: expected a model that reads text, got speech, which reads sounds");
 }
 
 }  // namespace

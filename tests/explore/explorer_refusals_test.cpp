@@ -77,9 +77,5 @@ TEST(Explorer, RefusesTextsWithoutTokens) {
     EXPECT_EQ(refusal_of(explorer, {{"model", model}, {"text", ""}}), "text: expected at least one token");
 }
 
-TEST(Explorer, RefusesEncoderDecodersOfSound) {
-  EXPECT_ERROR(sample("whisper"), "expected an encoder, or a model that reads text or images, got whisper");
-}
-
 }  // namespace
 }  // namespace heed::explore_test

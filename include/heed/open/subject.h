@@ -24,6 +24,7 @@ namespace HEED_API heed {
 
 class LoadedModel;
 class Model;
+class SoundReader;
 namespace tasks {
 struct FileLimits;
 struct FileProcessor;
@@ -62,6 +63,7 @@ struct Subject {
   double window = 0;      ///< of a part of a recording: the seconds of all frames, padding included
   std::string note = {};  ///< which part of a longer recording it is; empty: all
   std::vector<std::array<std::int64_t, 2>> alignment_heads = {};  ///< layer and head, of a Whisper
+  std::int64_t prefix = 0;  ///< of a transcript: how many ids of `read` come before its text
 };
 
 /// How token ids are labelled, and how targets end.
@@ -121,8 +123,9 @@ struct SubjectRequest {
 /// number a pass tells have no labels. Throws OptionError for what the model does not take, Error for a text
 /// without tokens, for silence, and for a start beyond the end of a recording.
 Subject subject_of(const LoadedModel& model, const SubjectRequest& request);
-/// The same of a model of sounds.
+/// The same of a model of sounds; and of what a reader at the model's rate reads, in the place of `given`.
 Subject subject_of_recording(const LoadedModel& model, const SubjectRequest& request);
+Subject subject_of_recording(const LoadedModel& model, SoundReader reader, const SubjectRequest& request);
 
 /// Several texts side by side, padded on the right to the longest: `input_ids` and `attention_mask`, i64
 /// [B, T], and `token_type_ids` for a model that reads them. With targets, for an encoder-decoder, also

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <set>
 
+#include "analyses/attend_picture.h"
 #include "core/strings.h"
 #include "explore/model/model_card.h"
 #include "heed/autograd.h"
@@ -13,8 +14,10 @@
 #include "heed/models/kind.h"
 #include "heed/ops/elementwise.h"
 #include "heed/ops/loss.h"
+#include "heed/sound/sound.h"
 #include "inspect/patch_grid.h"
 #include "inspect/taps.h"
+#include "inspect/token_input.h"
 #include "models/steering.h"
 #include "plot/labels.h"
 
@@ -44,13 +47,13 @@ std::shared_ptr<const Part> part_of(const LoadedModel& opened, const Part& part)
   return {std::make_shared<const LoadedModel>(opened), &part};
 }
 
-// Whether a model is explored with its tokenizer: one of sounds may do without, and shows characters as
-// numbers.
+// Whether a model is explored with its tokenizer: an encoder of sounds may do without, and shows characters
+// as numbers.
 bool has_texts(const LoadedModel& opened) {
   const Model& model = opened.model();
   if (model.vocab_size() == 0) return false;
-  const bool captions = model.input().is_image() && as<EncoderDecoderModel>(model) != nullptr;
-  return model.input().kind == InputKind::tokens || captions || opened.has_tokenizer();
+  const bool writes = as<EncoderDecoderModel>(model) != nullptr;
+  return model.input().kind == InputKind::tokens || writes || opened.has_tokenizer();
 }
 
 const AttentionKind kTextKind{"text", "text_encoder", "self_attn"};
@@ -99,15 +102,12 @@ ExploredModel::ExploredModel(std::string name, std::shared_ptr<const Model> mode
       generation_(std::move(generation)),
       processor_(std::move(processor)) {
   if (dual_ != nullptr) shown_model_ = &dual_->image();
-  const bool decodes = architecture() == "encoder-decoder";
-  if (decodes && shown_model_->input().is_sound())
-    throw Error("explore: expected an encoder, or a model that reads text or images, got " +
-                model_->family() + " (heed attend FILE shows its attention)");
-  if (decodes && tokenizer_ == nullptr)
+  if (architecture() == "encoder-decoder" && tokenizer_ == nullptr)
     throw Error("explore: expected a tokenizer beside " + model_->family() + ", which writes text, got none");
   HEED_ASSERT(!reads_files() ? tokenizer_ != nullptr : processor_.image || processor_.sound,
               "an explored model without what makes its input");
   kinds_ = attention_kinds(*shown_model_);
+  if (transcribes()) std::erase_if(kinds_, [](const AttentionKind& kind) { return kind.name == "encoder"; });
   find_heads();
 }
 
@@ -116,6 +116,7 @@ ExploredModel::ExploredModel(std::string name, const LoadedModel& opened)
                     has_texts(opened) ? part_of(opened, opened.tokenizer()) : nullptr, opened.generation(),
                     opened.file_processor()) {
   opened_ = opened;
+  if (transcribes()) static_cast<void>(opened.transcriber());  // says what is missing
   examples_ = examples_of(opened.directory());
 }
 
@@ -151,6 +152,7 @@ void ExploredModel::find_heads() {
     record.layers.insert(record.layers.end(), texts.layers.begin(), texts.layers.end());
   }
   for (const RecordedLayer& layer : record.layers) {
+    if (layer.kind == "cross") sample_frames_ = layer.all_keys;
     auto& counts = heads_[layer.kind];
     counts.resize(
         std::max(counts.size(), static_cast<std::size_t>(layer.layer) + 1));  // 0: without attention
@@ -194,6 +196,10 @@ std::string ExploredModel::architecture() const {
   return visit(
       *model_, [](const DecoderModel&) { return "decoder"; },
       [](const EncoderDecoderModel&) { return "encoder-decoder"; }, [](const Model&) { return "encoder"; });
+}
+
+bool ExploredModel::transcribes() const {
+  return model().input().is_sound() && architecture() == "encoder-decoder";
 }
 
 const std::string& ExploredModel::token(std::int64_t id) const {
@@ -314,11 +320,47 @@ std::vector<std::int64_t> ExploredModel::greedy_output(const EncoderDecoderModel
   return outputs_[key] = found.front().front().ids;
 }
 
-ExploredText ExploredModel::file_text(std::int64_t number) const {
+// Without the frames of padding behind the sound.
+ExploredText ExploredModel::heard_text(const std::string& bytes, const std::atomic<bool>& stop) const {
+  HEED_ASSERT(opened_, "a model that transcribes without its files");
+  SubjectRequest request;
+  request.stop = &stop;
+  const char* name = name_of(model().input().kind);
+  ExploredText text{subject_of_recording(
+      *opened_, SoundReader(bytes, name, {.rate = processor_.sound->rate(), .limits = kLimits.sound}),
+      request)};
+  text.title = name;
+  const auto grid = inspect::patch_grid(model().input(), text.inputs);
+  const std::int64_t frames = grid ? grid->positions() : sample_frames_;
+  std::vector<std::string> labels = analyses::key_labels(frames, text, model().input());
+  AttentionPicture picture;
+  analyses::add_image(picture, text, model(), frames);
+  text.image = std::move(picture.image);
+  text.sound = std::move(picture.sound);
+  labels.resize(static_cast<std::size_t>(text.image.columns));
+  text.tokens["encoder"] = {labels, labels};
+  return text;
+}
+
+std::vector<std::int64_t> ExploredModel::transcript_of(const ExploredText& heard,
+                                                       const std::optional<std::string>& text) const {
+  if (!text) return {heard.read.begin() + 1, heard.read.end()};
+  std::vector<std::int64_t> ids(heard.read.begin() + 1, heard.read.begin() + heard.prefix);
+  // A byte-level text, of Whisper, begins with a space.
+  const bool spaced = model().input().kind == InputKind::spectrogram;
+  const std::vector<std::int64_t> own =
+      tokenizer_->encode(spaced ? " " + std::string(trimmed(*text)) : *text, false).ids;
+  ids.insert(ids.end(), own.begin(), own.end());
+  return ids;
+}
+
+ExploredText ExploredModel::file_text(std::int64_t number, const std::atomic<bool>& stop) const {
   const std::string& bytes = files_->bytes(number);  // throws for one that is forgotten
   const auto kept = file_texts_.find(number);
   if (kept != file_texts_.end()) return kept->second;
-  ExploredText text{subject_of_file(parts(), bytes, name_of(model().input().kind), kLimits)};
+  ExploredText text =
+      transcribes() ? heard_text(bytes, stop)
+                    : ExploredText{subject_of_file(parts(), bytes, name_of(model().input().kind), kLimits)};
   text.file = number;
   if (file_texts_.size() >= kKeptFiles) file_texts_.erase(file_texts_.begin());
   return file_texts_[number] = text;
@@ -341,13 +383,14 @@ ExploredText ExploredModel::text_of(const RequestedText& text, std::int64_t max_
   ExploredText result;
   Encoding encoding;
   if (text.file) {
-    result = file_text(*text.file);
+    result = file_text(*text.file, stop);
   } else {
     encoding = shown_encoding(text);
     result.source = encoding.ids;
   }
   if (both != nullptr) {
     result.target_ids = text.target_ids ? *text.target_ids
+                        : transcribes() ? transcript_of(result, text.target)
                         : text.target   ? tokenizer_->encode_target(*text.target).ids
                                         : greedy_output(*both, result, max_new_tokens, strengths, stop);
     check_ids(*result.target_ids, text.target_ids ? "target_ids" : "target");
@@ -357,7 +400,10 @@ ExploredText ExploredModel::text_of(const RequestedText& text, std::int64_t max_
     static_cast<Subject&>(result) = subject_of_tokens(parts(), encoding, result.target_ids, shown);
     result.title = text.text ? summary(*text.text, text.pair.value_or(""), " / ") : decoded(encoding.ids);
   } else if (both != nullptr) {
+    // Words have the times of the transcript.
+    if (transcribes() && *result.target_ids != transcript_of(result, {})) result.sound.words.clear();
     add_target(result, parts(), *result.target_ids, shown);
+    if (transcribes()) result.tokens.erase("encoder");
   }
   if (both == nullptr) return result;
   check_ids(result.read, "target");

@@ -56,11 +56,11 @@ class ExploredModel {
  public:
   /// Runs the model once, on one token or an empty image or sound, to see its heads. A model that reads or
   /// writes text has a tokenizer, one that reads files a processor. Throws Error for a model without
-  /// attention, and for an encoder-decoder of sounds.
+  /// attention, and for an encoder-decoder of sounds, which needs an opened model.
   ExploredModel(std::string name, std::shared_ptr<const Model> model,
                 std::shared_ptr<const Tokenizer> tokenizer, GenerationOptions generation,
                 tasks::FileProcessor processor = {});
-  /// The parts of an opened model. Throws Error as above, and where a part is missing.
+  /// The parts of an opened model. Throws Error where a part is missing, and as above but for sounds.
   ExploredModel(std::string name, const LoadedModel& opened);
 
   const std::string& name() const { return name_; }
@@ -110,6 +110,9 @@ class ExploredModel {
   const ValueMaps& value_maps() const { return value_maps_; }
   /// Whether its inputs are images or sounds.
   bool reads_files() const { return model().input().kind != InputKind::tokens; }
+  /// Whether it writes what it hears: an encoder-decoder of sounds. Its kinds of attention are those of the
+  /// decoder, and the keys of cross-attention are the frames with sound, without those of padding.
+  bool transcribes() const;
   /// `decoder`, `encoder` or `encoder-decoder`
   std::string architecture() const;
 
@@ -117,9 +120,10 @@ class ExploredModel {
   /// Error for a model that reads files.
   std::vector<std::int64_t> ids_of(const RequestedText& text) const;
   /// Encodes a text, takes its ids, or preprocesses its file. An encoder-decoder reads the target, or its own
-  /// greedy output of at most `max_new_tokens`, steered by `strengths`, without a final end token. Throws
-  /// Error for what the model does not take, empty and too long texts, and ids outside the vocabulary;
-  /// Canceled once `stop` is true.
+  /// greedy output of at most `max_new_tokens`, steered by `strengths`, without a final end token; of a
+  /// recording, the whole transcript of its first window, not steered. A target of one that transcribes has
+  /// the ids before its text. Throws Error for what the model does not take, empty and too long texts,
+  /// silence, and ids outside the vocabulary; Canceled once `stop` is true.
   ExploredText text_of(const RequestedText& text, std::int64_t max_new_tokens,
                        const std::vector<double>& strengths, const std::atomic<bool>& stop) const;
 
@@ -135,7 +139,11 @@ class ExploredModel {
   Encoding encoding_of(const RequestedText& text) const;
   /// The same, as its tokens are shown. Throws Error for none, and for those that the model does not read.
   Encoding shown_encoding(const RequestedText& text) const;
-  ExploredText file_text(std::int64_t number) const;
+  ExploredText file_text(std::int64_t number, const std::atomic<bool>& stop) const;
+  ExploredText heard_text(const std::string& bytes, const std::atomic<bool>& stop) const;
+  /// What the decoder writes after `prefix` ids of the transcript of `heard`: the text, or all of it.
+  std::vector<std::int64_t> transcript_of(const ExploredText& heard,
+                                          const std::optional<std::string>& text) const;
   std::vector<std::int64_t> greedy_output(const EncoderDecoderModel& both, const ExploredText& source,
                                           std::int64_t max_new_tokens, const std::vector<double>& strengths,
                                           const std::atomic<bool>& stop) const;
@@ -153,6 +161,7 @@ class ExploredModel {
   std::shared_ptr<const Files> files_;
   std::vector<AttentionKind> kinds_;
   std::map<std::string, std::vector<std::int64_t>, std::less<>> heads_;
+  std::int64_t sample_frames_ = 0;  // of the encoder, for the input that showed the heads
   ValueMaps value_maps_;
   mutable std::unordered_map<std::int64_t, std::string> shown_;  // tokens that were asked for
   mutable std::map<std::int64_t, ExploredText> file_texts_;      // the newest ones

@@ -62,7 +62,7 @@ async function patchNow() {
     if (ask.other_file !== null) { setChange(head, { patch: { file: ask.other_file } }); return; }
     $("other_file-box").hidden = false;
     $("other_file-choose").focus();
-    hint.textContent = "Choose a second " + inputOf(modelNow()) + " with as many parts as the first; then patch from it.";
+    hint.textContent = "Choose a second " + inputOf(modelNow()) + (head.kind === "encoder" ? " with as many parts as the first" : "") + "; then patch from it.";
     return;
   }
   $("other-box").hidden = false;

@@ -186,6 +186,7 @@ function showAnswers(answers, data) {
   const { image } = answer.data, kind = predictedKind(answer), tokens = kind ? kind.queries.length : 0, parts = image && (modelNow().input === "image" ? image.rows + " × " + image.columns + " patches, " : image.columns + " steps of time, ");
   $("status").textContent = (parts || tokens + (tokens === 1 ? " token, " : " tokens, ")) + answers.reduce((sum, one) => sum + one.milliseconds, 0) + " ms";
   if (recording) $("status").textContent = $("status").textContent.replace(/, \d+ ms$/, "");
+  drawHeard(answer);
   drawAnswers();
   drawChanges();
   noteCounts();
@@ -346,7 +347,7 @@ function syncForm() {
   if (drawExamples.of !== ask.model) { drawExamples.of = ask.model; drawExamples(); }
   if (recording) for (const chip of $("examples").querySelectorAll("button")) chip.setAttribute("aria-pressed", chip.title === nameOfInput(ask));
   const parts = Object.entries(about.layers).filter(([, count]) => count).map(([name, count]) => (about.kind === "encoder-decoder" || name === "text" ? name + ": " : "") + count + (count === 1 ? " layer of " : " layers of ") + about.heads[name] + " heads");
-  $("about-model").textContent = [taskNames[about.takes_labels ? "towers" : about.head || (about.kind === "decoder" ? "causal_lm" : "encoder_decoder")], about.family, ...parts].join(" · ");
+  $("about-model").textContent = [taskNames[about.takes_labels ? "towers" : about.head || (about.kind === "decoder" ? "causal_lm" : about.input === "sound" ? "ctc" : "encoder_decoder")], about.family, ...parts].join(" · ");
 }
 function listen() {
   $("ask").onsubmit = event => event.preventDefault();

@@ -48,6 +48,13 @@ async function sendAgain(error) {
   return true;
 }
 
+/// Which part of a recording is shown of a model that writes what it hears.
+function drawHeard({ heard }) {
+  $("heard").hidden = !heard;
+  if (!heard) return;
+  const seconds = heard.seconds.toFixed(2) + " s", pads = heard.window > heard.seconds + 0.01;
+  $("heard").textContent = (heard.more ? "Shown are the first " + seconds + " of the recording, all that the model hears at once" : "Shown is the whole recording, " + seconds) + (pads ? ", without the frames of silence behind it" : "") + ", and the attention of the decoder, not that within the encoder (heed attend FILE --kind encoder).";
+}
 function syncFiles() {
   const takes = takesFile(), what = inputOf(modelNow());
   $("text-box").hidden = takes;

@@ -161,7 +161,7 @@ class StepsView extends Look {
     if (steps.positions && !masked) list.push(["+ positions", show(this.capped(key)) + " + " + show(steps.positions[key]) + " = " + show(steps.scores[key]) + ": what the distance from " + query + " to " + token + " adds."]);
     const count = [...steps.scores].filter(score => score === -Infinity).length;
     list.push(["mask", masked ? query + " may not look at " + token + ": its score becomes −∞." : count ? count + (count === 1 ? " key is" : " keys are") + " hidden from " + query + " (−∞); " + token + " is not." : "No key is hidden from " + query + "."]);
-    list.push(["softmax", masked ? "e^(−∞) = 0: the weight is exactly 0." : "e^(" + show(steps.scores[key]) + "), divided by the sum over all keys: " + steps.weights[key].toFixed(3) + ". The weights sum to 1."]);
+    list.push(["softmax", masked ? "e^(−∞) = 0: the weight is exactly 0." : "e^(" + show(steps.scores[key]) + "), divided by the sum over all keys: " + steps.weights[key].toFixed(3) + ". The weights sum to 1" + (steps.padding ? ", of which " + steps.padding.toFixed(3) + " is on frames of silence that are not shown." : ".")]);
     list.push(["× V", "The value of " + token + " counts " + steps.weights[key].toFixed(3) + " times. The sum over all keys is the head's output" + (this.tutorial ? ": (" + [...steps.output].map(value => value.toFixed(3)).join(", ") + ")." : ", which the output projection writes into the residual stream.")]);
     if (this.change) list.push(["changed", "This head is changed (" + changeName(this.change) + "): the last row of the table is what that leaves."]);
     this.what.replaceChildren(...list.map(([name, text]) => { const item = element("li", null); item.append(element("b", name), " " + text); return item; }));

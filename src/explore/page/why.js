@@ -94,7 +94,7 @@ class WhyView extends Look {
   /// A part by its name in the tables of heed attribute score, with the token that it is of; a button where a click leads somewhere.
   part(part, side) {
     const at = this.found[side], token = this.read(side)[at], of = part.layer < 0 && /^(token|embed)$/.test(part.name);
-    const text = of ? part.label + " “" + token + "”" : part.name === "position" ? "position " + at : part.label, leads = part.head >= 0 || part.layer < 0 && /^(token|embed|position|type)$/.test(part.name);
+    const text = of ? part.label + " “" + token + "”" : part.name === "position" ? "position " + at : part.label, leads = this.isShown(side) && (part.head >= 0 || part.layer < 0 && /^(token|embed|position|type)$/.test(part.name));
     if (!leads) return element("span", text, { class: "soft" });
     const button = element("button", text, { type: "button", class: "quiet", title: part.head >= 0 ? "open this head at “" + token + "” (" + at + ")" : "pin “" + token + "” (" + at + ")" });
     button.onclick = () => this.open(part, side, at);
@@ -105,6 +105,8 @@ class WhyView extends Look {
     const own = this.panel.data.kinds.find(kind => kind.kind === this.stackOf(side));
     return own ? own.queries : side === "query" ? this.kind.queries : this.kind.keys;
   }
+  /// Whether the maps of the stack of a side are on the page.
+  isShown(side) { return this.panel.data.kinds.some(kind => kind.kind === this.stackOf(side)); }
   /// The stack that a side's parts are of; of a key in cross-attention, the encoder.
   stackOf(side) { return this.kind.kind === "cross" ? (side === "key" ? "encoder" : "decoder") : this.kind.kind; }
   open(part, side, at) {

@@ -49,14 +49,17 @@ std::vector<PatchRun> patch_runs(const std::vector<HeadChange>& changes) {
 
 void check_length(const ExploredModel& model, const ExploredText& other, const ExploredText& text,
                   const HeadChange& change, const std::string& where) {
+  const bool encodes = change.kind == "encoder";
   const auto compare = [&](std::size_t got, std::size_t wanted, const std::string& what) {
     if (got != wanted)
-      throw Error(where + ".patch: expected a " + what + " of as many " + (text.file ? "parts" : "tokens") +
-                  " (" + std::to_string(wanted) + "), got " + std::to_string(got));
+      throw Error(where + ".patch: expected a " + what + " of as many " +
+                  (encodes && text.file ? "parts" : "tokens") + " (" + std::to_string(wanted) + "), got " +
+                  std::to_string(got));
   };
   const auto positions = [](const ExploredText& of) { return of.tokens.at("encoder").keys.size(); };
-  if (text.file) return compare(positions(other), positions(text), name_of(model.model().input().kind));
-  if (change.kind == "encoder") return compare(other.source.size(), text.source.size(), "text");
+  if (encodes && text.file)
+    return compare(positions(other), positions(text), name_of(model.model().input().kind));
+  if (encodes) return compare(other.source.size(), text.source.size(), "text");
   compare(other.read.size(), text.read.size(), text.target_ids ? "target" : "text");
 }
 
@@ -157,6 +160,10 @@ void add_changes(Taps& taps, const ExploredModel& model, const ExploredText& tex
                 : change.factor == 0 ? replace_by_zeros()
                                      : replace_by_scaled(change.factor));
   }
+}
+
+Tensor shown_keys(const Tensor& x, int dimension, std::int64_t keys) {
+  return !x.defined() || x.size(dimension) == keys ? x : slice(x, x.rank() + dimension, 0, keys).contiguous();
 }
 
 json changes_json(const std::vector<HeadChange>& changes) {

@@ -2,6 +2,7 @@
 #include "inspect/head_steps.h"
 
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "explore/views/views.h"
 #include "heed/error.h"
@@ -25,26 +26,31 @@ nlohmann::json head_steps_json(const ExploredModel& model, const ExploredText& t
   const auto bytes = [](const Tensor& x) {
     return x.defined() ? nlohmann::json(row_bytes(x)) : nlohmann::json(nullptr);
   };
-  const std::int64_t d = steps.q.size(-1);
-  return {{"name", attention.name},
-          {"head", request.head.head},
-          {"query", request.query},
-          {"queries", tokens.queries},
-          {"keys", tokens.keys},
-          {"dims", d},
-          {"scale", attention.scale(d)},
-          {"cap", attention.attention->score_cap},
-          {"window", attention.attention->window},
-          {"positions", bytes(steps.positions)},
-          {"rotary", steps.is_rotary},
-          {"q_before", bytes(steps.q_before)},
-          {"k_before", bytes(steps.k_before)},
-          {"q", bytes(steps.q)},
-          {"k", bytes(steps.k)},
-          {"v", bytes(steps.v)},
-          {"scores", bytes(steps.scores)},
-          {"weights", bytes(steps.weights)},
-          {"output", bytes(steps.output)}};
+  const std::int64_t d = steps.q.size(-1), count = std::ssize(tokens.keys);
+  const auto numbers = [&](const Tensor& x) { return bytes(shown_keys(x, -1, count)); };
+  const auto vectors = [&](const Tensor& x) { return bytes(shown_keys(x, -2, count)); };
+  nlohmann::json answer{{"name", attention.name},
+                        {"head", request.head.head},
+                        {"query", request.query},
+                        {"queries", tokens.queries},
+                        {"keys", tokens.keys},
+                        {"dims", d},
+                        {"scale", attention.scale(d)},
+                        {"cap", attention.attention->score_cap},
+                        {"window", attention.attention->window},
+                        {"positions", numbers(steps.positions)},
+                        {"rotary", steps.is_rotary},
+                        {"q_before", bytes(steps.q_before)},
+                        {"k_before", vectors(steps.k_before)},
+                        {"q", bytes(steps.q)},
+                        {"k", vectors(steps.k)},
+                        {"v", vectors(steps.v)},
+                        {"scores", numbers(steps.scores)},
+                        {"weights", numbers(steps.weights)},
+                        {"output", bytes(steps.output)}};
+  if (const std::vector<double> weights = inspect::numbers(steps.weights); std::ssize(weights) > count)
+    answer["padding"] = std::accumulate(weights.begin() + count, weights.end(), 0.0);
+  return answer;
 }
 
 }  // namespace heed::explore

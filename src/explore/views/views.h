@@ -31,6 +31,10 @@ bool is_unchanged(const RunRequest& run);
 void add_changes(Taps& taps, const ExploredModel& model, const ExploredText& text, const RunRequest& run,
                  const std::atomic<bool>& stop);
 
+/// The first `keys` of a dimension, counted from the last, -1: those behind them, which are not shown, are
+/// frames of a recording's padding. An undefined tensor stays.
+Tensor shown_keys(const Tensor& x, int dimension, std::int64_t keys);
+
 /// The changes as the request spells them.
 nlohmann::json changes_json(const std::vector<HeadChange>& changes);
 

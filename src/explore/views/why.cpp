@@ -1,6 +1,7 @@
 // Sorts the pairs of an attributed score.
 #include "explore/views/views.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
@@ -46,6 +47,23 @@ void add_pairs(json& answer, const ScoreAttribution& score) {
   answer["magnitude"] = sides.magnitude;
 }
 
+/// Without a key in the request, the strongest of those that are shown.
+std::int64_t key_of(const ExploredModel& model, const ExploredText& text, const AttentionKind& kind,
+                    const WhyRequest& request, Taps& changes, const std::atomic<bool>& stop) {
+  const std::int64_t keys = std::ssize(text.tokens.at(kind.name).keys);
+  if (request.key) {
+    inspect::check_position("key", *request.key, keys);
+    return *request.key;
+  }
+  RecordOptions options{{kind}, {request.head.layer}, {request.head.head}};
+  options.taps = &changes;
+  options.stop = &stop;
+  options.queries = {request.query, request.query + 1};
+  const AttentionRecord record = record_attention(model.model(), text.inputs, options);
+  const std::vector<float> weights = record.layers.front().weights.to_vector<float>();
+  return std::max_element(weights.begin(), weights.begin() + keys) - weights.begin();
+}
+
 }  // namespace
 
 json why_json(const ExploredModel& model, const ExploredText& text, const WhyRequest& request, Taps& changes,
@@ -54,16 +72,14 @@ json why_json(const ExploredModel& model, const ExploredText& text, const WhyReq
   const AttentionKind kind = model.kind_named(request.head.kind);
   if (kind.name == "text")
     throw Error("why: expected a head of the tower for images, got one of that for texts");
-  const AttentionTokens& tokens = text.tokens.at(kind.name);
-  inspect::check_position("query", request.query, std::ssize(tokens.queries));
-  if (request.key) inspect::check_position("key", *request.key, std::ssize(tokens.keys));
+  inspect::check_position("query", request.query, std::ssize(text.tokens.at(kind.name).queries));
   const ScoreAttribution score = attribute_score(model.model(), text.inputs,
                                                  {.stack = kind.stack,
                                                   .part = kind.part,
                                                   .layer = request.head.layer,
                                                   .head = request.head.head,
                                                   .query = request.query,
-                                                  .key = request.key,
+                                                  .key = key_of(model, text, kind, request, changes, stop),
                                                   .taps = &changes,
                                                   .added = model.steering_of(request.run.steering),
                                                   .stop = &stop});
