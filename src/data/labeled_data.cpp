@@ -5,7 +5,10 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <charconv>
+#include <cmath>
 #include <numeric>
+#include <optional>
 #include <string_view>
 #include <unordered_map>
 #include <unordered_set>
@@ -58,18 +61,32 @@ std::vector<std::string> labels_of(const std::string& text, bool multi_label) {
   return split(text, ",");
 }
 
+double checked_weight(std::optional<double> weight, const std::string& where, const std::string& given) {
+  if (weight && std::isfinite(*weight) && *weight >= 0) return *weight;
+  throw Error(fmt::format("{}: expected a weight of at least 0, got {}", where, given));
+}
+
+double weight_of(const std::string& text, const std::string& where) {
+  double weight = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), weight);
+  const bool whole = error == std::errc() && end == text.data() + text.size();
+  return checked_weight(whole ? std::optional(weight) : std::nullopt, where, "\"" + text + "\"");
+}
+
 LabeledText parse_columns(const std::vector<std::string>& columns, const std::string& where,
                           const DataOptions& data, bool multi_label) {
   const auto column = [&](std::int64_t number) -> const std::string& {
     if (number <= static_cast<std::int64_t>(columns.size()))
       return columns[static_cast<std::size_t>(number - 1)];
     throw Error(
-        fmt::format("{}: expected {} columns separated by {}, got {} (data.text_column, data.label_column "
-                    "and data.pair_column choose them)",
+        fmt::format("{}: expected {} columns separated by {}, got {} (data.text_column, data.label_column, "
+                    "data.pair_column and data.weight_column choose them)",
                     where, number, data.format == "csv" ? "commas" : "tabs", columns.size()));
   };
-  return {column(data.text_column), data.pair_column > 0 ? column(data.pair_column) : "",
-          labels_of(column(data.label_column), multi_label)};
+  LabeledText labeled{column(data.text_column), data.pair_column > 0 ? column(data.pair_column) : "",
+                      labels_of(column(data.label_column), multi_label)};
+  if (data.weight_column > 0) labeled.weight = weight_of(column(data.weight_column), where);
+  return labeled;
 }
 
 LabeledText parse_object(const std::string& line, const std::string& where, const DataOptions& data,
@@ -78,6 +95,8 @@ LabeledText parse_object(const std::string& line, const std::string& where, cons
   const JsonField object(json, where);
   LabeledText labeled{
       object.at(data.text_key).string(), data.pair_key.empty() ? "" : object.at(data.pair_key).string(), {}};
+  if (!data.weight_key.empty())
+    labeled.weight = checked_weight(object.at(data.weight_key).number(), where, "another");
   const Json* label = object.member(data.label_key);
   if (label == nullptr) throw Error(fmt::format("{}: {}: expected a label, got none", where, data.label_key));
   const auto add = [&](const Json& one) {

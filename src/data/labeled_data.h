@@ -126,8 +126,9 @@ struct LabeledText {
   std::vector<std::string> labels;
   std::int64_t file = 0;  ///< number in LabeledEntries::files
   std::int64_t line = 0;  ///< in the file, from 1; 0: the example is a whole file
+  double weight = 1;      ///< of its loss
 
-  static auto fields(auto& t) { return std::tie(t.text, t.pair, t.labels, t.file, t.line); }
+  static auto fields(auto& t) { return std::tie(t.text, t.pair, t.labels, t.file, t.line, t.weight); }
 };
 
 /// Words of a sentence and the tag of each.
@@ -197,9 +198,9 @@ class AnsweredQuestions {
 // All of these read a file, or all files of a folder in the order of their names, line by line or value by
 // value. Much of it is kept in files in `folder` (SpilledBytes). They throw Error naming the file and line.
 
-/// Texts in data.format: tsv or csv (data.header, text_column, pair_column, label_column), jsonl (text_key,
-/// pair_key, label_key) or `labelled` (a label, white space, the text). A label of several (multi-label) has
-/// its parts separated by commas, or in a list.
+/// Texts in data.format: tsv or csv (data.header, text_column, pair_column, label_column, weight_column),
+/// jsonl (text_key, pair_key, label_key, weight_key) or `labelled` (a label, white space, the text). A label
+/// of several (multi-label) has its parts separated by commas, or in a list.
 LabeledTexts read_labeled(const std::filesystem::path& path, const DataOptions& data, bool multi_label,
                           const std::filesystem::path& folder);
 

@@ -13,15 +13,12 @@ namespace {
 
 constexpr std::int64_t kMostLabels = 1 << 20;
 
-// mean(max(x, 0) - x y + log(1 + exp(-|x|))), which overflows nowhere
+// max(x, 0) - x y + log(1 + exp(-|x|)), which overflows nowhere
 Tensor binary_cross_entropy(const Tensor& logits, const Tensor& targets) {
-  return mean(relu(logits) - logits * targets + log(exp(neg(abs(logits))) + 1.0));
+  return relu(logits) - logits * targets + log(exp(neg(abs(logits))) + 1.0);
 }
 
-Tensor mean_square(const Tensor& x, const Tensor& y) {
-  const Tensor difference = x - y;
-  return mean(difference * difference);
-}
+Tensor square(const Tensor& x) { return x * x; }
 
 }  // namespace
 
@@ -82,9 +79,10 @@ Tensor sequence_loss(const Tensor& logits, const Tensor& labels, std::optional<L
   if (problem == LabelProblem::single_label)
     return cross_entropy(logits, labels_as(labels, DType::i64, {batch}, "labels"), options);
   const Tensor targets = labels_as(labels, DType::f32, {batch, count}, "labels");
-  const Tensor mean = problem == LabelProblem::regression ? mean_square(logits, targets)
-                                                          : binary_cross_entropy(logits, targets);
-  return options.reduction == Reduction::sum ? mean * static_cast<double>(batch) : mean;
+  const Tensor losses =
+      problem == LabelProblem::regression ? square(logits - targets) : binary_cross_entropy(logits, targets);
+  if (options.reduction == Reduction::none) return mean(losses, 1);
+  return options.reduction == Reduction::sum ? mean(losses) * static_cast<double>(batch) : mean(losses);
 }
 
 Tensor speech_loss(const Tensor& logits, const Tensor& labels, const Tensor& mask, const CtcOptions& ctc,

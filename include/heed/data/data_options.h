@@ -27,9 +27,11 @@ struct DataOptions {
   std::int64_t text_column = 2;     ///< of tsv and csv: the text that is classified, or the path of the image
   std::int64_t pair_column = 0;     ///< the second text of a pair; 0: none
   std::int64_t label_column = 1;    ///< its label, or labels separated by commas (multi-label)
+  std::int64_t weight_column = 0;   ///< the weight of its loss; 0: all weigh the same
   std::string text_key = "text";    ///< jsonl
   std::string pair_key{};           ///< jsonl; empty: none
   std::string label_key = "label";  ///< jsonl
+  std::string weight_key{};         ///< jsonl; empty: all weigh the same
   std::string source_key = "source";  ///< jsonl: text, or a list of sentences; of recordings by default audio
   /// jsonl; of recordings by default text, and in the metadata of a folder transcription
   std::string target_key = "target";

@@ -16,8 +16,9 @@ struct AdamWOptions {
   double beta1 = 0.9;
   double beta2 = 0.999;
   double eps = 1e-8;
-  double weight_decay = 0.01;  ///< not applied to parameters whose `decays` is false
-  bool bf16_weights = false;   ///< stores parameters in bf16 where possible (takes_bf16)
+  double weight_decay = 0.01;        ///< not applied to parameters whose `decays` is false
+  std::vector<double> lr_factors{};  ///< of the learning rate, one for each parameter; empty: all 1
+  bool bf16_weights = false;         ///< stores parameters in bf16 where possible (takes_bf16)
 };
 
 /// Whether AdamWOptions::bf16_weights applies to a parameter: f32 with two axes or more. Vectors take little

@@ -14,6 +14,14 @@
 
 namespace HEED_API heed {
 
+/// How much the loss of an example weighs by its label.
+struct ClassWeights {
+  bool balanced = false;                   ///< each label of the training set weighs the same in all
+  std::map<std::string, double> labels{};  ///< or these, and others 1
+
+  bool given() const { return balanced || !labels.empty(); }
+};
+
 struct Recipe {
   struct Task {
     /// translation, seq2seq: pairs from files. reverse: generated pairs. causal-lm, masked-lm, denoising:
@@ -31,6 +39,7 @@ struct Recipe {
     double token_dropout = 0;  ///< classification, tagging: share of a training text's tokens that are hidden
     bool whole_words = false;  ///< masked-lm: mask all tokens of a word or none
     std::string problem = "single-label";  ///< classification: or multi-label, regression
+    ClassWeights class_weights{};          ///< single labels of texts, images and words
     std::int64_t stride = 128;             ///< answers: overlap of the windows of a long context, in tokens
     std::string objective{};               ///< denoising: spans (T5's) or bart; empty: spans
     double noise_density = 0;       ///< denoising: share of the tokens hidden; 0: 0.15 (spans), 0.3 (bart)
@@ -95,7 +104,8 @@ struct Recipe {
     std::int64_t batch_tokens = 4096;  ///< per micro-batch: rows * longest side, including padding
     std::int64_t accumulate = 1;       ///< micro-batches per step
     double label_smoothing = 0;
-    double clip_norm = 0;  ///< 0: no clipping
+    double layer_decay = 1;  ///< each layer below the head has a learning rate this many times smaller
+    double clip_norm = 0;    ///< 0: no clipping
     double weight_decay = 0;
     std::array<double, 2> betas{0.9, 0.98};
     double eps = 1e-9;
@@ -129,6 +139,9 @@ struct Recipe {
   /// The keys that a file or an override sets, and where. A task rejects keys that it does not use.
   std::map<std::string, std::string> given{};
 };
+
+/// Where, in Recipe::given, an override sets a key.
+inline constexpr const char* kRecipeOverride = "recipe";
 
 /// Reads a recipe. Relative paths in it start at the recipe's folder, and `${NAME}` in a path is replaced by
 /// that environment variable. Throws Error `FILE:LINE: KEY: expected ..., got ...` if the file is not TOML,

@@ -20,8 +20,9 @@ namespace HEED_API heed {
 /// The loss of one micro-batch: a sum, not a mean, so that accumulated micro-batches are weighted by their
 /// tokens, and so are the shares of several processes.
 struct SummedLoss {
-  Tensor sum;               ///< scalar, with gradient history; undefined where there are no targets
-  std::int64_t tokens = 0;  ///< number of targets in the sum: tokens, or TrainingTask::unit
+  Tensor sum;                      ///< scalar, with gradient history; undefined where there are no targets
+  std::int64_t tokens = 0;         ///< number of targets in the sum: tokens, or TrainingTask::unit
+  std::optional<double> weight{};  ///< by which the sum is divided, where targets are weighted; else `tokens`
 };
 
 /// A score of a task besides the loss, e.g. {"bleu", 41.0}.

@@ -83,6 +83,8 @@ AdamW::AdamW(std::vector<Parameter> parameters, const AdamWOptions& options, std
       steps_(parameters_.size(), 0) {
   check(options);
   HEED_ASSERT(ranges_.size() == parameters_.size(), "one range for each parameter");
+  HEED_ASSERT(options.lr_factors.empty() || options.lr_factors.size() == parameters_.size(),
+              "one factor for each parameter");
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const Tensor& p = parameters_[i].tensor;
     dispatch_float("AdamW", p.dtype(), []<class T>() {});
@@ -105,7 +107,7 @@ void AdamW::step(double lr, double grad_scale) {
     const Parameter& p = parameters_[i];
     if (!p.tensor.grad().defined()) continue;
     const Tensor grad = p.tensor.grad().contiguous();
-    const AdamWStep settings{.lr = lr,
+    const AdamWStep settings{.lr = options_.lr_factors.empty() ? lr : lr * options_.lr_factors[i],
                              .beta1 = options_.beta1,
                              .beta2 = options_.beta2,
                              .eps = options_.eps,

@@ -22,8 +22,6 @@
 namespace heed {
 namespace {
 
-constexpr const char* kOverride = "recipe";  // where an override sets a key
-
 std::string section_of(std::string_view key) { return std::string(key.substr(0, key.find('.'))); }
 
 // Throws Error for a section that no key belongs to.
@@ -157,6 +155,17 @@ class Assignment {
     target = expression ? ModuleTargets{.expression = *node_.value<std::string>()}
                         : ModuleTargets{.names = texts(kExpected)};
   }
+  void set(ClassWeights& target) const {
+    constexpr const char* kExpected = "\"balanced\", or a table of labels and weights of at least 0";
+    if (node_.is_string() && *node_.value<std::string>() == "balanced") {
+      target = {.balanced = true};
+      return;
+    }
+    const toml::table* table = node_.as_table();
+    if (table == nullptr || table->empty()) fail(kExpected);
+    target = {};
+    for (auto&& [label, weight] : *table) target.labels[std::string(label.str())] = number(weight, kExpected);
+  }
   void set(std::filesystem::path& target) const {
     if (!node_.is_string()) fail("a path in quotes");
     const std::string text = expand_variables(*node_.value<std::string>(), where_);
@@ -242,6 +251,13 @@ std::string as_text(const RecipeField& field) {
     std::string operator()(const ModuleTargets* v) const {
       return v->expression.empty() ? (*this)(&v->names) : v->expression;
     }
+    std::string operator()(const ClassWeights* v) const {
+      if (v->balanced) return "balanced";
+      std::vector<std::string> parts;
+      for (const auto& [label, weight] : v->labels)
+        parts.push_back(fmt::format("{} = {}", JsonWriter().value(label).text(), weight));
+      return parts.empty() ? "" : fmt::format("{{ {} }}", fmt::join(parts, ", "));
+    }
     std::string operator()(const std::array<double, 2>* v) const {
       return fmt::format("[{}, {}]", (*v)[0], (*v)[1]);
     }
@@ -316,18 +332,18 @@ void apply_override(Recipe& recipe, std::string_view assignment) {
   }
   if (field == nullptr) {
     recipe.model.settings[key.substr(key.find('.') + 1)] = json_text(*table.get("x"));
-    recipe.given[key] = kOverride;
+    recipe.given[key] = kRecipeOverride;
     return;
   }
   Assignment(*field, *table.get("x"), "override", std::filesystem::current_path()).run();
   if (of_model && key != "model.family")
     recipe.model.sizes[key.substr(key.find('.') + 1)] = json_text(*table.get("x"));
-  recipe.given[key] = kOverride;
+  recipe.given[key] = kRecipeOverride;
 }
 
 void refuse_overrides_of_model(const Recipe& recipe) {
   for (const auto& [key, where] : recipe.given) {
-    if (where == kOverride && (key.starts_with("model.") || key.starts_with("tokenizer.")))
+    if (where == kRecipeOverride && (key.starts_with("model.") || key.starts_with("tokenizer.")))
       throw Error(fmt::format(
           "override: expected no {} beside --init, whose model and tokenizer are taken as they are", key));
   }

@@ -114,6 +114,11 @@ void list_task(FieldList& list, Recipe& r) {
   list.used_by(kClassification);
   list.choice("problem", "one label, several labels or a value for each text", r.task.problem,
               {"single-label", "multi-label", "regression"});
+  list.used_by(tasks_of(kClassification, Tasks{"tagging"}, kImages));
+  list.number("class_weights",
+              "weights of the loss by label: `\"balanced\"` (n / (labels × n of the label) in the training "
+              "set), or a table such as `{ yes = 2, no = 1 }`, others 1; the loss is the weighted mean",
+              &r.task.class_weights, 0, kMany);
   list.used_by({"answers"});
   list.count("stride", "overlap of the windows of a long context, in tokens", r.task.stride);
   list.used_by(kDenoising);
@@ -162,11 +167,14 @@ void list_data(FieldList& list, Recipe& r) {
   list.number("label_column", "column of the label, counted from 1", &r.data.label_column, 1, 1000);
   list.used_by(kClassification, kTables);
   list.number("pair_column", "column of the second text; 0: none", &r.data.pair_column, 0, 1000);
+  list.number("weight_column", "column of the weight of an example in the loss; 0: none",
+              &r.data.weight_column, 0, 1000);
   list.used_by(tasks_of(kTexts, kClassification), kJson);
   list.text("text_key", "field of the text; a list of sentences is joined by spaces", r.data.text_key);
   list.used_by(kClassification, kJson);
   list.text("pair_key", "field of the second text; empty: none", r.data.pair_key);
   list.text("label_key", "field of the label", r.data.label_key);
+  list.text("weight_key", "field of the weight of an example in the loss; empty: none", r.data.weight_key);
   list.used_by(tasks_of(kPairFiles, kSpeech), kJson);
   list.text(
       "source_key",
@@ -316,6 +324,10 @@ void list_run(FieldList& list, Recipe& r) {
   list.number("label_smoothing",
               "probability that the target distribution spreads over the vocabulary, or over the labels",
               &r.train.label_smoothing, 0, 0.99);
+  list.number("layer_decay",
+              "below 1: the learning rate of each layer is that of the next one times this, and the highest "
+              "for the head ([fine-tuning](#learning-rates-of-layers))",
+              &r.train.layer_decay, 0.01, 1);
   list.number("clip_norm", "largest norm of the gradient; 0: no clipping", &r.train.clip_norm, 0, kMany);
   list.number("weight_decay", "of AdamW; not on norms and biases", &r.train.weight_decay, 0, 1e3);
   list.number("betas", "of AdamW", &r.train.betas, 0, 0.999999999);

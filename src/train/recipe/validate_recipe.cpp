@@ -60,6 +60,8 @@ void validate_columns(const DataOptions& d) {
   differ("label_column", d.label_column, "text_column", d.text_column);
   differ("pair_column", d.pair_column, "text_column", d.text_column);
   differ("pair_column", d.pair_column, "label_column", d.label_column);
+  differ("weight_column", d.weight_column, "text_column", d.text_column);
+  differ("weight_column", d.weight_column, "label_column", d.label_column);
 }
 
 void validate_task_data(const Recipe& r) {
@@ -173,6 +175,18 @@ void validate_void_settings(const Recipe& r) {
   require(r.train.weights == "f32" || r.train.precision == "bf16",
           "train.weights: expected train.precision = \"bf16\" beside bf16, got f32 (whose products would see "
           "rounded weights)");
+  const bool one_label = r.task.problem == "single-label";
+  require(one_label || !r.task.class_weights.given(),
+          fmt::format("task.class_weights: expected task.problem = \"single-label\", got \"{}\" "
+                      "(data.weight_column and data.weight_key weigh examples)",
+                      r.task.problem));
+  require(one_label || r.train.label_smoothing == 0,
+          fmt::format("train.label_smoothing: expected 0 for task.problem = \"{}\", whose targets are no "
+                      "distribution over labels, got {}",
+                      r.task.problem, r.train.label_smoothing));
+  exclude(r.task.class_weights.given() && r.train.label_smoothing > 0,
+          "task.class_weights, train.label_smoothing",
+          "the label that a loss is smoothed to has another weight");
   require(!r.task.cross_documents || (r.data.format != "chat" && r.task.answers_after.empty()),
           "task.cross_documents: expected false where answers are learned (data.format = \"chat\", "
           "task.answers_after), got true");

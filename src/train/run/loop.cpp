@@ -22,6 +22,7 @@
 #include "heed/train/checkpoint.h"
 #include "heed/train/schedule.h"
 #include "train/optimizer/gradient_buckets.h"
+#include "train/optimizer/layer_factors.h"
 #include "train/optimizer/master_weights.h"
 #include "train/run/run.h"
 #include "train/run/run_log.h"
@@ -172,6 +173,7 @@ class Loop {
     if (recipe_.eval.every > 0 && !task_.evaluates())
       message("no development set, so no evaluations (data.dev, data.dev_size or data.dev_share gives one)");
     if (!resumes) warn_of_size();
+    if (!resumes) warn_of_rate();
     if (!resumes && recipe_.lora.rank == 0) guess();
     state_.recipe = recipe_values(recipe_);
     state_.fingerprint = task_.fingerprint();
@@ -195,6 +197,18 @@ class Loop {
         "warning: {:.0f} parameters for at most {:.0f} tokens of data: steps are slow, and the model "
         "learns the data by heart (give smaller sizes in [model], or start from a model with --init)",
         parameters, tokens));
+  }
+
+  // The rates of recipes are for new models, whose weights have far to go.
+  void warn_of_rate() const {
+    constexpr double kHigh = 2e-4, kUsual = 1e-4;
+    const auto given = recipe_.given.find("train.lr");
+    const bool chosen = given != recipe_.given.end() && given->second == kRecipeOverride;
+    if (options_.init.empty() || recipe_.lora.rank > 0 || recipe_.train.lr <= kHigh || chosen) return;
+    message(
+        fmt::format("warning: train.lr is {:g}, and the run starts from a trained model, which such a high "
+                    "rate makes forget: {:g} or less is usual (--set train.lr={:g})",
+                    recipe_.train.lr, kUsual, kUsual));
   }
 
   // How long a run with long steps probably takes, before the first: by the operations of a step, six for
@@ -234,7 +248,8 @@ class Loop {
   // From the weights in f32, which the optimizer may take over.
   void make_optimizer() {
     share_weights(world_, task_.parameters());
-    const AdamWOptions options = adamw_options(recipe_);
+    AdamWOptions options = adamw_options(recipe_);
+    options.lr_factors = layer_factors(task_.parameters(), recipe_.train.layer_decay);
     gradients_.emplace(task_.parameters(), world_, recipe_.train.shard_optimizer, options.bf16_weights);
     optimizer_.emplace(task_.parameters(), options, gradients_->own());
   }
@@ -282,6 +297,7 @@ class Loop {
     const Traffic before = world_.traffic();
     double loss = 0;
     std::int64_t tokens = 0;
+    double weight = 0;
     std::optional<MixedPrecision> mixed;
     if (recipe_.train.precision == "bf16") mixed.emplace();
     for (std::int64_t i = 0; i < recipe_.train.accumulate; ++i) {
@@ -292,14 +308,15 @@ class Loop {
       const SummedLoss micro = task_.next_loss(context);
       if (micro.sum.defined()) loss += micro.sum.item();
       tokens += micro.tokens;
-      if (!std::isfinite(loss)) not_finite("loss", loss / static_cast<double>(tokens), lr);
+      weight += micro.weight.value_or(static_cast<double>(micro.tokens));
+      if (!std::isfinite(loss)) not_finite("loss", loss / weight, lr);
       gradients_->backward(micro.sum, i + 1 == recipe_.train.accumulate);
     }
     const Stopwatch wait;
     gradients_->finish();
-    add_up(loss, tokens);
+    add_up(loss, tokens, weight);
     const double waited = wait.seconds();
-    const double mean = 1.0 / static_cast<double>(tokens);
+    const double mean = weight > 0 ? 1.0 / weight : 0;  // examples of weight 0 teach nothing
     const double norm = gradients_->norm() * mean;
     if (!std::isfinite(norm)) not_finite("gradient", norm, lr);
     optimizer_->step(lr, mean * clip_scale(norm, recipe_.train.clip_norm));
@@ -325,11 +342,12 @@ class Loop {
 
   // Adds up the step's loss and targets of all processes. Random streams go on where the first process is,
   // which has rows of every batch.
-  void add_up(double& loss, std::int64_t& tokens) {
+  void add_up(double& loss, std::int64_t& tokens, double& weight) {
     const double streams = world_.is_first() ? static_cast<double>(generator_.position()) : 0.0;
-    const std::vector<double> total = world_.sum({loss, static_cast<double>(tokens), streams});
+    const std::vector<double> total = world_.sum({loss, static_cast<double>(tokens), streams, weight});
     loss = total[0];
     tokens = static_cast<std::int64_t>(total[1]);
+    weight = total[3];
     generator_.seek(static_cast<std::uint64_t>(total[2]));
     if (tokens > 0) return;
     throw Error(

@@ -14,11 +14,6 @@
 namespace heed {
 namespace {
 
-LabelProblem problem_of(const Recipe& recipe) {
-  if (recipe.task.problem == "regression") return LabelProblem::regression;
-  return recipe.task.problem == "multi-label" ? LabelProblem::multi_label : LabelProblem::single_label;
-}
-
 const char* problem_name(LabelProblem problem) {
   if (problem == LabelProblem::regression) return "regression";
   return problem == LabelProblem::multi_label ? "multi_label_classification" : "single_label_classification";
@@ -76,8 +71,9 @@ ClassificationTask::ClassificationTask(const Recipe& recipe, const TrainOptions&
   DataCounts counts("texts", "tokens", static_cast<double>(longest()));
   dev_ = tokenize(dev, "development", counts);
   test_ = tokenize(test, "test", counts);
-  begin_training(tokenize(train, "training", counts));
+  Examples examples = tokenize(train, "training", counts);
   data_ = counts.finish();
+  begin_training(std::move(examples));
 }
 
 LabeledTask::Examples ClassificationTask::tokenize(const ChosenRecords<LabeledTexts>& texts, const char* set,
@@ -96,7 +92,8 @@ LabeledTask::Examples ClassificationTask::tokenize(const ChosenRecords<LabeledTe
     Example example{{encoding.ids.begin(), encoding.ids.end()},
                     {encoding.type_ids.begin(), encoding.type_ids.end()},
                     {},
-                    {}};
+                    {},
+                    text.weight};
     if (problem_ == LabelProblem::regression) {
       example.values = {
           value_of(text.labels.front(), texts.list->where(text), header_hint(text, recipe_.data))};

@@ -242,6 +242,8 @@ void ImageClassificationTask::begin_training() {
   const Recipe::Augment& a = recipe_.augment;
   make.augmentation = {a.crop_scale, a.crop_padding, a.flip, a.jitter};
   make.mixup = a.mixup;
+  if (recipe_.task.class_weights.given())
+    class_weights_ = class_weights(recipe_.task.class_weights, model_->labels(), data_.sets.front().labels);
   make.seed = static_cast<std::uint64_t>(recipe_.train.seed);
   begin(plan_of(train_, plan_options(recipe_, options_)),
         [images = train_, make = std::move(make)](const BatchPlan::Rows& batch) {
@@ -252,9 +254,10 @@ void ImageClassificationTask::begin_training() {
 SummedLoss ImageClassificationTask::next_loss(Context& context) {
   const ImageBatch batch = next_batch();
   if (!batch.labels.defined()) return {};
+  const Tensor logits = model_->predict(model_->encode(batch.inputs, context), {}, context);
+  if (!class_weights_.empty()) return weighted_loss(batch, logits);
   const CrossEntropyOptions options{.label_smoothing = recipe_.train.label_smoothing,
                                     .reduction = Reduction::sum};
-  const Tensor logits = model_->predict(model_->encode(batch.inputs, context), {}, context);
   const auto loss = [&](const Tensor& labels) {
     return sequence_loss(logits, labels, LabelProblem::single_label, options);
   };
@@ -262,6 +265,20 @@ SummedLoss ImageClassificationTask::next_loss(Context& context) {
                          ? loss(batch.labels) * batch.share + loss(batch.other_labels) * (1 - batch.share)
                          : loss(batch.labels);
   return {sum, batch.labels.numel()};
+}
+
+SummedLoss ImageClassificationTask::weighted_loss(const ImageBatch& batch, const Tensor& logits) const {
+  const auto loss = [&](const Tensor& labels) {
+    return weighted_sum(
+        sequence_loss(logits, labels, LabelProblem::single_label, {.reduction = Reduction::none}), labels,
+        class_weights_, {});
+  };
+  SummedLoss one = loss(batch.labels);
+  one.tokens = batch.labels.numel();
+  if (!batch.other_labels.defined()) return one;
+  const SummedLoss other = loss(batch.other_labels);
+  return {one.sum * batch.share + other.sum * (1 - batch.share), one.tokens,
+          *one.weight * batch.share + *other.weight * (1 - batch.share)};
 }
 
 std::optional<Evaluation> ImageClassificationTask::test() {

@@ -62,6 +62,7 @@ class ImageClassificationTask final : public BatchedTask<ImageBatch> {
   /// Fills data_. Throws Error naming the first images that cannot be read, by their beginnings.
   void look_at_images();
   void begin_training();
+  SummedLoss weighted_loss(const ImageBatch& batch, const Tensor& logits) const;
   BatchPlan plan_of(const Images& images, BatchPlanOptions options) const;
   Evaluation evaluate(const Images& images) const;
   void message(const std::string& text) const {
@@ -75,6 +76,7 @@ class ImageClassificationTask final : public BatchedTask<ImageBatch> {
   std::optional<ImageProcessor> processor_;
   std::unique_ptr<EncoderModel> model_;
   std::vector<Parameter> parameters_;
+  std::vector<double> class_weights_;
 };
 
 }  // namespace heed

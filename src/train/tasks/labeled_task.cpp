@@ -14,6 +14,9 @@
 #include "heed/error.h"
 #include "heed/io/json.h"
 #include "heed/models/registry.h"
+#include "heed/ops/elementwise.h"
+#include "heed/ops/loss.h"
+#include "heed/ops/reduce.h"
 #include "heed/random.h"
 #include "heed/score/labels.h"
 #include "heed/tasks/batches.h"
@@ -49,6 +52,7 @@ struct BatchMaker {
   bool type_ids = false;
   EncoderHead head = EncoderHead::sequence;
   TokenDropout token_dropout = {};
+  bool weighted = false;  // the examples have weights of their own
 
   // `rows` are a share of the batch `all`. The loss of spans is over the padded width, so that of a share has
   // the whole batch's.
@@ -61,6 +65,9 @@ struct BatchMaker {
     const Shape shape{static_cast<std::int64_t>(rows.size()), width};
     LabeledBatch batch;
     batch.rows.assign(rows.begin(), rows.end());
+    for (const std::int64_t row : rows) {
+      if (weighted) batch.weights.push_back(static_cast<float>(examples[row].weight));
+    }
     batch.inputs.ids = Tensor::full(shape, static_cast<double>(pad_id), DType::i64);
     batch.inputs.mask = Tensor::zeros(shape, DType::i64);
     if (type_ids) batch.inputs.type_ids = Tensor::zeros(shape, DType::i64);
@@ -195,6 +202,9 @@ void LabeledTask::begin_training(Examples examples) {
   if (examples_->empty()) return;  // an evaluation
   BatchMaker make = maker_of(*model_);
   make.token_dropout = token_dropout(recipe_, *tokenizer_);
+  make.weighted = recipe_.data.weight_column > 0 || !recipe_.data.weight_key.empty();
+  if (recipe_.task.class_weights.given())
+    class_weights_ = class_weights(recipe_.task.class_weights, model_->labels(), data_.sets.front().labels);
   begin(BatchPlan(lengths_of(*examples_), plan_options(recipe_, options_)),
         [examples = examples_, make = std::move(make)](const BatchPlan::Rows& batch) {
           return make(*examples, batch.rows, batch.all, batch.position.epoch);
@@ -204,10 +214,24 @@ void LabeledTask::begin_training(Examples examples) {
 SummedLoss LabeledTask::next_loss(Context& context) {
   const LabeledBatch batch = next_batch();
   if (batch.rows.empty()) return {};
+  if (!class_weights_.empty() || !batch.weights.empty()) return weighted_loss(batch, context);
   const CrossEntropyOptions options{.label_smoothing = recipe_.train.label_smoothing,
                                     .ignore_index = kIgnoredLabel,
                                     .reduction = Reduction::sum};
   return {model_->loss(batch.inputs, batch.labels, options, context), batch.targets};
+}
+
+SummedLoss LabeledTask::weighted_loss(const LabeledBatch& batch, Context& context) const {
+  const CrossEntropyOptions options{.label_smoothing = recipe_.train.label_smoothing,
+                                    .ignore_index = kIgnoredLabel,
+                                    .reduction = Reduction::none};
+  const Tensor logits = model_->predict(model_->encode(batch.inputs, context), batch.inputs.mask, context);
+  const Tensor losses = model_->head() == EncoderHead::token
+                            ? cross_entropy(logits, batch.labels, options)
+                            : sequence_loss(logits, batch.labels, problem_of(recipe_), options);
+  SummedLoss loss = weighted_sum(losses, batch.labels, class_weights_, batch.weights);
+  loss.tokens = batch.targets;
+  return loss;
 }
 
 void LabeledTask::for_each_batch(const Examples& examples,
@@ -232,6 +256,11 @@ std::string LabeledTask::fingerprint() const {
     for (const float value : example.values) hash.add(std::bit_cast<std::uint32_t>(value));
   }
   return hash.text();
+}
+
+LabelProblem problem_of(const Recipe& recipe) {
+  if (recipe.task.problem == "regression") return LabelProblem::regression;
+  return recipe.task.problem == "multi-label" ? LabelProblem::multi_label : LabelProblem::single_label;
 }
 
 std::map<std::string, LabelCount> count_labels(const LabeledTexts& texts) {
@@ -301,6 +330,41 @@ std::int64_t label_number(const std::vector<std::string>& names, const std::stri
   if (found != names.end()) return found - names.begin();
   throw Error(fmt::format("{}: expected one of the labels of training ({}), got \"{}\"{}", where,
                           fmt::join(names, ", "), label, hint));
+}
+
+std::vector<double> class_weights(const ClassWeights& weights, const std::vector<std::string>& names,
+                                  const std::map<std::string, std::int64_t>& counts) {
+  std::vector<double> by_label(names.size(), 1.0);
+  for (const auto& [label, weight] : weights.labels) {
+    by_label[static_cast<std::size_t>(label_number(names, label, "recipe: task.class_weights", ""))] = weight;
+  }
+  if (!weights.balanced) return by_label;
+  double all = 0;
+  for (const auto& [label, count] : counts) all += static_cast<double>(count);
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const auto found = counts.find(names[i]);
+    if (found != counts.end())
+      by_label[i] = all / static_cast<double>(counts.size() * static_cast<std::size_t>(found->second));
+  }
+  return by_label;
+}
+
+SummedLoss weighted_sum(const Tensor& losses, const Tensor& labels, const std::vector<double>& by_label,
+                        const std::vector<float>& own) {
+  std::vector<float> weights(static_cast<std::size_t>(losses.numel()), 1);
+  const std::size_t width = weights.size() / static_cast<std::size_t>(losses.size(0));
+  double total = 0;
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    if (!own.empty()) weights[i] = own[i / width];
+    if (labels.dtype() == DType::i64 && labels.numel() == losses.numel()) {
+      const std::int64_t label = labels.data<std::int64_t>()[i];
+      if (label == kIgnoredLabel) weights[i] = 0;
+      if (label != kIgnoredLabel && !by_label.empty())
+        weights[i] *= static_cast<float>(by_label[static_cast<std::size_t>(label)]);
+    }
+    total += static_cast<double>(weights[i]);
+  }
+  return {.sum = sum(losses * Tensor::from(weights, losses.shape())), .weight = total};
 }
 
 std::string label_members(const std::vector<std::string>& names, std::string_view problem) {

@@ -30,14 +30,16 @@ struct Example {
   std::vector<std::int64_t> labels;
   std::vector<float>
       values;  ///< in the place of labels: of a regression, or 0 and 1 for each of several labels
+  double weight = 1;
 
-  static auto fields(auto& e) { return std::tie(e.ids, e.type_ids, e.labels, e.values); }
+  static auto fields(auto& e) { return std::tie(e.ids, e.type_ids, e.labels, e.values, e.weight); }
 };
 
 struct LabeledBatch {
   ModelInput inputs;
   Tensor labels;
-  std::int64_t targets = 0;  ///< texts, or labeled tokens
+  std::vector<float> weights;  ///< of the rows; empty: all 1
+  std::int64_t targets = 0;    ///< texts, or labeled tokens
   std::vector<std::int64_t> rows;
 };
 
@@ -60,7 +62,7 @@ class LabeledTask : public BatchedTask<LabeledBatch> {
   std::filesystem::path start_of(const std::filesystem::path& checkpoint) const {
     return checkpoint.empty() ? options_.init : checkpoint;
   }
-  /// Begins training on the examples, if there are any.
+  /// Begins training on the examples, if there are any, by the labels of the training set in data_.
   void begin_training(Examples examples);
   /// Calls `handle` for this process's share of the batches of the examples, in order of length.
   void for_each_batch(const Examples& examples, const std::function<void(const LabeledBatch&)>& handle) const;
@@ -80,8 +82,11 @@ class LabeledTask : public BatchedTask<LabeledBatch> {
   std::unique_ptr<EncoderModel> model_;
 
  private:
+  SummedLoss weighted_loss(const LabeledBatch& batch, Context& context) const;
+
   std::vector<Parameter> parameters_;
   std::shared_ptr<const Examples> examples_;
+  std::vector<double> class_weights_;
 };
 
 /// Labels of whole texts or pairs.
@@ -139,6 +144,8 @@ class AnswersTask final : public LabeledTask {
 
 // The labels of training data: which there are, in which order, and what config.json says of them.
 
+LabelProblem problem_of(const Recipe& recipe);
+
 /// The examples of a label: how many, and where the first is.
 struct LabelCount {
   std::int64_t count = 0, first = 0;
@@ -166,6 +173,16 @@ void check_labels(const std::vector<std::string>& names, const char* what, const
 /// The number of the label of an example. Throws Error if it is none of `names`.
 std::int64_t label_number(const std::vector<std::string>& names, const std::string& label,
                           const std::string& where, const char* hint);
+
+/// The weights of the losses of these labels, whose counts in the training set are `counts`; empty: all 1.
+/// Throws Error if the recipe names a label that is none of them.
+std::vector<double> class_weights(const ClassWeights& weights, const std::vector<std::string>& names,
+                                  const std::map<std::string, std::int64_t>& counts);
+
+/// The sum of the losses, each times the weight of its label and its own one (empty: 1), and the sum of these
+/// weights; ignored labels weigh nothing. `losses` and `labels` [B] or [B, T], `own` of the B rows.
+SummedLoss weighted_sum(const Tensor& losses, const Tensor& labels, const std::vector<double>& by_label,
+                        const std::vector<float>& own);
 
 /// The members of config.json for these labels; `problem` is problem_type, empty: none.
 std::string label_members(const std::vector<std::string>& names, std::string_view problem);

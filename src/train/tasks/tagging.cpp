@@ -70,8 +70,9 @@ TaggingTask::TaggingTask(const Recipe& recipe, const TrainOptions& options,
   DataCounts counts("sentences", "tokens", static_cast<double>(longest()));
   dev_ = tokenize(dev, "development", counts);
   test_ = tokenize(test, "test", counts);
-  begin_training(tokenize(train, "training", counts));
+  Examples examples = tokenize(train, "training", counts);
   data_ = counts.finish();
+  begin_training(std::move(examples));
 }
 
 LabeledTask::Examples TaggingTask::tokenize(const ChosenRecords<TaggedSentences>& sentences, const char* set,
