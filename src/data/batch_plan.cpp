@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <unordered_set>
 
 #include "heed/error.h"
 #include "heed/random.h"
@@ -42,12 +43,57 @@ BatchPlan::BatchPlan(std::vector<ExampleLength> lengths, const BatchPlanOptions&
   plan_epoch(0);
 }
 
+BatchPlan::BatchPlan(std::vector<RowTexts> texts, std::int64_t batch_rows, const BatchPlanOptions& options)
+    : texts_(std::move(texts)), batch_rows_(batch_rows), options_(options) {
+  if (texts_.empty()) throw Error("batches: expected at least one example, got none");
+  plan_epoch(0);
+}
+
 void BatchPlan::plan_epoch(std::int64_t epoch) {
-  order_.resize(lengths_.size());
+  order_.resize(std::max(lengths_.size(), texts_.size()));
   std::iota(order_.begin(), order_.end(), 0);
   const auto stream = static_cast<std::uint64_t>(epoch) * 2;
   if (options_.shuffle) shuffle(order_, RandomStream{options_.seed, stream});
+  plan_.clear();
+  if (texts_.empty()) {
+    plan_by_length();
+    if (options_.shuffle) shuffle(plan_, RandomStream{options_.seed, stream + 1});
+  } else {
+    plan_by_texts();
+  }
+  position_ = {epoch, 0};
+}
 
+void BatchPlan::plan_by_texts() {
+  std::vector<std::int64_t> placed, waiting;
+  placed.reserve(order_.size());
+  std::unordered_set<std::uint64_t> own, others;
+  const auto place = [&](std::int64_t row) {
+    const RowTexts& texts = texts_[static_cast<std::size_t>(row)];
+    const auto taken = [&](std::uint64_t text) { return own.contains(text) || others.contains(text); };
+    if (std::any_of(texts.own.begin(), texts.own.end(), taken) ||
+        std::any_of(texts.others.begin(), texts.others.end(),
+                    [&](std::uint64_t text) { return own.contains(text); }))
+      return false;
+    own.insert(texts.own.begin(), texts.own.end());
+    others.insert(texts.others.begin(), texts.others.end());
+    placed.push_back(row);
+    return true;
+  };
+  for (std::size_t next = 0; placed.size() < order_.size();) {
+    const std::int64_t begin = std::ssize(placed);
+    const auto full = [&] { return std::ssize(placed) - begin == batch_rows_; };
+    own.clear(), others.clear();
+    std::erase_if(waiting, [&](std::int64_t row) { return !full() && place(row); });
+    for (; !full() && next < order_.size(); ++next) {
+      if (!place(order_[next])) waiting.push_back(order_[next]);
+    }
+    plan_.push_back({begin, std::ssize(placed)});
+  }
+  order_ = std::move(placed);
+}
+
+void BatchPlan::plan_by_length() {
   // A stable sort, so that rows of equal lengths stay shuffled.
   const auto length = [this](std::int64_t row) -> const ExampleLength& {
     return lengths_[static_cast<std::size_t>(row)];
@@ -55,7 +101,6 @@ void BatchPlan::plan_epoch(std::int64_t epoch) {
   std::stable_sort(order_.begin(), order_.end(), [&](std::int64_t a, std::int64_t b) {
     return std::pair(length(a).longest, length(a).total) < std::pair(length(b).longest, length(b).total);
   });
-  plan_.clear();
   // The rows are in ascending order of length, so the last row added is the longest of its batch.
   Range range{0, 0};
   const auto count = static_cast<std::int64_t>(order_.size());
@@ -67,8 +112,6 @@ void BatchPlan::plan_epoch(std::int64_t epoch) {
     range.end = i + 1;
   }
   plan_.push_back(range);
-  if (options_.shuffle) shuffle(plan_, RandomStream{options_.seed, stream + 1});
-  position_ = {epoch, 0};
 }
 
 BatchPlan::Rows BatchPlan::next() {

@@ -20,6 +20,13 @@ struct BatchPlanOptions {
   int shares = 1;
 };
 
+/// What rows of one batch must not have in common: a text of either row's `own` in the other's `own` or
+/// `others`.
+struct RowTexts {
+  std::vector<std::uint64_t> own;
+  std::vector<std::uint64_t> others;
+};
+
 /// The length of an example in tokens: `longest` is what its row takes in a batch; examples of equal
 /// `longest` are sorted by `total`.
 struct ExampleLength {
@@ -37,6 +44,9 @@ class BatchPlan {
   /// Throws Error if there are no rows, if an option is out of range, or if a row has more than batch_tokens
   /// tokens.
   BatchPlan(std::vector<ExampleLength> lengths, const BatchPlanOptions& options);
+  /// Batches of `batch_rows` rows in random order, whatever their lengths. A row that has a text in common
+  /// with one of the batch comes in a later batch.
+  BatchPlan(std::vector<RowTexts> texts, std::int64_t batch_rows, const BatchPlanOptions& options);
 
   struct Rows {
     std::vector<std::int64_t> rows;
@@ -59,8 +69,12 @@ class BatchPlan {
     std::int64_t end;
   };
   void plan_epoch(std::int64_t epoch);
+  void plan_by_length();
+  void plan_by_texts();
 
   std::vector<ExampleLength> lengths_;
+  std::vector<RowTexts> texts_;  ///< in the place of lengths
+  std::int64_t batch_rows_ = 0;
   BatchPlanOptions options_;
   BatchPosition position_;
   std::vector<std::int64_t> order_;  ///< rows of the epoch

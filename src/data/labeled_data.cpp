@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <initializer_list>
 #include <numeric>
 #include <optional>
 #include <string_view>
@@ -45,6 +46,24 @@ std::int64_t for_each_line(const fs::path& file, const Handle& handle) {
 }
 
 bool is_empty_text(const std::string& text) { return text.find_first_not_of(kSpace) == std::string::npos; }
+
+// Calls `on_row` for every row of a table, else `on_line` for every line, with its place and its number, but
+// for blank ones; returns the number of control bytes.
+template <class OnRow, class OnLine>
+std::int64_t read_file(const fs::path& file, const DataOptions& data, const OnRow& on_row,
+                       const OnLine& on_line) {
+  if (data.format == "tsv" || data.format == "csv") {
+    data::Table table(file, data.format, data.header);
+    for (std::vector<std::string> row; table.next(row);) {
+      if (!table.is_utf8()) refuse_bytes(table.where());
+      if (!std::all_of(row.begin(), row.end(), is_empty_text)) on_row(row, table.where(), table.line());
+    }
+    return table.control_bytes();
+  }
+  return for_each_line(file, [&](const std::string& line, std::int64_t number) {
+    if (!is_empty_text(line)) on_line(line, fmt::format("{}:{}", file.string(), number), number);
+  });
+}
 
 // The parts between separators that are not empty.
 std::vector<std::string> split(const std::string& text, const char* separators) {
@@ -130,6 +149,79 @@ bool is_named_as_image(const fs::path& file) {
   return std::find(std::begin(kEndings), std::end(kEndings), ending) != std::end(kEndings);
 }
 
+double number_of(const std::string& text, const std::string& where) {
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error == std::errc() && end == text.data() + text.size() && std::isfinite(number)) return number;
+  throw Error(
+      fmt::format("{}: expected a number in the last column, got \"{}\" (is it a header line? "
+                  "data.header = true skips it)",
+                  where, text));
+}
+
+ComparedTexts parse_compared(const std::vector<std::string>& row, const std::string& where, bool scored) {
+  if (scored ? row.size() != 3 : row.size() < 2) {
+    throw Error(fmt::format("{}: expected {}, got {} columns", where,
+                            scored ? "two texts and a number" : "a text, its positive and negatives",
+                            row.size()));
+  }
+  ComparedTexts compared{row[0], {row.begin() + 1, row.end()}, {}};
+  if (!scored) return compared;
+  compared.labels = {number_of(row[2], where)};
+  compared.texts.pop_back();
+  return compared;
+}
+
+// The member of an object that has one of these names.
+std::optional<JsonField> find_any(const JsonField& object, std::initializer_list<const char*> names) {
+  for (const char* name : names) {
+    if (auto found = object.find(name)) return found;
+  }
+  return std::nullopt;
+}
+
+// The elements of a list, or the value itself.
+template <class Handle>
+void for_each_value(const JsonField& field, const Handle& handle) {
+  if (!field.value().is_array()) return handle(field);
+  for (std::size_t i = 0; i < field.array_size(); ++i) handle(field.at(i));
+}
+
+ComparedTexts parse_compared(const std::string& line, const std::string& where) {
+  const Json json = parse_json(line, where);
+  const JsonField object(json, where);
+  ComparedTexts compared;
+  const auto add = [&](const JsonField& text) { compared.texts.push_back(text.string()); };
+  const auto query = find_any(object, {"anchor", "query", "text1", "sentence1"});
+  if (!query) throw Error(where + ": expected a text under anchor, query, text1 or sentence1, got none");
+  compared.query = query->string();
+  const auto texts = find_any(object, {"positive", "document", "text2", "sentence2", "documents"});
+  if (!texts)
+    throw Error(where +
+                ": expected a text under positive, document, text2 or sentence2, or a list under "
+                "documents, got none");
+  for_each_value(*texts, add);
+  const std::size_t positives = compared.texts.size();
+  for (const char* name : {"negative", "negatives"}) {
+    if (const auto negatives = object.find(name)) for_each_value(*negatives, add);
+  }
+  for (int i = 1;; ++i) {
+    const auto negative = object.find(fmt::format("negative_{}", i));
+    if (!negative) break;
+    add(*negative);
+  }
+  if (const auto labels = find_any(object, {"score", "label", "labels"})) {
+    for_each_value(*labels, [&](const JsonField& label) { compared.labels.push_back(label.number()); });
+    if (compared.labels.size() != compared.texts.size()) {
+      throw Error(fmt::format("{}: {}: expected a number for each text, {}, got {}", where, labels->path(),
+                              compared.texts.size(), compared.labels.size()));
+    }
+  } else if (positives != 1) {
+    throw Error(fmt::format("{}: labels: expected a number for each text, {}, got none", where, positives));
+  }
+  return compared;
+}
+
 // Reads the sentences of a CoNLL file, line by line.
 class ConllReader {
  public:
@@ -197,25 +289,45 @@ LabeledTexts read_labeled(const fs::path& path, const DataOptions& data, bool mu
         throw Error(read.where(text) + ": expected a label, got none");
       read.entries.add(text);
     };
-    if (data.format == "tsv" || data.format == "csv") {
-      data::Table table(name, data.format, data.header);
-      for (std::vector<std::string> row; table.next(row);) {
-        if (!table.is_utf8()) refuse_bytes(table.where());
-        if (std::all_of(row.begin(), row.end(), is_empty_text)) continue;
-        add(parse_columns(row, table.where(), data, multi_label), table.line());
-      }
-      read.control_bytes += table.control_bytes();
-    } else {
-      read.control_bytes += for_each_line(name, [&](const std::string& line, std::int64_t number) {
-        if (is_empty_text(line)) return;
-        const std::string where = fmt::format("{}:{}", name.string(), number);
-        add(data.format == "jsonl" ? parse_object(line, where, data, multi_label)
-                                   : parse_labeled(line, multi_label),
-            number);
-      });
-    }
+    read.control_bytes += read_file(
+        name, data,
+        [&](const std::vector<std::string>& row, const std::string& where, std::int64_t line) {
+          add(parse_columns(row, where, data, multi_label), line);
+        },
+        [&](const std::string& line, const std::string& where, std::int64_t number) {
+          add(data.format == "jsonl" ? parse_object(line, where, data, multi_label)
+                                     : parse_labeled(line, multi_label),
+              number);
+        });
   }
   if (read.size() == 0) throw Error(path.string() + ": expected labeled texts, got none");
+  read.entries.finish();
+  return read;
+}
+
+ComparedEntries read_compared(const fs::path& path, const DataOptions& data, bool scored,
+                              const fs::path& folder) {
+  ComparedEntries read{.entries = SpilledRecords<ComparedTexts>(folder), .files = data::input_files(path)};
+  for (std::size_t file = 0; file < read.files.size(); ++file) {
+    const auto add = [&](ComparedTexts compared, const std::string& where, std::int64_t line) {
+      const bool blank = is_empty_text(compared.query) ||
+                         std::any_of(compared.texts.begin(), compared.texts.end(), is_empty_text);
+      if (blank || compared.texts.empty())
+        throw Error(where + ": expected texts to compare, got " + (blank ? "a blank one" : "one alone"));
+      compared.file = static_cast<std::int64_t>(file);
+      compared.line = line;
+      read.entries.add(compared);
+    };
+    read.control_bytes += read_file(
+        read.files[file], data,
+        [&](const std::vector<std::string>& row, const std::string& where, std::int64_t line) {
+          add(parse_compared(row, where, scored), where, line);
+        },
+        [&](const std::string& line, const std::string& where, std::int64_t number) {
+          add(parse_compared(line, where), where, number);
+        });
+  }
+  if (read.size() == 0) throw Error(path.string() + ": expected texts to compare, got none");
   read.entries.finish();
   return read;
 }
@@ -298,6 +410,8 @@ std::uint64_t content_key(const TaggedWords& sentence) {
 std::uint64_t content_key(const AnsweredQuestion& question) {
   return key_of(question.question, question.context);
 }
+
+std::uint64_t content_key(const ComparedTexts& compared) { return key_of(compared.query); }
 
 std::string repeated_examples(const std::vector<std::uint64_t>& keys, const char* what) {
   const std::size_t again = keys.size() - std::unordered_set(keys.begin(), keys.end()).size();

@@ -1,5 +1,5 @@
-// Labeled texts for training encoders: whole texts with labels, words with tags, questions with answers.
-// They may be larger than memory.
+// Labeled texts for training encoders: whole texts with labels, words with tags, questions with answers,
+// texts to compare with each other. They may be larger than memory.
 #pragma once
 
 #include <cstdint>
@@ -141,6 +141,17 @@ struct TaggedWords {
   static auto fields(auto& s) { return std::tie(s.words, s.tags, s.file, s.line); }
 };
 
+/// A text and others that it is compared with: a question and its documents, for example.
+struct ComparedTexts {
+  std::string query;
+  std::vector<std::string> texts;  ///< without labels: the one that belongs to the query, and negatives
+  std::vector<double> labels;      ///< how well each text fits; empty: none are given
+  std::int64_t file = 0;           ///< number in LabeledEntries::files
+  std::int64_t line = 0;           ///< in the file, from 1
+
+  static auto fields(auto& c) { return std::tie(c.query, c.texts, c.labels, c.file, c.line); }
+};
+
 /// The entries of files of lines.
 template <class Entry>
 struct LabeledEntries {
@@ -159,6 +170,7 @@ struct LabeledEntries {
 };
 using LabeledTexts = LabeledEntries<LabeledText>;
 using TaggedSentences = LabeledEntries<TaggedWords>;
+using ComparedEntries = LabeledEntries<ComparedTexts>;
 
 /// A question on a context, with the answers that count as right.
 struct AnsweredQuestion {
@@ -204,6 +216,13 @@ class AnsweredQuestions {
 LabeledTexts read_labeled(const std::filesystem::path& path, const DataOptions& data, bool multi_label,
                           const std::filesystem::path& folder);
 
+/// Texts to compare, in data.format. jsonl: `anchor` (or query, text1, sentence1); `positive` (or document,
+/// text2, sentence2), or the list `documents`; `negative`, `negatives` (texts or lists) and `negative_1`,
+/// `negative_2`, ...; a number `score` (or label), or the list `labels`. tsv and csv (data.header): `scored`,
+/// two texts and a number, else a text, its positive and negatives. Throws Error for texts that are blank.
+ComparedEntries read_compared(const std::filesystem::path& path, const DataOptions& data, bool scored,
+                              const std::filesystem::path& folder);
+
 /// Paths of images, as texts, and their labels, in data.format: `folders` (each folder in `path` is a label,
 /// and has its images, or folders of them), or tables like those of read_labeled(), whose paths start at the
 /// table's folder. In folders, files whose names have no ending of an image are skipped.
@@ -224,10 +243,12 @@ struct Folds {
   std::vector<std::int64_t> train, dev, test;
 };
 
-/// Which examples are equal: texts of the same characters, whatever their labels.
+/// Which examples are equal: texts of the same characters, whatever their labels; of compared ones, the
+/// query.
 std::uint64_t content_key(const LabeledText& text);
 std::uint64_t content_key(const TaggedWords& sentence);
 std::uint64_t content_key(const AnsweredQuestion& question);
+std::uint64_t content_key(const ComparedTexts& compared);
 
 template <class List>
 std::vector<std::uint64_t> content_keys(const List& list) {

@@ -1,9 +1,12 @@
-// Reads the pooling recipes of sentence-transformers: modules.json lists a transformer, a pooling and further
-// steps, each with a folder that contains its settings.
+// Reads and writes the pooling recipes of sentence-transformers: modules.json lists a transformer, a pooling
+// and further steps, each with a folder that contains its settings.
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "files/input_file.h"
 #include "heed/error.h"
+#include "heed/files/file.h"
 #include "heed/io/json.h"
 #include "heed/io/safetensors.h"
 #include "heed/models/find_model.h"
@@ -52,15 +55,21 @@ void add_pooling(EmbeddingRecipe& recipe, const Config& json) {
     throw Error(json.where() + ": no pooling mode is true (set one, such as pooling_mode_mean_tokens)");
 }
 
+constexpr std::pair<const char*, Activation> kActivations[] = {
+    {"torch.nn.modules.activation.Tanh", Activation::tanh},
+    {"torch.nn.modules.linear.Identity", Activation::none},
+    {"torch.nn.modules.activation.ReLU", Activation::relu},
+    {"torch.nn.modules.activation.GELU", Activation::gelu},
+    {"torch.nn.modules.activation.SiLU", Activation::silu},
+    {"torch.nn.modules.activation.Sigmoid", Activation::sigmoid},
+};
+
 // Parses the class name of an activation of torch.nn, by its last part.
 Activation torch_activation(const Config& json) {
-  const std::string name = kind_of(json.string("activation_function", "torch.nn.modules.activation.Tanh"));
-  if (name == "Tanh") return Activation::tanh;
-  if (name == "Identity") return Activation::none;
-  if (name == "ReLU") return Activation::relu;
-  if (name == "GELU") return Activation::gelu;
-  if (name == "SiLU") return Activation::silu;
-  if (name == "Sigmoid") return Activation::sigmoid;
+  const std::string name = kind_of(json.string("activation_function", kActivations[0].first));
+  for (const auto& [known, activation] : kActivations) {
+    if (name == kind_of(known)) return activation;
+  }
   json.fail("activation_function", "Tanh, Identity, ReLU, GELU, SiLU or Sigmoid of torch.nn");
 }
 
@@ -157,7 +166,102 @@ void for_each_module(const ModelFiles& model, Use use) {
   for (const std::string& index : list.names()) use(list.sub(index));
 }
 
+// Writes the folders of modules, and their list.
+class ModuleWriter {
+ public:
+  explicit ModuleWriter(fs::path directory) : directory_(std::move(directory)) { list_.begin_array(); }
+  // Returns the module's folder, which is made unless it is the model's own.
+  fs::path add(const std::string& kind, bool has_files) {
+    const std::string folder = has_files ? fmt::format("{}_{}", count_, kind) : "";
+    list_.begin_object().field("idx", count_).field("name", std::to_string(count_)).field("path", folder);
+    list_.field("type", "sentence_transformers.models." + kind).end_object();
+    ++count_;
+    if (has_files) fs::create_directories(directory_ / folder);
+    return directory_ / folder;
+  }
+  void finish() { write_file(directory_ / kModules, list_.end_array().text() + "\n"); }
+
+ private:
+  fs::path directory_;
+  JsonWriter list_{2};
+  std::int64_t count_ = 0;
+};
+
+void write_json(const fs::path& file, JsonWriter& json) { write_file(file, json.end_object().text() + "\n"); }
+
+void write_pooling(const EmbeddingRecipe& recipe, std::int64_t width, const fs::path& folder) {
+  JsonWriter json(2);
+  json.begin_object().field("word_embedding_dimension", width);
+  const auto uses = [&](Pooling pooling) {
+    return std::find(recipe.poolings.begin(), recipe.poolings.end(), pooling) != recipe.poolings.end();
+  };
+  if (std::is_sorted(recipe.poolings.begin(), recipe.poolings.end())) {
+    for (const PoolingKey& one : kPoolings) json.field(one.key, uses(one.pooling));
+  } else {  // which older versions cannot say
+    std::vector<std::string> names;
+    for (const Pooling pooling : recipe.poolings)
+      names.emplace_back(std::find_if(std::begin(kPoolings), std::end(kPoolings), [&](const PoolingKey& one) {
+                           return one.pooling == pooling;
+                         })->name);
+    json.field("pooling_mode", names);
+  }
+  json.field("include_prompt", recipe.pool_prompt);
+  write_json(folder / "config.json", json);
+}
+
+void write_dense(const EmbeddingStep& step, const fs::path& folder) {
+  const Tensor weight = step.dense->weight.tensor();
+  const auto named = std::find_if(std::begin(kActivations), std::end(kActivations),
+                                  [&](const auto& one) { return one.second == step.activation; });
+  JsonWriter json(2);
+  json.begin_object().field("in_features", weight.size(1)).field("out_features", weight.size(0));
+  json.field("bias", step.dense->bias.defined()).field("activation_function", named->first);
+  write_json(folder / "config.json", json);
+  std::vector<NamedTensor> tensors{{"linear.weight", weight}};
+  if (step.dense->bias.defined()) tensors.push_back({"linear.bias", step.dense->bias});
+  save_safetensors(folder / "model.safetensors", tensors);
+}
+
+void write_norm(const Norm& norm, const fs::path& folder) {
+  JsonWriter json(2);
+  json.begin_object().field("dimension", norm.weight.size(0));
+  write_json(folder / "config.json", json);
+  save_safetensors(folder / "model.safetensors", {{"norm.weight", norm.weight}, {"norm.bias", norm.bias}});
+}
+
 }  // namespace
+
+void save_embedding_recipe(const EmbeddingRecipe& recipe, std::int64_t width, const fs::path& directory) {
+  if (recipe.poolings.empty())
+    throw Error(directory.string() +
+                ": expected a pooling to write, got a model that makes its vectors itself");
+  ModuleWriter modules(directory);
+  modules.add("Transformer", false);
+  write_pooling(recipe, width, modules.add("Pooling", true));
+  for (const EmbeddingStep& step : recipe.steps) {
+    if (step.dense) write_dense(step, modules.add("Dense", true));
+    if (step.norm) write_norm(*step.norm, modules.add("LayerNorm", true));
+    if (step.normalize) modules.add("Normalize", true);
+  }
+  modules.finish();
+  JsonWriter transformer(2);
+  transformer.begin_object()
+      .field("max_seq_length", recipe.max_length)
+      .field("do_lower_case", recipe.lower_case);
+  write_json(directory / "sentence_bert_config.json", transformer);
+  const auto chosen = std::find_if(recipe.prompts.begin(), recipe.prompts.end(),
+                                   [&](const auto& prompt) { return prompt.second == recipe.prompt; });
+  JsonWriter settings(2);
+  settings.begin_object().field("prompts", recipe.prompts);
+  settings.key("default_prompt_name");
+  if (recipe.prompt.empty() || chosen == recipe.prompts.end()) {
+    settings.value(nullptr);
+  } else {
+    settings.value(chosen->first);
+  }
+  settings.field("similarity_fn_name", recipe.similarity.empty() ? "cosine" : recipe.similarity);
+  write_json(directory / "config_sentence_transformers.json", settings);
+}
 
 Pooling pooling_named(std::string_view name) {
   if (name == "cls") return Pooling::cls;

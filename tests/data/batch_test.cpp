@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
 
 #include "data/background_reader.h"
 #include "data/batch_plan.h"
@@ -93,6 +94,38 @@ TEST(Batcher, HasEveryPairOncePerEpochWithinTheTokenLimit) {
   // With independent lengths of the two sides, even the best sorting wastes a quarter on average; without
   // sorting, more than half is wasted.
   EXPECT_LT(first.padded / first.real, 1.4);
+}
+
+// Rows 2 i and 2 i + 1 have a text in common, and so have row 0 and what others hold against row 9.
+TEST(BatchPlan, KeepsEqualTextsApart) {
+  std::vector<RowTexts> texts;
+  for (std::uint64_t row = 0; row < 40; ++row) texts.push_back({{row / 2, 100 + row}, {1000}});
+  texts[9].others = {100};
+  BatchPlan plan(texts, 8, {.seed = 3});
+  std::vector<std::vector<std::int64_t>> epochs;
+  for (int epoch = 0; epoch < 2; ++epoch) {
+    epochs.emplace_back();
+    for (std::int64_t i = 0, count = plan.batches_in_epoch(); i < count; ++i) {
+      const std::vector<std::int64_t> rows = plan.next().all;
+      EXPECT_LE(rows.size(), 8u);
+      std::set<std::int64_t> halves;
+      for (const std::int64_t row : rows) EXPECT_TRUE(halves.insert(row / 2).second) << row;
+      EXPECT_FALSE(std::count(rows.begin(), rows.end(), 0) > 0 &&
+                   std::count(rows.begin(), rows.end(), 9) > 0);
+      epochs.back().insert(epochs.back().end(), rows.begin(), rows.end());
+    }
+    expect_permutation(epochs.back(), 40);
+  }
+  EXPECT_NE(epochs[0], epochs[1]);
+  const BatchPosition later{1, 2};
+  plan.seek(later);
+  const std::vector<std::int64_t> rows = plan.next().all;
+  BatchPlan again(texts, 8, {.seed = 3});
+  again.seek(later);
+  EXPECT_EQ(again.next().all, rows);
+  EXPECT_TRUE(std::equal(rows.begin(), rows.end(), epochs[1].begin() + 16));
+  EXPECT_EQ(BatchPlan(std::vector<RowTexts>(5), 2, {.shuffle = false}).next().all,
+            (std::vector<std::int64_t>{0, 1}));
 }
 
 TEST(Batcher, PadsShiftsAndMasks) {

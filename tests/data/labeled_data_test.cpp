@@ -197,5 +197,60 @@ TEST(LabeledData, NullIsNoLabel) {
                "a.jsonl:1: label: expected a label, got null");
 }
 
+TEST(ComparedTexts, AreReadInEveryForm) {
+  const TemporaryFolder folder;
+  DataOptions options;
+  const auto read = [&](const std::string& content, bool scored = false) {
+    spill(folder / "rows", content);
+    return read_compared(folder / "rows", options, scored, {});
+  };
+  options.format = "jsonl";
+  const ComparedEntries rows = read(
+      "{\"anchor\": \"a\", \"positive\": \"b\"}\n\n"
+      "{\"query\": \"a\", \"positive\": \"b\", \"negative\": [\"c\"], \"negative_1\": \"d\", \"negative_2\": "
+      "\"e\"}\n"
+      "{\"sentence1\": \"a\", \"sentence2\": \"b\", \"score\": 0.5}\n"
+      "{\"query\": \"a\", \"documents\": [\"b\", \"c\"], \"labels\": [1, 0]}\n");
+  ASSERT_EQ(rows.size(), 4);
+  EXPECT_THAT(rows[0].texts, ElementsAre("b"));
+  EXPECT_THAT(rows[0].labels, ElementsAre());
+  EXPECT_THAT(rows[1].texts, ElementsAre("b", "c", "d", "e"));
+  EXPECT_EQ(rows[1].line, 3);
+  EXPECT_THAT(rows[2].labels, ElementsAre(0.5));
+  EXPECT_THAT(rows[3].labels, ElementsAre(1, 0));
+  EXPECT_EQ(content_key(rows[0]), content_key(rows[3]));
+  options.format = "tsv";
+  EXPECT_THAT(read("a\tb\tc\td\n")[0].texts, ElementsAre("b", "c", "d"));
+  const ComparedTexts scored = read("a\tb\t0.25\n", true)[0];
+  EXPECT_THAT(scored.texts, ElementsAre("b"));
+  EXPECT_THAT(scored.labels, ElementsAre(0.25));
+}
+
+TEST(ComparedTexts, ErrorsNameFileLineAndField) {
+  const TemporaryFolder folder;
+  DataOptions options;
+  const auto refusal = [&](const std::string& content, bool scored = false) {
+    spill(folder / "rows", content);
+    return error_of([&] { read_compared(folder / "rows", options, scored, {}); });
+  };
+  options.format = "jsonl";
+  EXPECT_THAT(refusal("{\"positive\": \"b\"}\n"),
+              HasSubstr("rows:1: expected a text under anchor, query, text1 or sentence1, got none"));
+  EXPECT_THAT(refusal("{\"anchor\": \"a\"}\n"), HasSubstr("rows:1: expected a text under positive, "));
+  EXPECT_THAT(refusal("{\"anchor\": \"a\", \"positive\": 1}\n"), HasSubstr("rows:1: positive: expected "));
+  EXPECT_THAT(refusal("{\"anchor\": \"a\", \"positive\": \" \"}\n"),
+              HasSubstr("rows:1: expected texts to compare, got a blank one"));
+  EXPECT_THAT(refusal("{\"query\": \"a\", \"documents\": [\"b\", \"c\"], \"labels\": [1]}\n"),
+              HasSubstr("rows:1: labels: expected a number for each text, 2, got 1"));
+  EXPECT_THAT(refusal("{\"query\": \"a\", \"documents\": [\"b\", \"c\"]}\n"),
+              HasSubstr("rows:1: labels: expected a number for each text, 2, got none"));
+  options.format = "tsv";
+  EXPECT_THAT(refusal("a\n"),
+              HasSubstr("rows:1: expected a text, its positive and negatives, got 1 columns"));
+  EXPECT_THAT(refusal("a\tb\n", true), HasSubstr("rows:1: expected two texts and a number, got 2 columns"));
+  EXPECT_THAT(refusal("first\tsecond\tscore\na\tb\t1\n", true),
+              HasSubstr("rows:1: expected a number in the last column, got \"score\" (is it a header line?"));
+}
+
 }  // namespace
 }  // namespace heed

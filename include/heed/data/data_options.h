@@ -15,6 +15,7 @@ struct DataOptions {
   std::filesystem::path train;  ///< a file, or a folder of files
   std::filesystem::path dev;
   std::filesystem::path test;
+  std::filesystem::path corpus;        ///< embedding: texts that development queries also search
   std::filesystem::path train_source;  ///< lines
   std::filesystem::path train_target;
   std::filesystem::path dev_source;

@@ -62,6 +62,12 @@ struct EmbeddingRecipe {
 EmbeddingRecipe load_embedding_recipe(const std::filesystem::path& directory, const Model& model);
 EmbeddingRecipe load_embedding_recipe(const ModelFiles& files, const Model& model);
 
+/// Writes modules.json and the files it names beside the files of a model in `directory`, as
+/// sentence-transformers and load_embedding_recipe() read them; `width` is that of its token vectors. Throws
+/// Error for a recipe without a pooling.
+void save_embedding_recipe(const EmbeddingRecipe& recipe, std::int64_t width,
+                           const std::filesystem::path& directory);
+
 /// Returns the folder of the transformer's files in a model directory (modules.json may name a subfolder).
 std::filesystem::path transformer_directory(const std::filesystem::path& directory);
 ModelFiles transformer_files(const ModelFiles& files);

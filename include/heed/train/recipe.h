@@ -7,6 +7,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "heed/data/data_options.h"
 #include "heed/export.h"
@@ -25,8 +26,8 @@ struct ClassWeights {
 struct Recipe {
   struct Task {
     /// translation, seq2seq: pairs from files. reverse: generated pairs. causal-lm, masked-lm, denoising:
-    /// texts. classification, tagging, answers: labeled texts. image-classification: labeled images.
-    /// transcription: recordings and what is said in them.
+    /// texts. classification, tagging, answers: labeled texts. embedding, reranking: texts to compare.
+    /// image-classification: labeled images. transcription: recordings and what is said in them.
     std::string kind = "translation";
     std::int64_t symbols = 16;       ///< reverse: size of the alphabet
     std::int64_t min_length = 3;     ///< reverse: minimum number of symbols per sequence
@@ -47,7 +48,13 @@ struct Recipe {
     bool permute_sentences = true;  ///< denoising, bart: sentences in random order
     std::string language{};  ///< transcription with a multilingual Whisper: of the speech; empty: the model's
     bool translate =
-        false;             ///< transcription with a multilingual Whisper: the texts are English translations
+        false;           ///< transcription with a multilingual Whisper: the texts are English translations
+    std::string loss{};  ///< of the tasks that have several; empty: the first of the task's
+    double scale = 20;   ///< embedding: factor of cosines, 1 / temperature
+    bool symmetric = false;                  ///< embedding: positives also find their anchors
+    std::vector<std::int64_t> matryoshka{};  ///< embedding: the first numbers of vectors that are trained
+    std::string query_prompt{};              ///< embedding: before anchors; empty: the model's prompt "query"
+    std::string document_prompt{};           ///< embedding: before positives and negatives; empty: "document"
     std::string freeze{};  ///< parameters that are not trained: patterns separated by spaces, * for any text
   } task;
 
@@ -102,6 +109,7 @@ struct Recipe {
     std::int64_t steps = 0;   ///< 0: given by epochs
     std::int64_t epochs = 0;  ///< passes over the data, converted to steps at the start; 0: given by steps
     std::int64_t batch_tokens = 4096;  ///< per micro-batch: rows * longest side, including padding
+    std::int64_t batch_rows = 64;      ///< embedding: rows whose texts are compared with each other
     std::int64_t accumulate = 1;       ///< micro-batches per step
     double label_smoothing = 0;
     double layer_decay = 1;  ///< each layer below the head has a learning rate this many times smaller

@@ -135,6 +135,17 @@ class Assignment {
       fail(expected, nearest_word(*value, choices));
     target = *value;
   }
+  void set(std::vector<std::int64_t>& target) const {
+    const std::string expected = "a list of whole numbers in brackets, each" + range("").substr(0);
+    const toml::array* array = node_.as_array();
+    if (array == nullptr) fail(expected);
+    target.clear();
+    for (const toml::node& element : *array) {
+      const double value = number(element, expected);
+      if (std::floor(value) != value) fail(expected);
+      target.push_back(static_cast<std::int64_t>(value));
+    }
+  }
   std::vector<std::string> texts(const std::string& expected) const {
     std::vector<std::string> list;
     const toml::array* array = node_.as_array();
@@ -248,6 +259,7 @@ std::string as_text(const RecipeField& field) {
     std::string operator()(const std::string* v) const { return *v; }
     std::string operator()(const std::filesystem::path* v) const { return v->string(); }
     std::string operator()(const std::vector<std::string>* v) const { return JsonWriter().value(*v).text(); }
+    std::string operator()(const std::vector<std::int64_t>* v) const { return JsonWriter().value(*v).text(); }
     std::string operator()(const ModuleTargets* v) const {
       return v->expression.empty() ? (*this)(&v->names) : v->expression;
     }

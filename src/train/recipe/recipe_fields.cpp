@@ -19,7 +19,7 @@ using Formats = std::vector<std::string>;
 const Tasks kPairFiles{"translation", "seq2seq"}, kPairs{"translation", "reverse", "seq2seq"},
     kTexts{"causal-lm", "masked-lm", "denoising"}, kLabeled{"classification", "tagging", "answers"},
     kClassification{"classification"}, kDenoising{"denoising"}, kImages{"image-classification"},
-    kSpeech{"transcription"}, kAll{};
+    kSpeech{"transcription"}, kEmbedding{"embedding"}, kCompared{"embedding", "reranking"}, kAll{};
 const Formats kTables{"tsv", "csv"}, kJson{"jsonl"}, kJsonOrFolders{"jsonl", "folders"};
 
 template <class... Lists>
@@ -83,7 +83,7 @@ void list_task(FieldList& list, Recipe& r) {
   list.section("task");
   list.choice("kind", "what is trained; see [tasks](training-data.md)", r.task.kind,
               {"translation", "reverse", "seq2seq", "causal-lm", "masked-lm", "denoising", "classification",
-               "tagging", "answers", "image-classification", "transcription"});
+               "tagging", "answers", "embedding", "reranking", "image-classification", "transcription"});
   list.used_by({"reverse"});
   list.number("symbols", "letters in the alphabet", &r.task.symbols, 2, 26);
   list.count("min_length", "fewest letters in a sequence", r.task.min_length, 1);
@@ -133,12 +133,33 @@ void list_task(FieldList& list, Recipe& r) {
   list.text("language", "of the speech, for a multilingual Whisper; empty: what its files say",
             r.task.language);
   list.flag("translate", "the texts are English translations, for a multilingual Whisper", r.task.translate);
+  list.used_by(kCompared);
+  list.choice("loss",
+              "the default is the task's first: of `embedding` `multiple-negatives`, `cosent`, `cosine` "
+              "([vectors](fine-tuning.md#vectors-for-search)); of `reranking` `bce`, `list-net`, `lambda` "
+              "([rerankers](fine-tuning.md#rerankers))",
+              r.task.loss, {"multiple-negatives", "cosent", "cosine", "bce", "list-net", "lambda"});
+  list.used_by(kEmbedding);
+  list.number("scale", "factor of the cosines in `multiple-negatives` and `cosent`: 1 / temperature",
+              &r.task.scale, 0.001, 1e4);
+  list.flag("symmetric", "`multiple-negatives`: each positive also finds its anchor", r.task.symmetric);
+  list.number(
+      "matryoshka",
+      "the first numbers of a vector that are trained to be vectors themselves, such as `[384, 128, 64]`",
+      &r.task.matryoshka, 1, 1e6);
+  list.text("query_prompt", "before anchors; the default is the model's prompt `query`, else its default one",
+            r.task.query_prompt);
+  list.text(
+      "document_prompt",
+      "before positives and negatives; the default is the model's prompt `document` or `passage`, else its "
+      "default one",
+      r.task.document_prompt);
   list.used_by(kAll);
   list.text("freeze", "patterns of parameters that are not trained, separated by spaces", r.task.freeze);
 }
 
 void list_data(FieldList& list, Recipe& r) {
-  const Tasks files = tasks_of(kPairFiles, kTexts, kLabeled, kImages, kSpeech);
+  const Tasks files = tasks_of(kPairFiles, kTexts, kLabeled, kCompared, kImages, kSpeech);
   list.section("data");
   list.used_by(files);
   list.choice("format", "the files' [format](training-data.md#formats); the default is the task's first",
@@ -147,6 +168,10 @@ void list_data(FieldList& list, Recipe& r) {
   list.path("train", "file or folder of training data", r.data.train);
   list.path("dev", "file or folder of the development set", r.data.dev);
   list.path("test", "file or folder of the test set", r.data.test);
+  list.used_by(kEmbedding);
+  list.path("corpus",
+            "texts, one a line, that the queries of development and test sets search beside their positives",
+            r.data.corpus);
   list.used_by(kPairFiles);
   list.path("train_source", "`lines`: source side of the training pairs", r.data.train_source);
   list.path("train_target", "`lines`: target side of the training pairs", r.data.train_target);
@@ -154,7 +179,7 @@ void list_data(FieldList& list, Recipe& r) {
   list.path("dev_target", "`lines`: target side of the development pairs", r.data.dev_target);
   list.path("test_source", "`lines`: source side of the test pairs", r.data.test_source);
   list.path("test_target", "`lines`: target side of the test pairs", r.data.test_target);
-  list.used_by(tasks_of(kPairFiles, kClassification, kImages, kSpeech), kTables);
+  list.used_by(tasks_of(kPairFiles, kClassification, kCompared, kImages, kSpeech), kTables);
   list.flag("header", "the first row of a file is not read", r.data.header);
   list.used_by(tasks_of(kPairFiles, kSpeech), kTables);
   list.number("source_column", "column of the source, or of the recording's path, counted from 1",
@@ -215,16 +240,16 @@ void list_data(FieldList& list, Recipe& r) {
   list.number("dev_share",
               "share of the end of the training texts that is held out, if there is no `dev` file",
               &r.data.dev_share, 0, 0.9);
-  list.used_by(tasks_of(kLabeled, kImages, kSpeech));
+  list.used_by(tasks_of(kLabeled, kCompared, kImages, kSpeech));
   list.number("folds", "number of parts for cross-validation; 0: none", &r.data.folds, 0, 1000);
   list.number("fold", "the part that is the test set", &r.data.fold, 0, 999);
-  list.used_by(tasks_of(kPairs, kLabeled, kImages, kSpeech));
+  list.used_by(tasks_of(kPairs, kLabeled, kCompared, kImages, kSpeech));
   list.count("dev_size",
              "examples (of pairs: distinct source texts) held out for evaluation, if there is no `dev` file",
              r.data.dev_size);
   list.count("test_size", "the same for the test set", r.data.test_size);
   list.count("split_seed", "seed of these selections", r.data.split_seed);
-  list.used_by(tasks_of(kPairs, kLabeled));
+  list.used_by(tasks_of(kPairs, kLabeled, kCompared));
   list.count("max_tokens",
              "pairs with a longer side are skipped, longer labeled texts truncated; 0: the model's number "
              "of positions",
@@ -320,6 +345,13 @@ void list_run(FieldList& list, Recipe& r) {
       "batch_tokens",
       "tokens (of images: patches and class token) per micro-batch: rows × longest side, padding included",
       r.train.batch_tokens, 1);
+  list.used_by(kEmbedding);
+  list.count("batch_rows",
+             "rows of a micro-batch, whose texts are compared with each other; they are computed "
+             "`batch_tokens` at a "
+             "time ([large batches](fine-tuning.md#vectors-for-search))",
+             r.train.batch_rows, 1);
+  list.used_by(kAll);
   list.count("accumulate", "micro-batches per step", r.train.accumulate, 1);
   list.number("label_smoothing",
               "probability that the target distribution spreads over the vocabulary, or over the labels",
@@ -385,6 +417,9 @@ constexpr std::pair<std::string_view, std::string_view> kSynonyms[] = {
     {"batch_size", "train.batch_tokens"},
     {"per_device_train_batch_size", "train.batch_tokens"},
     {"max_tokens_per_batch", "train.batch_tokens"},
+    {"mini_batch_size", "train.batch_tokens"},
+    {"matryoshka_dims", "task.matryoshka"},
+    {"temperature", "task.scale"},
     {"num_epochs", "train.epochs"},
     {"num_train_epochs", "train.epochs"},
     {"max_epochs", "train.epochs"},

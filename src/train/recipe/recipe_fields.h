@@ -15,9 +15,9 @@
 namespace heed {
 
 struct RecipeField {
-  using Target =
-      std::variant<bool*, std::int64_t*, double*, std::string*, std::filesystem::path*,
-                   std::array<double, 2>*, std::vector<std::string>*, ModuleTargets*, ClassWeights*>;
+  using Target = std::variant<bool*, std::int64_t*, double*, std::string*, std::filesystem::path*,
+                              std::array<double, 2>*, std::vector<std::string>*, std::vector<std::int64_t>*,
+                              ModuleTargets*, ClassWeights*>;
   std::string key;  // section.name
   std::string doc;  // what it sets, as Markdown
   Target target;

@@ -23,10 +23,11 @@ bool translates(const Recipe& r) {
   return r.task.kind == "translation" || r.task.kind == "reverse" || r.task.kind == "seq2seq";
 }
 
-// The formats and tokenizers of a task, the default first.
+// The formats, tokenizers and losses of a task, the default first.
 struct TaskChoices {
   std::vector<std::string> formats, tokenizers;
   const char* family;
+  std::vector<std::string> losses = {};
 };
 
 TaskChoices choices_of(const Recipe& recipe) {
@@ -40,6 +41,10 @@ TaskChoices choices_of(const Recipe& recipe) {
   if (kind == "masked-lm") return {{"text", "jsonl"}, kEncoderTokenizers, "bert"};
   if (kind == "classification") return {{"tsv", "csv", "jsonl", "labelled"}, kEncoderTokenizers, "bert"};
   if (kind == "tagging") return {{"conll"}, kEncoderTokenizers, "bert"};
+  if (kind == "embedding")
+    return {{"jsonl", "tsv", "csv"}, kEncoderTokenizers, "bert", {"multiple-negatives", "cosent", "cosine"}};
+  if (kind == "reranking")
+    return {{"jsonl", "tsv", "csv"}, kEncoderTokenizers, "bert", {"bce", "list-net", "lambda"}};
   if (kind == "image-classification") return {{"folders", "tsv", "csv"}, {""}, "vit"};
   if (kind == "transcription") return {{"folders", "tsv", "csv", "jsonl"}, {""}, "wav2vec2"};
   if (kind == "answers") return {{"squad"}, kEncoderTokenizers, "bert"};
@@ -106,6 +111,7 @@ void validate_data(const Recipe& r) {
   const TaskChoices choices = choices_of(r);
   require_choice("data.format", r.data.format, choices.formats, r.task.kind);
   require_choice("tokenizer.type", r.tokenizer.type, choices.tokenizers, r.task.kind);
+  if (!choices.losses.empty()) require_choice("task.loss", r.task.loss, choices.losses, r.task.kind);
   validate_encoder_decoder(r);
   if (!translates(r)) return validate_task_data(r);
   if (r.task.kind == "reverse") {
@@ -196,6 +202,18 @@ void validate_void_settings(const Recipe& r) {
           "task.permute_sentences: expected task.objective = \"bart\", got spans");
 }
 
+// Settings of losses that compare texts.
+void validate_comparison(const Recipe& r) {
+  const auto only_for = [&](const char* key, const char* loss, bool is_set) {
+    require(!is_set || r.task.loss == loss,
+            fmt::format("{}: expected task.loss = \"{}\" beside it, got {}", key, loss, r.task.loss));
+  };
+  only_for("task.symmetric", "multiple-negatives", r.task.symmetric);
+  only_for("train.label_smoothing", "multiple-negatives", r.train.label_smoothing > 0);
+  require(r.task.loss != "cosine" || !r.given.contains("task.scale"),
+          "task.scale: expected a loss that scales cosines, got cosine");
+}
+
 bool has_development_set(const Recipe& r) {
   return r.task.kind == "reverse" || r.data.dev_size > 0 || r.data.dev_share > 0 || !r.data.dev.empty() ||
          !r.data.dev_source.empty();
@@ -234,6 +252,7 @@ Recipe with_defaults(Recipe recipe) {
     recipe.task.noise_density = recipe.task.objective == "bart" ? 0.3 : 0.15;
   const TaskChoices choices = choices_of(recipe);
   if (recipe.data.format.empty()) recipe.data.format = choices.formats.front();
+  if (recipe.task.loss.empty() && !choices.losses.empty()) recipe.task.loss = choices.losses.front();
   if (recipe.tokenizer.type.empty()) recipe.tokenizer.type = choices.tokenizers.front();
   if (recipe.model.family.empty()) recipe.model.family = choices.family;
   if (recipe.tokenizer.special_tokens.empty())
@@ -264,6 +283,7 @@ void validate_recipe(const Recipe& given) {
   validate_void_settings(r);
   if (r.model.family == "marian") validate_marian(r);
   validate_lora(r);
+  if (r.task.kind == "embedding" || r.task.kind == "reranking") validate_comparison(r);
   require(r.train.steps > 0 || r.train.epochs > 0,
           "train.steps: no length of the run (set train.steps or train.epochs)");
   require(r.train.warmup < 1 || r.train.warmup == std::floor(r.train.warmup),

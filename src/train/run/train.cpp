@@ -7,10 +7,12 @@
 #include "heed/train/checkpoint.h"
 #include "train/recipe/recipe_fields.h"
 #include "train/run/run.h"
+#include "train/tasks/embedding.h"
 #include "train/tasks/image_classification.h"
 #include "train/tasks/labeled_task.h"
 #include "train/tasks/language_modeling.h"
 #include "train/tasks/model_source.h"
+#include "train/tasks/reranking.h"
 #include "train/tasks/transcription.h"
 #include "train/tasks/translation.h"
 
@@ -26,6 +28,8 @@ std::unique_ptr<TrainingTask> make_task(const Recipe& recipe, const TrainOptions
   if (kind == "denoising") return std::make_unique<DenoisingTask>(recipe, options, checkpoint);
   if (kind == "classification") return std::make_unique<ClassificationTask>(recipe, options, checkpoint);
   if (kind == "tagging") return std::make_unique<TaggingTask>(recipe, options, checkpoint);
+  if (kind == "embedding") return std::make_unique<EmbeddingTask>(recipe, options, checkpoint);
+  if (kind == "reranking") return std::make_unique<RerankingTask>(recipe, options, checkpoint);
   if (kind == "image-classification")
     return std::make_unique<ImageClassificationTask>(recipe, options, checkpoint);
   if (kind == "transcription") return std::make_unique<TranscriptionTask>(recipe, options, checkpoint);

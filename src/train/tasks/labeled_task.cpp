@@ -152,23 +152,8 @@ std::vector<ExampleLength> lengths_of(const SpilledRecords<Example>& examples) {
 void LabeledTask::load_or_make(const std::filesystem::path& checkpoint, const SentenceSource& texts,
                                const std::string& head, const std::string& members) {
   const std::filesystem::path from = model_source(options_, checkpoint);
-  const std::filesystem::path& given = from.empty() ? recipe_.tokenizer.from : from;
-  if (!given.empty()) {
-    tokenizer_ = load_tokenizer(given);
-  } else {
-    TokenizerTraining training;
-    training.type = recipe_.tokenizer.type;
-    training.special_tokens = recipe_.tokenizer.special_tokens;
-    training.vocab_size = recipe_.tokenizer.vocab_size;
-    message(fmt::format("training a {} tokenizer", training.type));
-    tokenizer_ = train_tokenizer(training, texts);
-  }
-  Generator generator = initial_weights(recipe_);
-  const Config config = from.empty() ? new_model_config(recipe_, *tokenizer_, "{}") : load_model_config(from);
-  const Config with_head =
-      config.with("{\"architectures\": [\"" + class_with_head(config, head) + "\"]}").with(members);
-  model_ =
-      from.empty() ? make_as<EncoderModel>(with_head, generator) : load_encoder(from, with_head, generator);
+  tokenizer_ = tokenizer_for(recipe_, options_, from, texts);
+  model_ = encoder_for(recipe_, *tokenizer_, from, head, members);
   check_fits(*tokenizer_, *model_);
   report_other_ids(*tokenizer_, from, options_);
   parameters_ = trained_parameters(*model_, recipe_);
@@ -261,6 +246,16 @@ std::string LabeledTask::fingerprint() const {
 LabelProblem problem_of(const Recipe& recipe) {
   if (recipe.task.problem == "regression") return LabelProblem::regression;
   return recipe.task.problem == "multi-label" ? LabelProblem::multi_label : LabelProblem::single_label;
+}
+
+SentenceSource texts_of(const ChosenRecords<ComparedEntries>& rows) {
+  return [&rows, row = std::int64_t{0}, next = std::size_t{0}](std::string& text) mutable {
+    if (row == rows.size()) return false;
+    ComparedTexts compared = rows[row];
+    text = std::move(next == 0 ? compared.query : compared.texts[next - 1]);
+    if (next++ == compared.texts.size()) ++row, next = 0;
+    return true;
+  };
 }
 
 std::map<std::string, LabelCount> count_labels(const LabeledTexts& texts) {

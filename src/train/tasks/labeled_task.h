@@ -142,6 +142,9 @@ class AnswersTask final : public LabeledTask {
   ChosenRecords<AnsweredQuestions> dev_, test_;
 };
 
+/// The texts of rows, the query first, for a tokenizer to be trained on.
+SentenceSource texts_of(const ChosenRecords<ComparedEntries>& rows);
+
 // The labels of training data: which there are, in which order, and what config.json says of them.
 
 LabelProblem problem_of(const Recipe& recipe);

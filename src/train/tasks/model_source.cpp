@@ -154,6 +154,29 @@ TokenizerTraining tokenizer_training(const Recipe& recipe, std::int64_t model_ma
   return training;
 }
 
+std::unique_ptr<Tokenizer> tokenizer_for(const Recipe& recipe, const TrainOptions& options,
+                                         const std::filesystem::path& from, const SentenceSource& texts) {
+  const std::filesystem::path& given = from.empty() ? recipe.tokenizer.from : from;
+  if (!given.empty()) return load_tokenizer(given);
+  TokenizerTraining training;
+  training.type = recipe.tokenizer.type;
+  training.special_tokens = recipe.tokenizer.special_tokens;
+  training.vocab_size = recipe.tokenizer.vocab_size;
+  if (options.on_message) options.on_message(fmt::format("training a {} tokenizer", training.type));
+  return train_tokenizer(training, texts);
+}
+
+std::unique_ptr<EncoderModel> encoder_for(const Recipe& recipe, const Tokenizer& tokenizer,
+                                          const std::filesystem::path& from, const std::string& head,
+                                          const std::string& members) {
+  Generator generator = initial_weights(recipe);
+  const Config config = from.empty() ? new_model_config(recipe, tokenizer, "{}") : load_model_config(from);
+  const Config with_head =
+      config.with("{\"architectures\": [\"" + class_with_head(config, head) + "\"]}").with(members);
+  return from.empty() ? make_as<EncoderModel>(with_head, generator)
+                      : load_encoder(from, with_head, generator);
+}
+
 std::unique_ptr<EncoderDecoderModel> encoder_decoder_for(const Recipe& recipe, const Tokenizer& tokenizer,
                                                          const std::filesystem::path& from) {
   std::unique_ptr<Model> model;

@@ -36,6 +36,17 @@ Generator initial_weights(const Recipe& recipe);
 /// How the recipe's [tokenizer] is trained; special tokens other than marian's.
 TokenizerTraining tokenizer_training(const Recipe& recipe, std::int64_t model_max_length);
 
+/// The tokenizer of an encoder: that of the directory `from`, or, if it is empty, tokenizer.from's, or one
+/// that is trained on `texts`.
+std::unique_ptr<Tokenizer> tokenizer_for(const Recipe& recipe, const TrainOptions& options,
+                                         const std::filesystem::path& from, const SentenceSource& texts);
+
+/// The encoder that a run trains: that of the directory `from`, or, if it is empty, a new one, with the head
+/// `head` (the ending of a class name) and `members`, a JSON object, in its config.json.
+std::unique_ptr<EncoderModel> encoder_for(const Recipe& recipe, const Tokenizer& tokenizer,
+                                          const std::filesystem::path& from, const std::string& head,
+                                          const std::string& members);
+
 /// The encoder-decoder that a run trains: that of the directory `from`, or, if it is empty, a new one.
 /// Throws Error if the model is of another kind (naming the task for it), or if `tokenizer` lacks the tokens
 /// of a new one.
