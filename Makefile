@@ -5,6 +5,8 @@
 #   make build     the command, build/release/heed
 #   make install   the library, the command and the model, under PREFIX (default /usr/local)
 #   make deb       Debian packages of library, headers and command, in build/deb
+#   make test-python   the Python package and its tests, in a virtual environment (needs Python 3.10 with headers, and PyPI)
+#   make wheel     the Python package as dist/heed-*.whl
 #   make asan      the tests under the address and undefined-behavior sanitizers
 #   make tsan      the tests of threads, kernels, shared models and the server under the thread sanitizer
 #   make fuzz      malformed files through every file reader, FUZZ_SECONDS (30) each; needs clang
@@ -30,7 +32,7 @@ step = @if [ -t 1 ]; then printf '\n\033[1m== %s\033[0m\n' $(1); else printf '\n
 # Prints a command as a user would type it, then runs it.
 show = @printf '$$ %s\n' '$(1)'; $(1)
 
-.PHONY: demo test build install deb asan tsan fuzz arm64 check format deps
+.PHONY: demo test test-python wheel build install deb asan tsan fuzz arm64 check format deps
 
 deps:
 	$(call step,"Packages")
@@ -56,6 +58,14 @@ demo: build
 	$(call show,$(HEED) attend "$(DEMO_TEXT)" --model models/en-fr --kind cross --output build/demo/attention.svg)
 	$(call show,$(HEED) attend "$(DEMO_TEXT)" --model models/en-fr --kind cross --output build/demo/attention.html)
 	@printf '\nOpen these in a browser:\n  %s\n  %s\n' "$(CURDIR)/build/demo/attention.svg" "$(CURDIR)/build/demo/attention.html"
+
+test-python: build
+	$(call step,"The Python package and its tests")
+	@scripts/test-python.sh
+
+wheel: deps
+	$(call step,"The wheel")
+	@python3 -m pip wheel . --no-deps --wheel-dir dist
 
 test: deps
 	$(call step,"Build everything ($(JOBS) jobs)")

@@ -9,20 +9,26 @@
 
 #include "heed/autograd.h"
 #include "heed/error.h"
+#include "heed/ops/shape.h"
+#include "heed/ops/softmax.h"
 
 namespace heed {
 namespace {
 
-void check(const DecoderModel& model, std::span<const std::int64_t> ids, std::int64_t window,
-           std::int64_t stride) {
-  if (ids.size() < 2)
-    throw Error(fmt::format("text: expected at least two tokens to predict, got {}", ids.size()));
+void check_ids(const DecoderModel& model, std::span<const std::int64_t> ids) {
   for (const std::int64_t id : ids) {
     if (id < 0 || id >= model.vocab_size())
       throw Error(
           fmt::format("text: expected tokens below {}, got {} (the tokenizer may be of another model)",
                       model.vocab_size(), id));
   }
+}
+
+void check(const DecoderModel& model, std::span<const std::int64_t> ids, std::int64_t window,
+           std::int64_t stride) {
+  if (ids.size() < 2)
+    throw Error(fmt::format("text: expected at least two tokens to predict, got {}", ids.size()));
+  check_ids(model, ids);
   if (window < 1 || stride < 1 || stride > window) {
     throw Error(fmt::format(
         "text: expected a window of at least 1 token and a stride within it, got {} and {}", window, stride));
@@ -63,6 +69,42 @@ TextLoss text_loss(const DecoderModel& model, std::span<const std::int64_t> ids,
     if (progress) progress(result.predicted);
   }
   return result;
+}
+
+std::vector<TokenLikelihood> token_likelihoods(const DecoderModel& model,
+                                               std::span<const std::int64_t> context,
+                                               std::span<const std::int64_t> continuation,
+                                               const std::atomic<bool>* stop) {
+  if (context.empty()) throw Error("text: expected at least one token before the continuation, got none");
+  if (continuation.empty()) return {};
+  std::vector<std::int64_t> fed(context.begin(), context.end());
+  fed.insert(fed.end(), continuation.begin(), continuation.end());
+  check_ids(model, fed);
+  fed.pop_back();  // predicted alone
+  const auto length = static_cast<std::int64_t>(fed.size());
+  if (const auto positions = model.max_positions(); positions && length > *positions)
+    throw Error(
+        fmt::format("text: expected at most {} tokens, the model's positions, got {}", *positions, length));
+  const NoGradients guard;
+  Context pass{.stop = stop};
+  std::optional<ReadOut> read_out = model.read_out();
+  if (!read_out) throw Error("text: expected a model with an output map, got " + model.family());
+  read_out->norm.reset();  // encode() ends with it
+  const Tensor hidden = model.encode({.ids = Tensor::from(fed, {1, length})}, pass);
+  const auto first = static_cast<std::int64_t>(context.size()) - 1, vocab = model.vocab_size();
+  constexpr std::int64_t kRows = 64;  // logits in memory at once
+  std::vector<TokenLikelihood> all;
+  for (std::int64_t begin = first; begin < length; begin += kRows) {
+    const std::int64_t end = std::min(begin + kRows, length);
+    const Tensor scores =
+        log_softmax(read_out->logits(slice(hidden, 1, begin, end)), -1).to(DType::f32).contiguous();
+    for (std::int64_t row = 0; row < end - begin; ++row) {
+      const float* log_p = scores.data<float>() + row * vocab;
+      const auto id = continuation[static_cast<std::size_t>(begin + row - first)];
+      all.push_back({log_p[id], log_p[id] >= *std::max_element(log_p, log_p + vocab)});
+    }
+  }
+  return all;
 }
 
 }  // namespace heed

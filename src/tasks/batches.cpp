@@ -21,6 +21,7 @@ std::int64_t longest_input(const Model& model, const Tokenizer& tokenizer) {
 
 Encoding encode_cut(const Tokenizer& tokenizer, const TextPair& text, std::int64_t longest,
                     const TaskOptions& options, std::size_t index, bool left) {
+  Context{.stop = options.stop}.check_stop();
   Truncation truncation;
   truncation.max_length = longest;
   truncation.left = left;

@@ -152,6 +152,20 @@ TEST_P(Continuation, LossesOfWindowsAddUp) {
   }
   EXPECT_NEAR(sliding.nats, nats, 1e-3);
   EXPECT_NEAR(sliding.perplexity(), std::exp(nats / 49), 1e-3 * sliding.perplexity());
+  const std::span<const std::int64_t> all = ids;
+  double told = 0;
+  const auto tokens = token_likelihoods(*model_, all.first(3), all.subspan(3));
+  ASSERT_EQ(std::ssize(tokens), 47);
+  for (const TokenLikelihood& token : tokens) {
+    told -= token.log_probability;
+    EXPECT_LE(token.log_probability, 0);
+  }
+  EXPECT_NEAR(told, whole.nats - nats_after(0, 0, 3), 1e-3);
+  const std::int64_t best = search_prompts(*model_, Prompts{{ids.begin(), ids.begin() + 9}},
+                                           {.max_new_tokens = 1, .do_sample = false}, 100)[0][0]
+                                .ids[0];
+  EXPECT_TRUE(token_likelihoods(*model_, all.first(9), {&best, 1})[0].greedy);
+  EXPECT_ERROR(token_likelihoods(*model_, all.first(0), all), "expected at least one token before");
   EXPECT_ERROR(text_loss(*model_, ids, 20, 21), "a stride within it, got 20 and 21");
   EXPECT_ERROR(text_loss(*model_, {ids.data(), 1}, 20, 20), "expected at least two tokens to predict, got 1");
 }

@@ -1,9 +1,11 @@
 // Loss and perplexity of a text under a decoder.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <vector>
 
 #include "heed/export.h"
 #include "heed/models/model.h"
@@ -27,5 +29,18 @@ struct TextLoss {
 TextLoss text_loss(const DecoderModel& model, std::span<const std::int64_t> ids, std::int64_t window,
                    std::int64_t stride, const std::function<void(std::int64_t)>& progress = {},
                    CacheDType cache_dtype = CacheDType::f32);
+
+/// What a decoder gives to one token of a continuation.
+struct TokenLikelihood {
+  double log_probability = 0;  ///< log p(token | those before), in nats
+  bool greedy = false;         ///< whether no token is likelier
+};
+
+/// Of each token of `continuation` behind `context`, which has at least one token. Throws Error for ids
+/// outside the vocabulary and for more tokens than the model has positions; Canceled once `stop` is true.
+std::vector<TokenLikelihood> token_likelihoods(const DecoderModel& model,
+                                               std::span<const std::int64_t> context,
+                                               std::span<const std::int64_t> continuation,
+                                               const std::atomic<bool>* stop = nullptr);
 
 }  // namespace heed

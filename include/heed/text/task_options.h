@@ -25,7 +25,7 @@ struct TaskOptions {
   /// Called with a text's index plus first_index and a message if the text cannot be used. Its result is then
   /// empty, and the other texts are processed. Without this callback, such a text is an Error.
   std::function<void(std::size_t index, const std::string& message)> on_error = {};
-  /// Cancels the call once true: it throws Canceled. Checked before every layer.
+  /// Cancels the call once true: it throws Canceled. Checked before every layer, and every text.
   const std::atomic<bool>* stop = nullptr;
 
   /// Calls on_warning, if given, for text `index` of the call.

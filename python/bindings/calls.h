@@ -1,0 +1,34 @@
+// Calls of the library from Python: without the interpreter's lock, and ended by Ctrl-C.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <atomic>
+#include <functional>
+#include <optional>
+#include <type_traits>
+#include <utility>
+
+namespace heed::python {
+
+namespace nb = nanobind;
+
+/// Runs `work` while other Python threads run. On the main thread of the interpreter the handlers of signals
+/// run meanwhile; where one raises (Ctrl-C: KeyboardInterrupt), `stop` becomes true, and the exception leaves
+/// this call once `work` has ended. Exceptions of `work` leave it as they are. `work` may take the lock.
+void run_unlocked(const std::function<void(const std::atomic<bool>& stop)>& work);
+
+/// The same with a result.
+template <class Work>
+auto unlocked(Work&& work) {
+  using Result = std::invoke_result_t<Work, const std::atomic<bool>&>;
+  if constexpr (std::is_void_v<Result>) {
+    run_unlocked(work);
+  } else {
+    std::optional<Result> result;
+    run_unlocked([&](const std::atomic<bool>& stop) { result.emplace(work(stop)); });
+    return std::move(*result);
+  }
+}
+
+}  // namespace heed::python

@@ -1,0 +1,32 @@
+// heed/_heed: the extension of the Python package.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
+
+#include "bindings.h"
+#include "heed/error.h"
+#include "heed/threads.h"
+#include "heed/version.h"
+
+namespace nb = nanobind;
+
+NB_MODULE(_heed, module) {
+  module.doc() = "The library of heed. Programs import `heed`, whose classes and functions stand on these.";
+  const nb::exception<heed::Error> error(module, "Error", PyExc_ValueError);
+  nb::exception<heed::InternalError>(module, "InternalError", PyExc_RuntimeError);
+  nb::exception<heed::Canceled>(module, "Canceled", PyExc_RuntimeError);
+  module.def("version", &heed::version, "The version of the library.");
+  module.def("threads", &heed::threads, "The number of threads that compute.");
+  module.def(
+      "set_threads",
+      [](int count) {
+        if (count < 1) throw nb::value_error("set_threads: expected at least 1");
+        heed::set_threads(count);
+      },
+      nb::arg("count"), "Sets the number of threads that compute, of the whole process.");
+  heed::python::bind_tokenizer(module);
+  heed::python::bind_generation(module);
+  heed::python::bind_model(module);
+  heed::python::bind_analyses(module);
+  heed::python::bind_speech(module);
+  heed::python::bind_training(module);
+}

@@ -1,0 +1,469 @@
+"""Models as classes: what heed.load() returns."""
+from __future__ import annotations
+
+import difflib
+import json
+import queue
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from heed import _heed
+from heed._heed import GenerationOptions, Tokenizer
+from heed._names import ActivationCache, Names
+
+Array = NDArray[np.float32]
+Message = Mapping[str, Any]
+
+
+class HookPoint:
+    """What a hook learns of the value that it gets: `name` as the hook was registered for it."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"HookPoint({self.name!r})"
+
+
+def _texts(texts: str | Sequence[str], name: str = "texts") -> tuple[list[str], bool]:
+    """The texts, and whether one alone was given."""
+    if isinstance(texts, str):
+        return [texts], True
+    if not isinstance(texts, Sequence) and not isinstance(texts, np.ndarray):
+        raise TypeError(f"{name}: expected a str or a list of them, got {type(texts).__name__}")
+    given = [str(text) for text in texts] if isinstance(texts, np.ndarray) else list(texts)
+    for index, text in enumerate(given):
+        if not isinstance(text, str):
+            raise TypeError(f"{name}[{index}]: expected a str, got {type(text).__name__}")
+    return given, False
+
+
+class Model:
+    """An opened model. Its class says what it can do: Decoder, Encoder or EncoderDecoder."""
+
+    def __init__(self, opened: _heed.LoadedModel, name: str) -> None:
+        self._opened = opened
+        self.name = name
+
+    # --- what it is
+    @property
+    def directory(self) -> str:
+        """The folder or GGUF file of the model."""
+        return self._opened.directory
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """config.json."""
+        return json.loads(self._opened.config)
+
+    @property
+    def tasks(self) -> list[str]:
+        """What the model can do, its main task first."""
+        return self._opened.tasks
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        return Tokenizer(self._opened)
+
+    @property
+    def warnings(self) -> list[str]:
+        """Settings and tensors of the files that are not used."""
+        return self._opened.warnings
+
+    def parameters(self) -> dict[str, NDArray[Any]]:
+        """The weights by name, read-only views of the model's memory; bfloat16 becomes float32."""
+        return self._opened.parameters()
+
+    def num_parameters(self) -> int:
+        return self._opened.parameter_count()
+
+    def __repr__(self) -> str:
+        count = self.num_parameters()
+        size = f"{count / 1e6:.1f}M" if count < 1e9 else f"{count / 1e9:.2f}B"
+        return f"<heed.{type(self).__name__} {self.name!r}: {self._opened.kind}, {size} parameters, can {', '.join(self.tasks)}>"
+
+    # --- vectors
+    def encode(self, texts: str | Sequence[str], *, prompt_name: str | None = None, prompt: str | None = None,
+               normalize_embeddings: bool = False, truncate_dim: int | None = None,
+               batch_tokens: int | None = None) -> Array:
+        """Vectors of texts, float32 [N, D], or [D] of one text, as the model's modules.json says.
+
+        prompt_name and prompt put a text before each one (`model.prompts`). truncate_dim keeps the first numbers of each
+        vector (Matryoshka); they are scaled to unit length where normalize_embeddings asks for it. batch_tokens bounds
+        the memory of a pass; results do not depend on it. Texts that are too long are cut, with a warning.
+
+        >>> heed.load("reviews-mlm").encode(["A great film."]).shape
+        (1, 256)
+        """
+        given, one = _texts(texts)
+        vectors = self._opened.encode(given, prompt_name, prompt, normalize_embeddings and truncate_dim is None,
+                                      batch_tokens, _warn)
+        if truncate_dim is not None:
+            if not 1 <= truncate_dim <= vectors.shape[1]:
+                raise ValueError(f"truncate_dim: expected 1 to {vectors.shape[1]}, got {truncate_dim}")
+            vectors = np.ascontiguousarray(vectors[:, :truncate_dim])
+            if normalize_embeddings:
+                vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+        return vectors[0] if one else vectors
+
+    def encode_images(self, files: str | Sequence[str]) -> Array:
+        """Vectors of image files, float32 [N, D] or [D]."""
+        given, one = _texts(files, "files")
+        vectors = self._opened.encode_images(given)
+        return vectors[0] if one else vectors
+
+    def token_embeddings(self, texts: str | Sequence[str]) -> Any:
+        """The last hidden state of every token: (tokens, float32 [T, D]) of each text."""
+        given, one = _texts(texts)
+        found = self._opened.token_embeddings(given)
+        return found[0] if one else found
+
+    @property
+    def prompts(self) -> dict[str, str]:
+        """The named prompts of encode()."""
+        return self._opened.prompts
+
+    def similarity(self, a: Any, b: Any) -> Array:
+        """Similarities float32 [N, M] of vectors [N, D] and [M, D], by the model's function: cosine unless its files say dot."""
+        return _heed.similarity(np.atleast_2d(a), np.atleast_2d(b), self._opened.similarity)
+
+    # --- inside
+    def inputs(self, text: str, pair: str | None = None, target: str | None = None) -> dict[str, NDArray[Any]]:
+        """The arrays that forward() takes, of a text, a pair, or a text and its target; also of an image or sound file."""
+        return self._opened.inputs(text, pair, target)
+
+    def forward(self, inputs: str | Mapping[str, Any], **more: Any) -> dict[str, NDArray[Any]]:
+        """One pass. Arrays in and out have transformers' names: input_ids int64 [B, T], logits float32 [B, T, V]."""
+        return self._opened.forward(self._inputs(inputs, more), [], [], True, True)[0]
+
+    __call__ = forward
+
+    def _inputs(self, inputs: str | Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+        if isinstance(inputs, str):
+            return self.inputs(inputs, **more)
+        return {**inputs, **more}
+
+    def _names(self) -> Names:
+        if not hasattr(self, "_hook_names"):
+            config = self.config
+            layers = next((config[key] for key in ("num_hidden_layers", "n_layer", "n_layers", "num_layers",
+                                                   "encoder_layers") if key in config), 0)
+            self._hook_names = Names(self._stack, layers, self._rotates())
+        return self._hook_names
+
+    _stack = "encoder"
+
+    def _rotates(self) -> bool:
+        kept = self._opened.forward(self._probe(), [f"{self._stack}.layers.0.self_attn.rotation"], [], False, False)[1]
+        return bool(kept)
+
+    def _probe(self) -> dict[str, Any]:
+        return {"input_ids": np.zeros((1, 2), np.int64)}
+
+    def run_with_cache(self, inputs: str | Mapping[str, Any], names: str | Sequence[str] | None = None,
+                       **more: Any) -> tuple[Array | None, ActivationCache]:
+        """A pass whose inner values are kept: (logits, cache).
+
+        names are TransformerLens' (`blocks.3.attn.hook_pattern`) or heed's taps (`decoder.layers.3.self_attn.weights`), with
+        `*` for any characters; without, the residual stream, queries, keys, values, scores, patterns and outputs of all
+        layers. Only what is asked for is computed beyond the plain pass. Arrays are float32 in TransformerLens' order:
+        pattern [B, H, T, S]; q, k, v, z [B, T, H, d]; hook_resid_pre [B, T, D].
+        """
+        known = self._names()
+        asked = [names] if isinstance(names, str) else names
+        hooks = known.usual() if asked is None else [hook for name in asked for hook in known.find(name)]
+        outputs, kept = self._opened.forward(self._inputs(inputs, more), [hook.tap for hook in hooks], [],
+                                             asked is not None, True)
+        values: dict[str, Array] = {}
+        for hook in hooks:
+            if hook.tap in kept:
+                values[hook.name] = hook.view(kept[hook.tap])
+        for tap, value in kept.items():  # of patterns
+            if not any(hook.tap == tap for hook in hooks):
+                values[tap] = value
+        return outputs.get("logits"), ActivationCache(values)
+
+    def run_with_hooks(self, inputs: str | Mapping[str, Any],
+                       fwd_hooks: Sequence[tuple[str, Callable[[Array, HookPoint], Any]]] = (), **more: Any) -> Array | None:
+        """A pass in which hooks read and replace values: the logits.
+
+        Each hook is called as `hook(value, hook=point)` with a float32 array of its own, in the order of axes of
+        run_with_cache(). What it returns replaces the value; without a result, what it has written into the array does.
+        An exception of a hook leaves this call. A result of another shape is a ValueError.
+        """
+        known = self._names()
+        hooks = []
+        for name, function in fwd_hooks:
+            for hook in known.find(name):
+                if not hook.writable:
+                    raise ValueError(f"{name}: read it with run_with_cache(); what the model reads is {self._stack}.embed")
+                hooks.append((hook.tap, _listener(hook.name, hook.view, function)))
+        return self._opened.forward(self._inputs(inputs, more), [], hooks, True, True)[0].get("logits")
+
+
+    def attend(self, text: str, **options: Any) -> Any:
+        """heed.attend(): the attention of a text as a page, a figure or numbers."""
+        from heed._analysis import attend
+        return attend(self, text, **options)
+
+
+def _listener(name: str, view: Callable[[Array], Array], function: Callable[..., Any]) -> Callable[[str, Array], Any]:
+    def call(tap: str, value: Array) -> Any:
+        answer = function(view(value), hook=HookPoint(name if "*" not in name else tap))
+        return None if answer is None else view(np.asarray(answer, dtype=value.dtype))
+    return call
+
+
+def _warn(index: int, message: str) -> None:
+    import warnings
+    warnings.warn(f"text {index}: {message}", stacklevel=4)
+
+
+class _Generates(Model):
+    def generation_options(self, **settings: Any) -> GenerationOptions:
+        """The model's own settings, changed by transformers' names: max_new_tokens, do_sample, temperature, num_beams, ..."""
+        options = self._opened.generation
+        if "early_stopping" in settings and isinstance(settings["early_stopping"], (bool, str)):
+            kind = _heed.EarlyStopping
+            settings["early_stopping"] = {True: kind.yes, False: kind.no, "never": kind.never}[settings["early_stopping"]]
+        for name, value in settings.items():
+            if not hasattr(type(options), name):
+                near = difflib.get_close_matches(name, [one for one in dir(type(options)) if one[0] != "_"], 1, 0.5)
+                raise TypeError(f"{name}: no setting of generation" + (f" (did you mean {near[0]}?)" if near else ""))
+            try:
+                setattr(options, name, value)
+            except TypeError:
+                raise TypeError(f"{name}: expected another type than {type(value).__name__}") from None
+        return options
+
+
+class Decoder(_Generates):
+    """A language model that continues texts."""
+    _stack = "decoder"
+
+    def generate(self, prompts: str | Sequence[str], *, stop_strings: Sequence[str] = (), json_schema: Any = None,
+                 regex: str | None = None, stream: bool = False, **settings: Any) -> Any:
+        """Continues a prompt, or each of several; the new text alone.
+
+        settings are transformers' names over the model's own (generation_options()). With num_return_sequences each
+        prompt has a list. json_schema (a dict or JSON) and regex constrain the text. stream=True: an iterator over the
+        parts of the text of one prompt as they are final.
+
+        >>> heed.load("shakespeare").generate("ROMEO:", max_new_tokens=8)[:1]
+        '\\n'
+        """
+        given, one = _texts(prompts, "prompts")
+        options = self.generation_options(**settings)
+        schema = json_schema if json_schema is None or isinstance(json_schema, str) else json.dumps(json_schema)
+        if stream:
+            if not one:
+                raise ValueError("stream: expected one prompt")
+            return _stream(lambda on_text: self._opened.generate(given, options, list(stop_strings), schema, regex, on_text, None))
+        found = self._opened.generate(given, options, list(stop_strings), schema, regex, None, _warn)
+        texts = [[text for text, _ in each] for each in found]
+        result = [each[0] if options.num_return_sequences == 1 else each for each in texts]
+        return result[0] if one else result
+
+    def chat(self, messages: Sequence[Message] | str, *, tools: Sequence[Mapping[str, Any]] | None = None,
+             json_schema: Any = None, regex: str | None = None, stop_strings: Sequence[str] = (), stream: bool = False,
+             chat_template_kwargs: Mapping[str, Any] | None = None, **settings: Any) -> Any:
+        """The next message of a conversation: its text, or with stream=True an iterator over its parts.
+
+        messages are those of transformers and OpenAI: [{"role": "user", "content": "Hi"}]; a text is one message of the
+        user. Without a length in settings, the answer ends where the model ends it.
+        """
+        if isinstance(messages, str):
+            messages = [{"role": "user", "content": messages}]
+        conversation: dict[str, Any] = {"messages": list(messages)}
+        if tools:
+            conversation["tools"] = list(tools)
+        if chat_template_kwargs:
+            conversation["chat_template_kwargs"] = dict(chat_template_kwargs)
+        _, ids = self._opened.chat_prompt(json.dumps(conversation))
+        options = self.generation_options(**settings)
+        if options.max_new_tokens is None and options.max_length is None:
+            longest = self._opened.trained_positions or len(ids) + 1024
+            options.max_new_tokens = max(1, longest - len(ids))
+        schema = json_schema if json_schema is None or isinstance(json_schema, str) else json.dumps(json_schema)
+
+        def run(on_text: Any) -> Any:
+            return self._opened.generate_ids([ids], options, list(stop_strings), schema, regex, on_text)
+
+        if stream:
+            return _stream(run)
+        return run(None)[0][0][0]
+
+    def loglikelihood(self, requests: Sequence[tuple[Any, Any]]) -> list[tuple[float, bool]]:
+        """Of each (context, continuation), texts or lists of ids: the sum of log-probabilities of the continuation's tokens
+        in nats, and whether it is the greedy one. Texts are split so that the tokens are those of both together."""
+        pairs = [self._split(context, continuation) for context, continuation in requests]
+        return [(sum(p for p, _ in tokens), all(greedy for _, greedy in tokens)) for tokens in self._opened.likelihoods(pairs)]
+
+    def _split(self, context: Any, continuation: Any) -> tuple[list[int], list[int]]:
+        if not isinstance(context, str):
+            return list(context), list(continuation)
+        tokenizer = self.tokenizer
+        spaces = len(context) - len(context.rstrip())
+        if spaces:  # belongs to the continuation's first token
+            context, continuation = context[:-spaces], context[-spaces:] + continuation
+        whole, first = tokenizer.encode(context + continuation).ids, tokenizer.encode(context).ids
+        if not first:
+            start = tokenizer.bos_token_id if tokenizer.bos_token_id is not None else tokenizer.eos_token_id
+            if start is None:
+                raise ValueError("context: expected a text, as the tokenizer has no token that begins one")
+            return [start], whole
+        return whole[:len(first)], whole[len(first):]
+
+
+class Encoder(Model):
+    """A model whose tokens attend to all others."""
+
+    def classify(self, texts: Any, top_k: int | None = None) -> Any:
+        """The labels of a text, of a pair (a tuple), or of each of a list: [(label, score), ...], highest first."""
+        one = isinstance(texts, (str, tuple))
+        given = [text if isinstance(text, tuple) else (text, None) for text in ([texts] if one else texts)]
+        found = self._opened.classify(given, top_k or 0, _warn)
+        return found[0] if one else found
+
+    def classify_files(self, files: str | Sequence[str], labels: Sequence[str] | None = None, top_k: int | None = None) -> Any:
+        """The labels of image or sound files; with `labels`, of those texts (CLIP, SigLIP)."""
+        given, one = _texts(files, "files")
+        found = self._opened.classify_files(given, None if labels is None else list(labels), top_k or 0)
+        return found[0] if one else found
+
+    def fill(self, texts: str | Sequence[str], top_k: int = 5) -> Any:
+        """The likeliest tokens for each mask of a text, as transformers' pipeline: dicts of score, token, token_str, sequence."""
+        given, one = _texts(texts)
+        found = [masks[0] if len(masks) == 1 else masks for masks in self._opened.fill(given, top_k)]
+        return found[0] if one else found
+
+    def tag(self, texts: str | Sequence[str]) -> Any:
+        """The entities of a text: dicts of entity_group, score, word, start and end (characters)."""
+        given, one = _texts(texts)
+        found = self._opened.tag(given)
+        return found[0] if one else found
+
+    def answer(self, question: str, context: str, top_k: int = 1, impossible: bool = False) -> Any:
+        """The part of the context that answers the question: a dict of answer, score, start and end; a list for top_k > 1."""
+        found = self._opened.answer([(question, context)], top_k, impossible)[0]
+        return found[0] if top_k == 1 else found
+
+
+class CrossEncoder(Encoder):
+    """A reranker: scores pairs of a query and a document, under sentence-transformers' names."""
+
+    def __init__(self, name: str, **options: Any) -> None:
+        super().__init__(_open(name, head=True, **options), name)
+
+    def predict(self, pairs: Sequence[tuple[str, str]]) -> Array:
+        """The score of each pair, float32 [N]; of a model with several labels [N, labels]."""
+        found = self._opened.classify([(query, document) for query, document in pairs], 0, _warn)
+        if found and len(found[0]) > 1:
+            order = {label: index for index, label in enumerate(sorted(label for label, _ in found[0]))}
+            return np.array([[s for _, s in sorted(each, key=lambda pair: order[pair[0]])] for each in found], np.float32)
+        return np.array([each[0][1] for each in found], np.float32)
+
+    def rank(self, query: str, documents: Sequence[str], top_k: int | None = None,
+             return_documents: bool = False) -> list[dict[str, Any]]:
+        """The documents by score, highest first: dicts of corpus_id, score, and text with return_documents."""
+        scores = self.predict([(query, document) for document in documents])
+        order = np.argsort(-scores, kind="stable")[:top_k]
+        return [{"corpus_id": int(i), "score": float(scores[i]), **({"text": documents[i]} if return_documents else {})}
+                for i in order]
+
+
+@dataclass
+class Translation:
+    """One translation: alignments are the mean weights of the last layer's cross-attention, float32 [tokens, source tokens]."""
+    text: str
+    score: float
+    tokens: list[str]
+    source_tokens: list[str]
+    attentions: dict[str, Array] = field(default_factory=dict, repr=False)
+
+
+class EncoderDecoder(_Generates):
+    """A model that reads a source and writes a target."""
+
+    def translate(self, texts: str | Sequence[str], *, source: str | None = None, target: str | None = None, prefix: str = "",
+                  return_alignments: bool = False, **settings: Any) -> Any:
+        """The target of each text: its text, or with return_alignments Translation objects with the attention of each token.
+
+        source and target are languages of a model that has several. settings as in Decoder.generate().
+
+        >>> heed.load("en-fr").translate("The black cat drinks milk.")
+        'Le chat noir boit du lait.'
+        """
+        given, one = _texts(texts)
+        if source is not None or target is not None:
+            self._opened.set_languages(source, target)
+        found = self._opened.translate(given, self.generation_options(**settings), prefix, return_alignments, _warn)
+        results: list[Any] = []
+        for candidates in found:
+            best = candidates[0]
+            results.append(Translation(**best) if return_alignments else best["text"])
+        return results[0] if one else results
+
+    def caption(self, files: str | Sequence[str], **settings: Any) -> Any:
+        """What the model writes for image files."""
+        given, one = _texts(files, "files")
+        found = [each[0] for each in self._opened.caption(given, self.generation_options(**settings))]
+        return found[0] if one else found
+
+
+def _stream(run: Callable[[Callable[[int, int, str], bool]], Any]) -> Iterator[str]:
+    """Runs on a thread; yields parts of the text. Leaving the loop ends the run."""
+    parts: queue.Queue[Any] = queue.Queue()
+    ended = threading.Event()
+
+    def on_text(_: int, __: int, text: str) -> bool:
+        if text:
+            parts.put(text)
+        return not ended.is_set()
+
+    def work() -> None:
+        try:
+            run(on_text)
+            parts.put(None)
+        except BaseException as error:  # handed to the reader
+            parts.put(error)
+
+    def read() -> Iterator[str]:
+        worker = threading.Thread(target=work, name="heed-stream", daemon=True)
+        worker.start()
+        try:
+            while (part := parts.get()) is not None:
+                if isinstance(part, BaseException):
+                    raise part
+                yield part
+        finally:
+            ended.set()
+            worker.join()
+    return read()
+
+
+def _open(name: str, *, dtype: str = "float32", threads: int | None = None, int8: bool = False,
+          adapters: Any = (), head: bool | None = None) -> _heed.LoadedModel:
+    if threads is not None:
+        _heed.set_threads(threads)
+    chosen = adapters.items() if isinstance(adapters, Mapping) else [(one, 1.0) for one in
+                                                                     ([adapters] if isinstance(adapters, str) else adapters)]
+    return _heed.load(str(name), dtype, int8, [(str(adapter), float(weight)) for adapter, weight in chosen], head)
+
+
+def load(name: str, *, dtype: Literal["float32", "bfloat16"] = "float32", threads: int | None = None, int8: bool = False,
+         adapters: Any = (), head: bool | None = None) -> Any:
+    """Opens a model: a folder in Hugging Face layout, a GGUF file, or a name that is installed or in the Hugging Face cache.
+
+    dtype is that of the weights in memory. int8 rounds inputs of products with quantized weights. adapters: LoRA
+    folders in PEFT's layout, or a dict of folder to weight. head: whether an encoder has the head of config.json (by
+    default, unless the model is one of sentence-transformers). threads: of the whole process.
+    """
+    opened = _open(name, dtype=dtype, threads=threads, int8=int8, adapters=adapters, head=head)
+    kinds = {"decoder": Decoder, "encoder": Encoder, "encoder_decoder": EncoderDecoder, "dual_encoder": Encoder}
+    return kinds[opened.model_kind](opened, str(name))

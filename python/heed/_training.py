@@ -1,0 +1,61 @@
+"""Training by a recipe, and the command that comes with the package."""
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from heed import _heed
+
+
+def train(recipe: str | Path, output: str | Path, *, init: str | None = None, resume: bool = False,
+          on_step: Callable[[dict[str, Any]], Any] | None = None,
+          on_evaluation: Callable[[int, dict[str, float], bool], Any] | None = None,
+          on_message: Callable[[str], Any] | None = None, **settings: Any) -> dict[str, Any]:
+    """Trains by a recipe (a TOML file), and writes the model, checkpoints and log to `output`.
+
+    settings are keys of the recipe with `__` for the dot: train__lr=3e-4, data__train="my.txt". init: a model to start from.
+    on_step gets a dict of step, total, epoch, loss, lr and seconds_left; on_evaluation the step, the scores, and whether they
+    are the best so far. Returns steps, epochs, seconds, evaluation and test. Ctrl-C ends the run with a checkpoint, from which
+    resume=True goes on.
+    """
+    return _heed.train(str(recipe), str(output), [f"{key.replace('__', '.')}={_toml(value)}" for key, value in settings.items()],
+                       init, resume, on_step, on_evaluation, on_message)
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(f'"{one}"' if isinstance(one, str) else str(one) for one in value) + "]"
+    return str(value)
+
+
+def command() -> str:
+    """The path of the command `heed`: the one of this package, else that of PATH."""
+    own = Path(__file__).parent / "bin" / "heed"
+    found = str(own) if own.exists() else shutil.which("heed")
+    if found is None:
+        raise _heed.Error("heed: the command was not found (it is part of the wheel; or set PATH)")
+    return found
+
+
+def convert(model: str, output: str | Path, **options: Any) -> None:
+    """`heed convert`: writes a model in another form. options are those of the command: bits=4, type="q8_0", dtype="bf16",
+    adapter="DIR", method="gptq", calibrate="FILE"."""
+    arguments = [command(), "convert", str(model), "--output", str(output), "--quiet"]
+    for name, value in options.items():
+        arguments += [f"--{name.replace('_', '-')}"] + ([] if value is True else [str(value)])
+    done = subprocess.run(arguments, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise _heed.Error(done.stderr.removeprefix("heed: error: ").strip())
+
+
+def main() -> None:
+    """The command `heed` of the package."""
+    path = command()
+    os.execv(path, [path, *sys.argv[1:]])

@@ -1,0 +1,121 @@
+"""Values inside: names, order of axes, replacement, exceptions of hooks."""
+import numpy as np
+import pytest
+
+import heed
+
+TEXT = "ROMEO:\nBut soft"
+
+
+def test_patterns_are_softmax_of_scores(decoder):
+    logits, cache = decoder.run_with_cache(TEXT)
+    scores = cache["attn_scores", 1].astype(np.float64)
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    np.testing.assert_allclose(cache["pattern", 1], weights / weights.sum(-1, keepdims=True), atol=1e-6)
+    assert np.triu(cache["pattern", 1][0, 0], 1).max() == 0  # no future
+    assert cache["q", 0].shape == (1, 15, 6, 32) and cache["resid_pre", 3].shape == (1, 15, 192)
+
+
+def test_heads_read_weights_times_values(decoder):
+    _, cache = decoder.run_with_cache(TEXT)
+    mixed = np.einsum("bhts,bshd->bthd", cache["pattern", 2], cache["v", 2])
+    np.testing.assert_allclose(cache["z", 2], mixed, atol=1e-5)
+
+
+def test_the_stream_is_a_sum(decoder):
+    _, cache = decoder.run_with_cache(TEXT)
+    np.testing.assert_allclose(cache["resid_pre", 0], cache["hook_embed"] + cache["hook_pos_embed"], atol=1e-6)
+    np.testing.assert_allclose(cache["resid_post", 1], cache["resid_mid", 1] + cache["mlp_out", 1], atol=1e-5)
+
+
+def test_reading_changes_nothing(decoder):
+    plain = decoder.forward(TEXT)["logits"]
+    logits, cache = decoder.run_with_cache(TEXT, names=["blocks.*.attn.hook_pattern", "decoder.layers.0.out"])
+    np.testing.assert_array_equal(plain, logits)
+    assert set(cache) == {f"blocks.{n}.attn.hook_pattern" for n in range(4)} | {"decoder.layers.0.out"}
+    assert cache.stack_activation("pattern").shape == (4, 1, 6, 15, 15)
+
+
+def test_hooks_replace_by_result_and_in_place(decoder):
+    plain = decoder.forward(TEXT)["logits"]
+
+    def in_place(z, hook):
+        z[:, :, 2] = 0
+
+    def returned(z, hook):
+        assert hook.name == "blocks.1.attn.hook_z"
+        z = z.copy()
+        z[:, :, 2] = 0
+        return z
+
+    first = decoder.run_with_hooks(TEXT, fwd_hooks=[("blocks.1.attn.hook_z", in_place)])
+    second = decoder.run_with_hooks(TEXT, fwd_hooks=[("blocks.1.attn.hook_z", returned)])
+    np.testing.assert_array_equal(first, second)
+    assert np.abs(first - plain).max() > 1e-3
+    same = decoder.run_with_hooks(TEXT, fwd_hooks=[("blocks.1.attn.hook_z", lambda z, hook: None)])
+    np.testing.assert_array_equal(same, plain)
+
+
+def test_ablation_by_a_hook_is_that_of_ablate(classifier):
+    text = "A moving story, told with great care."
+
+    def without(z, hook):
+        z[:, :, 1] = 0
+
+    logits = classifier.run_with_hooks(text, fwd_hooks=[("blocks.2.attn.hook_z", without)])[0]
+    loss = -np.log(np.exp(logits[1]) / np.exp(logits).sum())
+    report = heed.ablate(classifier, text, metric="loss")
+    assert report.table["2.1", "loss"] == pytest.approx(loss, abs=1e-5)
+
+
+def test_an_exception_of_a_hook_comes_out(decoder):
+    class Mine(Exception):
+        pass
+
+    def raises(value, hook):
+        raise Mine("of the hook")
+
+    with pytest.raises(Mine, match="of the hook"):
+        decoder.run_with_hooks(TEXT, fwd_hooks=[("blocks.0.hook_resid_post", raises)])
+    assert decoder.forward(TEXT)["logits"].shape[1] == 15
+
+
+@pytest.mark.parametrize("name, function, kind, words", [
+    ("blocks.0.attn.hook_z", lambda z, hook: z[:, :1], ValueError, "expected an array"),
+    ("blocks.9.attn.hook_z", lambda z, hook: z, heed.Error, "blocks.9.attn.hook_z"),
+    ("blocks.0.attn.hook_rot_q", lambda z, hook: z, ValueError, "no rotary positions"),
+    ("hook_embed", lambda z, hook: z, ValueError, "decoder.embed"),
+])
+def test_bad_hooks_are_named(decoder, name, function, kind, words):
+    with pytest.raises(kind, match=words):
+        decoder.run_with_hooks(TEXT, fwd_hooks=[(name, function)])
+
+
+def test_reports_are_arrays_with_names(decoder):
+    report = heed.heads(decoder, repeated=20)
+    table = report.table
+    assert table.columns[:3] == ["previous", "duplicate", "induction"] and len(table.rows) == 24
+    assert table.values.shape == (24, len(table.columns))
+    assert table["0.0", "previous"] == pytest.approx(0.97, abs=0.01)
+    assert "<svg" in report._repr_html_() and "Attention heads" in str(report)
+
+
+def test_a_report_is_saved(decoder, tmp_path):
+    report = heed.lens(decoder, "ROMEO:")
+    for ending in ("svg", "json", "csv"):
+        report.save(tmp_path / f"lens.{ending}")
+        assert (tmp_path / f"lens.{ending}").stat().st_size > 100
+
+
+def test_the_page_of_attention(translator, tmp_path):
+    picture = translator.attend("The black cat drinks milk.", kind="cross", layers=[1], heads=[0])
+    assert picture.html().startswith("<!") and "<iframe" in picture._repr_html_()
+    picture.save(tmp_path / "a.html")
+    with pytest.raises(ValueError, match="expected a name that ends"):
+        picture.save(tmp_path / "a.doc")
+
+
+def test_doctor(decoder):
+    found = heed.doctor("shakespeare")
+    assert {check["status"] for check in found} <= {"ok", "warning", "skipped"}
+    assert any(check["name"] == "causality" or "future" in check["measurement"] for check in found)
