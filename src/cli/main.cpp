@@ -218,6 +218,7 @@ int run(int argc, char** argv) {
   unprotect_values(app);
   app.parse_complete_callback([&] {
     static_cast<void>(kernels::target_name());  // throws where HEED_TARGET is wrong
+    if (!globals.quiet) warn_of_unknown_background();
     if (globals.threads > 0) set_threads(globals.threads);
     join_processes(chosen_command(app), globals);
     warn_of_unused_seed(chosen_command(app), globals);

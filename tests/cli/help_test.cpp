@@ -83,6 +83,15 @@ TEST(Help, ListsTheCommandOfEveryFileInGroups) {
     EXPECT_LE(line.size(), 81u) << line;
 }
 
+TEST(Environment, AnUnknownBackgroundIsTold) {
+  setenv("HEED_BACKGROUND", "pink", 1);
+  const Result told = run({"models"}), quiet = run({"models", "--quiet"});
+  unsetenv("HEED_BACKGROUND");
+  EXPECT_EQ(told.status, 0);
+  EXPECT_THAT(told.err, HasSubstr("heed: warning: HEED_BACKGROUND: expected dark or light, got pink\n"));
+  EXPECT_THAT(quiet.err, Not(HasSubstr("HEED_BACKGROUND")));
+}
+
 TEST(Help, EveryCommandShowsExamplesAndTheCommonOptions) {
   const std::string overview = run({"--help"}).out;
   for (const Words& command : all_commands()) {

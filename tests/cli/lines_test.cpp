@@ -52,6 +52,8 @@ TEST(TextArguments, ThatNameFilesAreReadAsTextsAndSaidToBe) {
             "heed: warning: missing.txt: read as a text, though it looks like the name of a file (for the "
             "lines of a file: < FILE)\n");
   EXPECT_EQ(run({"tokenize", "--model", model.path, "photo.jpg", "--quiet"}).err, "");
+  EXPECT_THAT(run({"generate", "--model", model.path, "--max-new-tokens", "1", "missing.txt"}).err,
+              HasSubstr("missing.txt: read as a text, though"));
   for (const char* text : {"the cat", "see notes.txt", ".txt", "e.g.", "cat.", "3.14"})
     EXPECT_EQ(told({text}), "") << text;
   EXPECT_EQ(told({"missing.txt", "the cat"}), "") << "one of several texts";

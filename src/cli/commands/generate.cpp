@@ -238,7 +238,7 @@ void run(const GenerateArguments& arguments, const Globals& globals) {
   GenerateSession session{
       arguments, globals, open_model(arguments.model, globals, arguments.weights, true), {}};
   const std::filesystem::path directory = session.model.directory();
-  session.given = arguments.texts;
+  session.given = text_arguments(arguments.texts, globals.quiet);
   session.given.insert(session.given.end(), arguments.prompts.begin(), arguments.prompts.end());
   std::vector<GivenChat> chats;
   if (!arguments.chat.messages.empty()) chats = read_chats(arguments.chat.messages, "--messages");

@@ -1,5 +1,6 @@
 // The background of the terminal: what the user or the terminal's environment says of it, or its own answer
 // to OSC 11 (XTerm Control Sequences).
+#include <fmt/format.h>
 #include <poll.h>
 #include <termios.h>
 #include <unistd.h>
@@ -13,10 +14,11 @@
 
 #include "cli/terminal/exit.h"
 #include "cli/terminal/terminal.h"
-#include "heed/error.h"
 
 namespace heed::cli {
 namespace {
+
+constexpr const char *kVariable = "HEED_BACKGROUND", *kLight = "light", *kDark = "dark";
 
 std::string environment(const char* name) {
   const char* value = std::getenv(name);
@@ -107,10 +109,15 @@ std::optional<double> brightness(const std::string& answer) {
 
 }  // namespace
 
+void warn_of_unknown_background() {
+  const std::string told = environment(kVariable);
+  if (told.empty() || told == kLight || told == kDark) return;
+  warn(fmt::format("{}: expected {} or {}, got {}", kVariable, kDark, kLight, told));
+}
+
 bool light_terminal() {
-  const std::string told = environment("HEED_BACKGROUND");
-  if (told == "light" || told == "dark") return told == "light";
-  if (!told.empty()) throw Error("HEED_BACKGROUND: expected dark or light, got " + told);
+  const std::string told = environment(kVariable);
+  if (told == kLight || told == kDark) return told == kLight;
   const std::string colors = environment("COLORFGBG");  // such as 0;15: the last is the background's
   if (colors.find(';') != colors.npos) {
     const std::string background = colors.substr(colors.rfind(';') + 1);

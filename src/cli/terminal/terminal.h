@@ -22,9 +22,10 @@ bool color_stdout();
 /// `default_value`.
 int terminal_width(int default_value);
 /// Returns true if the background of the terminal is light: by $HEED_BACKGROUND (dark or light), or else
-/// COLORFGBG, which some terminals set, or else the terminal's own answer, if stdin and stdout are it. Throws
-/// Error for another word.
+/// COLORFGBG, which some terminals set, or else the terminal's own answer, if stdin and stdout are it.
 bool light_terminal();
+/// Warns of another word in $HEED_BACKGROUND, which has no effect.
+void warn_of_unknown_background();
 /// How pictures and tables are shown on stdout, where `width` is that of a file.
 TerminalStyle terminal_style(int width);
 
