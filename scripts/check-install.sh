@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Checks what `make install` has put under a prefix, as a user would use it: the links of the installed pages, the command away
-# from this tree, the README's C++ program by CMake and by pkg-config, and examples/consumer.
+# from this tree, the README's C++ program by CMake and by pkg-config, examples/consumer, and the commands
+# of guides.
 # usage: scripts/check-install.sh PREFIX
 set -euo pipefail
 prefix=$(realpath "${1:?usage: scripts/check-install.sh PREFIX}")
@@ -43,4 +44,5 @@ for program in by-cmake/my_program by-pkg-config; do
 done
 "$folder/consumer/consumer"
 "$folder/consumer/translate" "Good morning."
+PATH=$prefix/bin:$PATH "$tree/scripts/check-guides.sh" "$tree/docs/tasks.md" "$tree/docs/training-data.md"
 echo "check-install: $prefix works without $tree"
