@@ -25,10 +25,10 @@ Words training(const std::string& output, const Words& more = {}) {
 }
 
 TEST(Train, LeavesAModelInHuggingFaceLayout) {
-  EXPECT_EQ(listing(tiny_model()),
-            (Words{"checkpoints", "config.json", "dev.reference.txt", "dev.source.txt",
-                   "generation_config.json", "log.jsonl", "loss.svg", "model.safetensors", "source.spm",
-                   "special_tokens_map.json", "target.spm", "tokenizer_config.json", "vocab.json"}));
+  EXPECT_EQ(listing(tiny_model()), (Words{"checkpoints", "config.json", "dev.reference.txt", "dev.source.txt",
+                                          "generation_config.json", "log.csv", "log.jsonl", "loss.svg",
+                                          "model.safetensors", "source.spm", "special_tokens_map.json",
+                                          "target.spm", "tokenizer_config.json", "vocab.json"}));
   EXPECT_EQ(lines(slurp(tiny_model() + "/dev.source.txt")).size(), 12u);
   const auto log = json_lines(slurp(tiny_model() + "/log.jsonl"));
   EXPECT_GE(log.size(), 24u);
@@ -111,6 +111,19 @@ TEST(Train, ADryRunNeedsNoOutput) {
   words.emplace_back("--resume");
   EXPECT_THAT(run(words).err, HasSubstr("--dry-run: expected a new run, got one to resume"));
   EXPECT_THAT(run(tiny_training()).err, HasSubstr("train: missing --output"));
+}
+
+TEST(Train, ASearchOfLearningRatesLeavesAFigureAlone) {
+  const Folder folder;
+  Words words = tiny_training();
+  words.insert(words.end(), {"--find-lr", "--quiet"});
+  EXPECT_THAT(output_of(words), HasSubstr("a tenth of that: train.lr = "));
+  words.insert(words.end(), {"--output", folder / "lr.svg", "--json"});
+  EXPECT_GT(Json::parse(output_of(words)).at("suggested"), 1e-7);
+  EXPECT_EQ(listing(folder / ""), Words{"lr.svg"});
+  EXPECT_THAT(slurp(folder / "lr.svg"), HasSubstr("learning rates: "));
+  words[words.size() - 2] = folder / "run";
+  EXPECT_THAT(run(words).err, HasSubstr("--output: expected a figure, FILE.svg, beside --find-lr"));
 }
 
 TEST(Train, ASignalThatWasIgnoredStaysIgnored) {

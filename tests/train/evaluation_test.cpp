@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cmath>
 #include <filesystem>
 
 #include "heed/error.h"
@@ -95,6 +96,30 @@ TEST_F(EvaluationTest, ARunOfLongStepsIsGuessedBeforeTheFirst) {
   options.output = folder_ / "short-steps";
   EXPECT_EQ(train(causal(100'000'000), options).steps, 1);
   EXPECT_THAT(said, Not(HasSubstr("guess")));
+}
+
+TEST_F(EvaluationTest, ARangeOfLearningRatesSuggestsOne) {
+  Recipe recipe = classification(4);
+  recipe.train.batch_tokens = 4096;
+  const auto before = listing(folder_);
+  const LrRange range = find_lr(recipe, {.output = folder_ / "run"});
+  EXPECT_EQ(listing(folder_), before);
+  ASSERT_GT(range.points.size(), 20u);
+  ASSERT_LE(range.points.size(), 100u);
+  EXPECT_DOUBLE_EQ(range.points.front().lr, 1e-7);
+  EXPECT_DOUBLE_EQ(range.points.front().smoothed, range.points.front().loss);
+  const double factor = std::pow(1e7, 1.0 / 99);
+  double lowest = 0, best = HUGE_VAL;
+  for (std::size_t i = 0; i < range.points.size(); ++i) {
+    const LrRange::Point& point = range.points[i];
+    EXPECT_NEAR(point.lr, 1e-7 * std::pow(factor, static_cast<double>(i)), 1e-9 * point.lr);
+    EXPECT_TRUE(std::isfinite(point.loss));
+    if (point.smoothed < best) best = point.smoothed, lowest = point.lr;
+  }
+  EXPECT_EQ(range.lowest, lowest);
+  EXPECT_EQ(range.suggested, lowest / 10);
+  EXPECT_GT(range.suggested, 1e-5);
+  EXPECT_LT(best, 0.7 * range.points.front().loss);
 }
 
 TEST_F(EvaluationTest, ScoresOfAModelAreThoseOfItsTraining) {

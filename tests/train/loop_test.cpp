@@ -47,6 +47,41 @@ TEST_F(LoopTest, LeavesAModelALogAndAPicture) {
   EXPECT_THAT(checkpoint_steps(options.output), ElementsAre(20, 25, 27, 30));  // the best three, the last two
 }
 
+TEST_F(LoopTest, LeavesItsLogAsATable) {
+  run(Regression(), recipe(6), {.output = folder_ / "run"});
+  const std::string table = read_file(folder_ / "run" / "log.csv");
+  EXPECT_THAT(table, testing::StartsWith("step,epoch,loss,lr,grad_norm,tokens,tokens_per_second,seconds,"
+                                         "dev_loss,best,final\n1,0,"));
+  const std::vector<std::string> lines = log_lines(folder_ / "run");
+  EXPECT_EQ(std::count(table.begin(), table.end(), '\n'), std::ssize(lines) + 1);
+  EXPECT_THAT(table, HasSubstr("\n5,,,,,,,,"));  // the evaluation
+}
+
+TEST_F(LoopTest, EvaluatesByEpochs) {
+  // Five batches of an epoch in steps of two.
+  for (const auto& [every, steps] : {std::pair("epoch", 3), std::pair("2 epoch", 5),
+                                     std::pair("0.4 epoch", 1), std::pair("0.01 epoch", 1)}) {
+    Recipe r = recipe(15);
+    r.checkpoint.average = 1;
+    apply_override(r, std::string("eval.every=") + every);
+    EXPECT_EQ(recipe_values(r).at("eval.every"), every);
+    std::vector<std::int64_t> evaluated;
+    TrainOptions options{.output = folder_ / every};
+    options.on_evaluation = [&](const EvaluationEvent& e) { evaluated.push_back(e.step); };
+    run(Regression(), r, options);
+    std::vector<std::int64_t> expected;
+    for (std::int64_t step = steps; step <= 15; step += steps) expected.push_back(step);
+    EXPECT_EQ(evaluated, expected) << every;
+  }
+  Recipe r = recipe(15);
+  apply_override(r, "eval.every=7");
+  EXPECT_EQ(r.eval.every.steps, 7);
+  for (const char* wrong : {"epochs", "0 epoch", "half epoch", "-1", "1.5", "\"7\""})
+    EXPECT_THAT(error_of([&] { apply_override(r, std::string("eval.every=") + wrong); }),
+                HasSubstr("expected a whole number of steps of at least 0, \"epoch\", or epochs such as"))
+        << wrong;
+}
+
 TEST_F(LoopTest, FinalModelIsTheMeanOfItsCheckpoints) {
   Recipe r = recipe(9);
   r.checkpoint.average_of = "last";

@@ -37,7 +37,8 @@ class LoraTraining : public RunFolder {
   Recipe recipe(const std::string& kind, std::int64_t steps) const {
     Recipe r;
     r.task.kind = kind;
-    r.train.steps = r.eval.every = steps;
+    r.train.steps = steps;
+    r.eval.every = steps;
     r.train.warmup = 2;
     r.train.lr = 1e-2;
     r.train.batch_tokens = 256;

@@ -137,7 +137,8 @@ TEST_F(TasksTest, CausalLmKeepsDocumentsApart) {
   EXPECT_THAT(log_lines(folder_ / "apart").at(0), HasSubstr("\"tokens\": 56,"));
   EXPECT_LT(apart.evaluation->loss, 0.1);  // all but the first letter follow from the letters before
   r.task.cross_documents = true;
-  r.train.steps = r.eval.every = 2;
+  r.train.steps = 2;
+  r.eval.every = 2;
   train(r, {.output = folder_ / "crossed"});
   EXPECT_THAT(log_lines(folder_ / "crossed").at(0), HasSubstr("\"tokens\": 64,"));
 

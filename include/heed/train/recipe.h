@@ -23,6 +23,15 @@ struct ClassWeights {
   bool given() const { return balanced || !labels.empty(); }
 };
 
+/// How often something is done: after so many steps, or passes over the training data; never if both are 0.
+struct Interval {
+  Interval(std::int64_t every_steps = 0) : steps(every_steps) {}
+  std::int64_t steps = 0;
+  double epochs = 0;  ///< in the place of `steps`; 0.5: twice in each pass
+
+  bool never() const { return steps == 0 && epochs == 0; }
+};
+
 struct Recipe {
   struct Task {
     /// translation, seq2seq: pairs from files. reverse: generated pairs. causal-lm, masked-lm, denoising:
@@ -125,9 +134,9 @@ struct Recipe {
   } train;
 
   struct Eval {
-    std::int64_t every = 500;  ///< steps; 0: never
-    bool bleu = true;          ///< also decode the development set, for its scores
-    std::string scores{};      ///< of decoded texts: bleu (and exact matches) or rouge; empty: the task's
+    Interval every{500};
+    bool bleu = true;      ///< also decode the development set, for its scores
+    std::string scores{};  ///< of decoded texts: bleu (and exact matches) or rouge; empty: the task's
     std::int64_t beams = 1;
     std::int64_t max_pairs =
         500;  ///< sources decoded per evaluation, selected at random; 0: all. The loss always uses all

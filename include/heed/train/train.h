@@ -86,6 +86,18 @@ struct DryRun {
   double data_seconds = 0;  ///< in which the data were read and tokenized, and the model was made
 };
 
+/// The loss of a model while its learning rate rises.
+struct LrRange {
+  struct Point {
+    double lr = 0;
+    double loss = 0;
+    double smoothed = 0;  ///< over about the last ten steps
+  };
+  std::vector<Point> points{};
+  double lowest = 0;     ///< the rate of the lowest smoothed loss
+  double suggested = 0;  ///< a tenth of it, where the loss still falls fast
+};
+
 /// Runs the recipe's [train], [eval] and [checkpoint] on `task`, which has the initial parameters (a resumed
 /// run overwrites them). Writes to options.output: the final model (TrainingTask::save), checkpoints/STEP/,
 /// log.jsonl and loss.svg. The folder is locked during the run. Throws Error if the folder contains a run
@@ -106,6 +118,10 @@ TrainResult train(const Recipe& recipe, const TrainOptions& options);
 /// Reads the data, makes the model and runs two steps, as train does, but writes nothing: options.output is
 /// not used, and all data are kept in memory. Throws Error as train does.
 DryRun dry_run(const Recipe& recipe, const TrainOptions& options);
+
+/// Trains for at most 100 steps with a learning rate that rises by a constant factor from 1e-7 to 1, or until
+/// the loss is four times its lowest. Writes nothing, as dry_run, and throws Error as it does.
+LrRange find_lr(const Recipe& recipe, const TrainOptions& options);
 
 /// The scores of the model in options.init on data.test, as training computes them, for the tasks on labeled
 /// texts: classification, tagging and answers. Throws Error if data.test is not set, if it cannot be read, or

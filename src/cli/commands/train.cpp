@@ -25,6 +25,7 @@
 #include "heed/files/file.h"
 #include "heed/io/json.h"
 #include "heed/models/kind.h"
+#include "heed/plot/chart.h"
 #include "heed/train/recipe.h"
 #include "heed/train/training_task.h"
 
@@ -38,7 +39,7 @@ struct TrainArguments {
   std::filesystem::path output, maps;
   std::vector<std::string> overrides;
   std::string init;
-  bool resume = false, force = false, dry_run = false;
+  bool resume = false, force = false, dry_run = false, find_lr = false;
   std::optional<std::int64_t> resume_from;
 };
 
@@ -248,12 +249,56 @@ std::string dry_run_json(const DryRun& run) {
   return report_json({.found = json});
 }
 
+std::string lr_range_text(const LrRange& range, const TerminalStyle& style) {
+  ReportTable table{.title = "learning rates", .rows_title = "rate"};
+  const std::size_t stride = std::max<std::size_t>(1, range.points.size() / 20);
+  for (std::size_t i = stride - 1; i < range.points.size(); i += stride) {
+    const std::string row = fmt::format("{:.2e}", range.points[i].lr);
+    table.cell(row, "loss").text = fmt::format("{:.4f}", range.points[i].loss);
+    table.cell(row, "smoothed").text = fmt::format("{:.4f}", range.points[i].smoothed);
+  }
+  table.fill_up();
+  table.legend = fmt::format("the smoothed loss is lowest at {:.2e}; a tenth of that: train.lr = {:.1e}",
+                             range.lowest, range.suggested);
+  return table_text(table, style);
+}
+
+std::string lr_range_json(const LrRange& range) {
+  ReportValue json, points;
+  for (const LrRange::Point& point : range.points) {
+    ReportValue one;
+    points.push(one.add("lr", point.lr).add("loss", point.loss).add("smoothed", point.smoothed));
+  }
+  return report_json(
+      {.found = json.add("suggested", range.suggested).add("lowest", range.lowest).add("points", points)});
+}
+
+// A figure of the two losses, of which one that has diverged leaves room for the others.
+std::string lr_range_svg(const LrRange& range) {
+  LineChart chart{.title = fmt::format("learning rates: {:.1e} is suggested", range.suggested),
+                  .x_label = "learning rate",
+                  .y_label = "loss per target",
+                  .log_x = true};
+  ChartSeries loss{"loss", {}, {}}, smoothed{"smoothed", {}, {}};
+  for (const LrRange::Point& point : range.points) {
+    loss.x.push_back(point.lr), loss.y.push_back(point.loss);
+    smoothed.x.push_back(point.lr), smoothed.y.push_back(point.smoothed);
+  }
+  chart.series = {std::move(loss), std::move(smoothed)};
+  return line_chart_svg(chart);
+}
+
 void run(const TrainArguments& arguments, const Globals& globals) {
   if (arguments.force && !arguments.resume && !arguments.resume_from)
     throw UsageError("--force: needs --resume or --resume-from");
   if (arguments.dry_run && (arguments.resume || arguments.resume_from))
     throw UsageError("--dry-run: expected a new run, got one to resume");
-  if (arguments.output.empty() && !arguments.dry_run) throw UsageError("train: missing --output");
+  if (arguments.find_lr && (arguments.dry_run || arguments.resume || arguments.resume_from))
+    throw UsageError("--find-lr: expected neither --dry-run nor a run to resume");
+  if (arguments.find_lr && !arguments.output.empty() && arguments.output.extension() != ".svg")
+    throw UsageError("--output: expected a figure, FILE.svg, beside --find-lr, which trains no model");
+  if (arguments.output.empty() && !arguments.dry_run && !arguments.find_lr)
+    throw UsageError("train: missing --output");
   Recipe recipe = load_recipe(locate_recipe(arguments.recipe), arguments.overrides);
   for (const std::string& assignment : arguments.overrides) set_in_recipe(recipe, assignment);
   if (globals.seed) recipe.train.seed = static_cast<std::int64_t>(*globals.seed);
@@ -271,7 +316,7 @@ void run(const TrainArguments& arguments, const Globals& globals) {
                               e.lr, e.targets_per_second, e.unit, clock_time(e.seconds_left)));
   };
   std::optional<TrainingMaps> maps;
-  if (!arguments.maps.empty() && !arguments.dry_run) {
+  if (!arguments.maps.empty() && !arguments.dry_run && !arguments.find_lr) {
     maps.emplace(arguments.maps, arguments.output, globals.quiet);
     options.on_checkpoint = [&](std::int64_t step, const TrainingTask& task) { maps->record(step, task); };
   }
@@ -294,6 +339,14 @@ void run(const TrainArguments& arguments, const Globals& globals) {
     leave_processes();
     if (first)
       print_stdout("{}", globals.json ? dry_run_json(result) : dry_run_text(result, terminal_style(0)));
+    return;
+  }
+  if (arguments.find_lr) {
+    const LrRange range = find_lr(recipe, options);
+    leave_processes();
+    if (!first) return;
+    print_stdout("{}", globals.json ? lr_range_json(range) : lr_range_text(range, terminal_style(0)));
+    if (!arguments.output.empty()) write_file(arguments.output, lr_range_svg(range));
     return;
   }
   const TrainResult result = train(recipe, options);
@@ -338,6 +391,10 @@ void add_train(CLI::App& app, const Globals& globals) {
       ->group("Input");
   output.flag("--dry-run", arguments->dry_run,
               "Check the recipe and the data, run two steps, print what the run would take, write nothing");
+  output.flag(
+      "--find-lr", arguments->find_lr,
+      "Raise the learning rate in up to 100 steps until the loss rises, print a table and a suggestion; "
+      "with --output FILE.svg also a figure");
   output.value("--output,-o", arguments->output, "DIR", "Directory for the model, checkpoints and logs");
   output.value(
       "--maps", arguments->maps, "FILE",
@@ -347,6 +404,7 @@ void add_train(CLI::App& app, const Globals& globals) {
       "Examples:\n"
       "  heed train reverse --output runs/reverse\n"
       "  heed train reverse --dry-run\n"
+      "  heed train en-fr --find-lr --output lr.svg\n"
       "  heed train en-fr --output runs/en-fr --set train.lr=1e-3 --set train.epochs=20\n"
       "  heed train en-fr --output runs/en-fr --resume\n"
       "  heed train en-fr --output runs/en-fr --resume --force --set train.lr=1e-4\n"

@@ -6,6 +6,7 @@
 
 #include <toml++/toml.h>
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstdlib>
 #include <optional>
@@ -117,6 +118,29 @@ class Assignment {
     const double value = number(node_, expected);
     if (std::floor(value) != value) fail(expected);
     target = static_cast<std::int64_t>(value);
+  }
+  void set(Interval& target) const {
+    constexpr std::string_view kUnit = "epoch";
+    const std::string expected =
+        "a whole number of steps of at least 0, \"epoch\", or epochs such as \"0.5 epoch\"";
+    if (node_.is_string()) {
+      const std::string text = *node_.value<std::string>();
+      double epochs = 1;
+      if (!text.ends_with(kUnit)) fail(expected);
+      if (const std::string_view count =
+              trimmed(std::string_view(text).substr(0, text.size() - kUnit.size()));
+          !count.empty()) {
+        const auto [end, error] = std::from_chars(count.data(), count.data() + count.size(), epochs);
+        if (error != std::errc() || end != count.data() + count.size()) fail(expected);
+      }
+      if (!(epochs > 0 && epochs < field_.max)) fail(expected);
+      target = Interval();
+      target.epochs = epochs;
+      return;
+    }
+    const double steps = number(node_, expected);
+    if (std::floor(steps) != steps) fail(expected);
+    target = static_cast<std::int64_t>(steps);
   }
   void set(double& target) const { target = number(node_, range("a number")); }
   void set(std::array<double, 2>& target) const {
@@ -262,6 +286,10 @@ std::string as_text(const RecipeField& field) {
     std::string operator()(const std::vector<std::int64_t>* v) const { return JsonWriter().value(*v).text(); }
     std::string operator()(const ModuleTargets* v) const {
       return v->expression.empty() ? (*this)(&v->names) : v->expression;
+    }
+    std::string operator()(const Interval* v) const {
+      if (v->epochs == 0) return fmt::format("{}", v->steps);
+      return v->epochs == 1 ? "epoch" : fmt::format("{} epoch", v->epochs);
     }
     std::string operator()(const ClassWeights* v) const {
       if (v->balanced) return "balanced";

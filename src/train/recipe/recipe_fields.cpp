@@ -381,8 +381,11 @@ void list_run(FieldList& list, Recipe& r) {
              r.train.gradient_checkpointing);
   list.count("seed", "seed of the initial weights, dropout and the order of the data", r.train.seed);
   list.section("eval", true);
-  list.count("every", "steps between evaluations; 0: never. Without a development set there are none",
-             r.eval.every);
+  list.number(
+      "every",
+      "steps between evaluations, or `\"epoch\"` or a number of them such as `\"0.5 epoch\"`; 0: never. "
+      "Without a development set there are none",
+      &r.eval.every, 0, kMany);
   list.used_by(kPairs);
   list.flag("bleu", "decode the development set of pairs", r.eval.bleu);
   list.choice("scores", "of decoded texts: `bleu` (and `exact`), or `rouge`; the default follows the task",

@@ -17,7 +17,7 @@ namespace heed {
 struct RecipeField {
   using Target = std::variant<bool*, std::int64_t*, double*, std::string*, std::filesystem::path*,
                               std::array<double, 2>*, std::vector<std::string>*, std::vector<std::int64_t>*,
-                              ModuleTargets*, ClassWeights*>;
+                              ModuleTargets*, ClassWeights*, Interval*>;
   std::string key;  // section.name
   std::string doc;  // what it sets, as Markdown
   Target target;

@@ -291,8 +291,8 @@ void validate_recipe(const Recipe& given) {
                       r.train.warmup));
   require(r.train.min_lr <= r.train.lr,
           fmt::format("train.min_lr: expected at most train.lr, {}, got {}", r.train.lr, r.train.min_lr));
-  const bool evaluates = r.eval.every > 0 && has_development_set(r);
-  require(r.eval.every == 0 || has_development_set(r) || !r.given.contains("eval.every"),
+  const bool evaluates = !r.eval.every.never() && has_development_set(r);
+  require(r.eval.every.never() || has_development_set(r) || !r.given.contains("eval.every"),
           "eval.every: no development set to evaluate on (set data.dev_size or data.dev, or "
           "eval.every = 0)");
   require(

@@ -59,6 +59,12 @@ std::int64_t peak_memory() {
   return std::int64_t{usage.ru_maxrss} * 1024;
 }
 
+// The loss or a gradient has overflowed.
+class NotFinite : public Error {
+ public:
+  using Error::Error;
+};
+
 class Loop {
  public:
   Loop(TrainingTask& task, const Recipe& recipe, const TrainOptions& options, const RunFolder& folder)
@@ -69,6 +75,7 @@ class Loop {
         world_(processes_of(options)),
         generator_(dropout_seed(recipe, world_)),
         total_(total_steps(recipe, task)),
+        evaluation_steps_(steps_between_evaluations(recipe, task)),
         schedule_{schedule_from_name(recipe.train.schedule), recipe.train.lr, recipe.train.min_lr,
                   warmup_steps(recipe.train.warmup, total_), total_},
         kept_(options.output, recipe.checkpoint, state_) {}
@@ -83,15 +90,43 @@ class Loop {
     generator_.seek(kFirstDropoutStream);
     result.steps = total_;
     result.batches_per_epoch = task_.batches_per_epoch();
-    step();
+    step(schedule_.at(1));
     const std::int64_t before = state_.tokens;
     const Stopwatch watch;
-    step();
+    step(schedule_.at(2));
     result.seconds_per_step = watch.seconds();
     result.targets_per_step = state_.tokens - before;
     result.unit = task_.unit();
     result.peak_memory = peak_memory();
     return result;
+  }
+
+  // Smith 2017, "Cyclical learning rates for training neural networks", section 3.3: the rate rises by a
+  // factor in each step until the loss does.
+  LrRange find_lr() {
+    constexpr std::int64_t kSteps = 100, kFewest = 10;
+    constexpr double kFirst = 1e-7, kLast = 1, kMemory = 0.9, kDiverged = 4;
+    check_same_training(world_, task_);
+    make_optimizer();
+    generator_.seek(kFirstDropoutStream);
+    LrRange range;
+    double mean = 0, best = HUGE_VAL;
+    for (std::int64_t i = 0; i < kSteps && !asked_to_stop(); ++i) {
+      const double lr = kFirst * std::pow(kLast / kFirst, static_cast<double>(i) / (kSteps - 1));
+      double loss = 0;
+      try {
+        loss = step(lr);
+      } catch (const NotFinite&) {
+        break;
+      }
+      mean = kMemory * mean + (1 - kMemory) * loss;
+      const double smoothed = mean / (1 - std::pow(kMemory, static_cast<double>(i + 1)));
+      range.points.push_back({lr, loss, smoothed});
+      if (smoothed < best) best = smoothed, range.lowest = lr;
+      if (i >= kFewest && smoothed > kDiverged * best) break;
+    }
+    range.suggested = range.lowest / 10;
+    return range;
   }
 
   TrainResult run() {
@@ -106,7 +141,7 @@ class Loop {
         result.stopped = true;
         break;
       }
-      step();
+      step(schedule_.at(state_.step + 1));
       const bool improved = evaluation_due() && evaluate();
       const bool last = state_.step == total_ || out_of_patience();
       if (improved || last || kept_.is_scheduled(state_.step)) save();
@@ -134,9 +169,9 @@ class Loop {
     const double part = std::min(0.995, static_cast<double>(state_.position.batch) / batches);
     return static_cast<double>(state_.position.epoch) + part;
   }
-  bool evaluates() const { return recipe_.eval.every > 0 && task_.evaluates(); }
+  bool evaluates() const { return evaluation_steps_ > 0 && task_.evaluates(); }
   bool evaluation_due() const {
-    return evaluates() && (state_.step % recipe_.eval.every == 0 || state_.step == total_);
+    return evaluates() && (state_.step % evaluation_steps_ == 0 || state_.step == total_);
   }
   bool out_of_patience() const {
     return recipe_.eval.patience > 0 && state_.not_better >= recipe_.eval.patience;
@@ -170,7 +205,7 @@ class Loop {
                       "rises to {:.3g}, not to train.lr, {:.3g}",
                       schedule_.warmup, total_, schedule_.at(total_), schedule_.lr));
     }
-    if (recipe_.eval.every > 0 && !task_.evaluates())
+    if (evaluation_steps_ > 0 && !task_.evaluates())
       message("no development set, so no evaluations (data.dev, data.dev_size or data.dev_share gives one)");
     if (!resumes) warn_of_size();
     if (!resumes) warn_of_rate();
@@ -284,15 +319,15 @@ class Loop {
     const std::string kept = steps.empty() ? "no checkpoint yet"
                                            : "the last good checkpoint is " +
                                                  checkpoint_path(options_.output, steps.back()).string();
-    throw Error(
+    throw NotFinite(
         fmt::format("train: expected a finite {} at step {}, got {} at a learning rate of {:.3g} (lower "
                     "train.lr, lengthen train.warmup or set train.clip_norm; {})",
                     what, state_.step + 1, value, lr, kept));
   }
 
-  void step() {
+  // Returns the loss per target.
+  double step(double lr) {
     const Stopwatch watch;
-    const double lr = schedule_.at(state_.step + 1);
     const std::int64_t epoch = task_.position().epoch;
     const Traffic before = world_.traffic();
     double loss = 0;
@@ -338,6 +373,7 @@ class Loop {
             .seconds = state_.seconds,
             .communication = communication_since(before, waited)},
            watch.seconds());
+    return loss * mean;
   }
 
   // Adds up the step's loss and targets of all processes. Random streams go on where the first process is,
@@ -441,6 +477,7 @@ class Loop {
     save_final_model();
     write_file(options_.output / "loss.svg", log_->svg("loss"));
     log_->sync();
+    log_->write_csv(options_.output / "log.csv");
   }
 
   void load_average(const std::vector<std::int64_t>& steps) {
@@ -468,7 +505,7 @@ class Loop {
   std::optional<GradientBuckets> gradients_;
   std::optional<AdamW> optimizer_;
   Generator generator_;
-  std::int64_t total_;
+  std::int64_t total_, evaluation_steps_;
   Schedule schedule_;
   TrainingState state_;
   KeptCheckpoints kept_;
@@ -502,6 +539,12 @@ DryRun measure_steps(TrainingTask& task, const Recipe& recipe, const TrainOption
   check_run(task, recipe);
   const RunFolder none{std::filesystem::path()};
   return Loop(task, recipe, options, none).measure();
+}
+
+LrRange search_lr(TrainingTask& task, const Recipe& recipe, const TrainOptions& options) {
+  check_run(task, recipe);
+  const RunFolder none{std::filesystem::path()};
+  return Loop(task, recipe, options, none).find_lr();
 }
 
 Communicator& processes_of(const TrainOptions& options) {

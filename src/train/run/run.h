@@ -39,6 +39,9 @@ AdamWOptions adamw_options(const Recipe& recipe);
 /// The number of steps of the whole run: as given, or as the epochs need.
 std::int64_t total_steps(const Recipe& recipe, const TrainingTask& task);
 
+/// The steps from one evaluation to the next; 0: there are none.
+std::int64_t steps_between_evaluations(const Recipe& recipe, const TrainingTask& task);
+
 /// What ranks an evaluation by a metric, or by `loss`: larger is better.
 double score_of(const Evaluation& evaluation, const std::string& metric);
 
@@ -77,6 +80,9 @@ TrainResult run_loop(TrainingTask& task, const Recipe& recipe, const TrainOption
 
 /// dry_run of a task.
 DryRun measure_steps(TrainingTask& task, const Recipe& recipe, const TrainOptions& options);
+
+/// find_lr of a task.
+LrRange search_lr(TrainingTask& task, const Recipe& recipe, const TrainOptions& options);
 
 // KeptCheckpoints: decides which checkpoints of a run stay on disk, and whose mean is the final model.
 

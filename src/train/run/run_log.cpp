@@ -3,11 +3,15 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <fstream>
 
+#include "core/json.h"
 #include "files/input_file.h"
 #include "heed/error.h"
 #include "heed/files/file.h"
@@ -67,6 +71,8 @@ void RunLog::keep(std::int64_t last_step) {
 
 void RunLog::remember(const std::string& line, const std::string& where) {
   const Config json = Config::parse(line, where);
+  for (const std::string& name : json.names())
+    if (std::find(members_.begin(), members_.end(), name) == members_.end()) members_.push_back(name);
   const auto step = static_cast<double>(json.required_integer("step"));
   const std::optional<double> loss = json.optional_number("loss");
   const std::optional<double> dev_loss = json.optional_number("dev_loss");
@@ -132,6 +138,22 @@ void RunLog::add_test(std::int64_t step, const Evaluation& evaluation) {
 
 void RunLog::sync() {
   if (::fsync(descriptor_) != 0) fail(file_, "save");
+}
+
+void RunLog::write_csv(const std::filesystem::path& file) const {
+  AtomicFile table(file);
+  table.write(fmt::format("{}\n", fmt::join(members_, ",")));
+  std::ifstream lines(file_);
+  for (std::string line; std::getline(lines, line);) {
+    const Json json = parse_json(line, file_.string());
+    std::vector<std::string> cells;
+    for (const std::string& name : members_) {
+      const auto found = json.find(name);
+      cells.push_back(found == json.end() ? "" : json_text(*found));
+    }
+    table.write(fmt::format("{}\n", fmt::join(cells, ",")));
+  }
+  table.commit();
 }
 
 std::string RunLog::svg(const std::string& title) const {

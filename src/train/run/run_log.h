@@ -44,6 +44,8 @@ class RunLog {
   void add(std::int64_t step, const Evaluation& evaluation, bool best, bool final_model = false);
   /// The scores of the final model on the test set.
   void add_test(std::int64_t step, const Evaluation& evaluation);
+  /// Writes the log as a table: a row for each line, a column for each member.
+  void write_csv(const std::filesystem::path& file) const;
   /// Syncs all lines to disk.
   void sync();
   /// Draws training and development loss over steps, and below them the metrics of the evaluations.
@@ -59,6 +61,7 @@ class RunLog {
 
   std::filesystem::path file_;
   int descriptor_ = -1;
+  std::vector<std::string> members_;  // of all lines, as they first appeared
   Points training_;
   Points development_;
   std::map<std::string, Points> metrics_;

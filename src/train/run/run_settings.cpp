@@ -32,6 +32,12 @@ std::int64_t total_steps(const Recipe& recipe, const TrainingTask& task) {
   return recipe.train.steps == 0 ? by_epochs : std::min(recipe.train.steps, by_epochs);
 }
 
+std::int64_t steps_between_evaluations(const Recipe& recipe, const TrainingTask& task) {
+  if (recipe.eval.every.epochs == 0) return recipe.eval.every.steps;
+  const double batches = recipe.eval.every.epochs * static_cast<double>(task.batches_per_epoch());
+  return std::max<std::int64_t>(1, std::llround(batches / static_cast<double>(recipe.train.accumulate)));
+}
+
 double score_of(const Evaluation& evaluation, const std::string& metric) {
   if (metric == "loss") return -evaluation.loss;
   const auto found = std::find_if(evaluation.metrics.begin(), evaluation.metrics.end(),

@@ -61,6 +61,13 @@ std::unique_ptr<TrainingTask> make_adapter_task(const Recipe& recipe, const Trai
   return task;
 }
 
+// A task, or one that trains an adapter, of a run without a folder.
+std::unique_ptr<TrainingTask> make_task_of_new_run(const Recipe& recipe, TrainOptions& options) {
+  if (recipe.lora.rank == 0) return make_task(recipe, options, {});
+  options.init = adapted_model(options, {});
+  return make_adapter_task(recipe, options);
+}
+
 // The recipe without its paths, which may differ between hosts: what their files hold is compared.
 std::string recipe_lines(const Recipe& recipe) {
   Recipe copy = recipe;
@@ -117,15 +124,21 @@ TrainResult train(const Recipe& given, const TrainOptions& given_options) {
   return run_loop(*task, recipe, options, folder);
 }
 
+LrRange find_lr(const Recipe& given, const TrainOptions& given_options) {
+  TrainOptions options = given_options;
+  options.output.clear();
+  const Recipe recipe = checked(given, options);
+  const std::unique_ptr<TrainingTask> task = make_task_of_new_run(recipe, options);
+  const StopScope scope(options.stop);
+  return search_lr(*task, recipe, options);
+}
+
 DryRun dry_run(const Recipe& given, const TrainOptions& given_options) {
   TrainOptions options = given_options;
   options.output.clear();
   const Recipe recipe = checked(given, options);
-  const bool adapts = recipe.lora.rank > 0;
   const Stopwatch watch;
-  if (adapts) options.init = adapted_model(options, {});
-  const std::unique_ptr<TrainingTask> task =
-      adapts ? make_adapter_task(recipe, options) : make_task(recipe, options, {});
+  const std::unique_ptr<TrainingTask> task = make_task_of_new_run(recipe, options);
   const double seconds = watch.seconds();
   const StopScope scope(options.stop);
   DryRun run = measure_steps(*task, recipe, options);
