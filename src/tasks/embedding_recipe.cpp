@@ -166,6 +166,17 @@ void for_each_module(const ModelFiles& model, Use use) {
   for (const std::string& index : list.names()) use(list.sub(index));
 }
 
+// With the first prompt of the model that has one of these names.
+EmbeddingRecipe with_prompt(EmbeddingRecipe recipe, std::initializer_list<const char*> names) {
+  for (const char* name : names) {
+    const auto found = recipe.prompts.find(name);
+    if (found == recipe.prompts.end()) continue;
+    recipe.prompt = found->second;
+    break;
+  }
+  return recipe;
+}
+
 // Writes the folders of modules, and their list.
 class ModuleWriter {
  public:
@@ -230,6 +241,12 @@ void write_norm(const Norm& norm, const fs::path& folder) {
 }
 
 }  // namespace
+
+EmbeddingRecipe for_queries(EmbeddingRecipe recipe) { return with_prompt(std::move(recipe), {"query"}); }
+
+EmbeddingRecipe for_documents(EmbeddingRecipe recipe) {
+  return with_prompt(std::move(recipe), {"document", "passage"});
+}
 
 void save_embedding_recipe(const EmbeddingRecipe& recipe, std::int64_t width, const fs::path& directory) {
   if (recipe.poolings.empty())

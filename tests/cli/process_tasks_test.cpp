@@ -39,6 +39,26 @@ TEST_F(Processes, TrainEveryTaskTheSame) {
   }
 }
 
+// Each compares the texts of its rows with those of the others.
+TEST_F(Processes, TrainComparisonsTheSame) {
+  const struct {
+    const char *kind, *loss, *file, *model;
+  } cases[] = {{"embedding", "multiple-negatives", "mnrl-hard.jsonl", "encoder"},
+               {"embedding", "cosent", "cosent.jsonl", "encoder"},
+               {"reranking", "lambda", "cross-list-net.jsonl", "reranker"}};
+  for (const auto& c : cases) {
+    SCOPED_TRACE(c.loss);
+    const Folder folder;
+    const std::string fixtures = HEED_FIXTURES "/train/comparison/", data = fixtures + c.file;
+    spill(folder / "task.toml", std::string("[task]\nkind = \"") + c.kind + "\"\nloss = \"" + c.loss +
+                                    "\"\n[data]\ntrain = \"" + data + "\"\ndev = \"" + data +
+                                    "\"\n[train]\nsteps = 8\nwarmup = 2\nlr = 1e-3\nbatch_tokens = 128\n" +
+                                    (c.kind == std::string("embedding") ? "batch_rows = 4\n" : "") +
+                                    "accumulate = 2\nclip_norm = 1\n[eval]\nevery = 4\n");
+    expect_same_curves(folder, {"train", folder / "task.toml", "--init", fixtures + c.model});
+  }
+}
+
 // Each process mixes its images with partners that others have.
 TEST_F(Processes, TrainImagesTheSame) {
   const Folder folder;

@@ -111,5 +111,54 @@ TEST(Embed, GivesAVectorForEachToken) {
   EXPECT_THAT(slurp(all), HasSubstr("tokens.0"));
 }
 
+// Neither a positive of the same anchor, nor the anchor itself, nor what is nearer than the positive.
+TEST(Embed, MinesHardNegatives) {
+  const Folder folder;
+  const std::string model = encoder("bert"), pairs = folder / "pairs.jsonl", more = folder / "more.txt";
+  const std::vector<std::pair<std::string, std::string>> rows{{"tea is hot", "the cup of tea is hot"},
+                                                              {"tea is hot", "hot tea"},
+                                                              {"the cat sat", "a cat sat on the mat"},
+                                                              {"a river ran", "the river ran past the town"}};
+  std::string text;
+  for (const auto& [anchor, positive] : rows)
+    text += Json{{"anchor", anchor}, {"positive", positive}}.dump() + "\n";
+  spill(pairs, text);
+  spill(more, "tea is hot\nAda\nthe mat\n");
+  const Words mine{"embed", "--model", model, "--mine-negatives", pairs, "--texts", more, "--negatives", "4"};
+  const Result result = run(mine);
+  ASSERT_EQ(result.status, 0) << result.err;
+  EXPECT_THAT(result.err, HasSubstr(" negatives of 4 pairs; "));
+  const std::vector<Json> mined = json_lines(result.out);
+  ASSERT_EQ(mined.size(), 4u);
+  const auto cosine = [&](const std::string& a, const std::string& b) {
+    return json_lines(output_of({"embed", "--model", model, "--similarity", "--json", a, b}))
+        .at(0)
+        .at(1)
+        .get<double>();
+  };
+  for (std::size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(mined[i].at("anchor"), rows[i].first);
+    EXPECT_EQ(mined[i].at("positive"), rows[i].second);
+    const double most = cosine(rows[i].first, rows[i].second);
+    double before = 1;
+    for (int n = 1; mined[i].contains("negative_" + std::to_string(n)); ++n) {
+      const std::string negative = mined[i].at("negative_" + std::to_string(n));
+      EXPECT_NE(negative, rows[i].first);
+      const bool is_right = i < 2 && (negative == rows[0].second || negative == rows[1].second);
+      EXPECT_FALSE(is_right) << negative;
+      const double score = cosine(rows[i].first, negative);
+      EXPECT_LE(score, std::min(most, before) + 1e-5);
+      before = score;
+    }
+  }
+  Words none = mine;
+  none.insert(none.end(), {"--margin", "3"});
+  EXPECT_THAT(run(none).out, testing::Not(HasSubstr("negative_")));
+  spill(pairs, "{\"anchor\": \"a\", \"positive\": \"b\", \"score\": 1}\n");
+  EXPECT_THAT(run(mine).err, HasSubstr("pairs.jsonl:1: expected an anchor and its positive alone, got more"));
+  EXPECT_THAT(run({"embed", "--model", model, "--mine-negatives", pairs, "a"}).err,
+              HasSubstr("--mine-negatives: cannot be combined with texts"));
+}
+
 }  // namespace
 }  // namespace heed::cli_test

@@ -74,5 +74,32 @@ TEST(Similarity, RefusesWhatCannotBeCompared) {
   EXPECT_EQ(similarity_named(""), Similarity::cosine);
 }
 
+// Of the dot products 9, 8, 7, ... of rows 0, 1, 2, ...
+TEST(HardNegatives, AreNearButNotRight) {
+  std::vector<float> numbers;
+  for (int i = 0; i < 10; ++i) numbers.push_back(static_cast<float>(9 - i));
+  const Tensor vectors = Tensor::from(numbers, {10, 1}),
+               queries = Tensor::from(std::vector<float>{1, 1}, {2, 1});
+  const std::vector<std::vector<std::size_t>> right{{2, 1}, {0}};
+  const auto rows = [&](const HardNegatives& options) {
+    std::vector<std::vector<std::size_t>> all;
+    for (const auto& matches : hard_negatives(queries, vectors, right, options, Similarity::dot)) {
+      all.emplace_back();
+      for (const Match& match : matches) {
+        EXPECT_EQ(match.score, 9 - static_cast<double>(match.row));
+        all.back().push_back(match.row);
+      }
+    }
+    return all;
+  };
+  using Rows = std::vector<std::vector<std::size_t>>;
+  EXPECT_EQ(rows({.count = 2}), (Rows{{3, 4}, {1, 2}}));  // row 0 is nearer to query 0 than its positive
+  EXPECT_EQ(rows({.count = 2, .margin = -3}), (Rows{{0, 3}, {1, 2}}));
+  EXPECT_EQ(rows({.count = 2, .margin = 3}), (Rows{{5, 6}, {3, 4}}));
+  EXPECT_EQ(rows({.count = 9, .range_min = 2, .range_max = 4}), (Rows{{4, 5}, {3, 4}}));
+  EXPECT_ERROR(hard_negatives(queries, vectors, std::span(right).first(1)),
+               "hard_negatives: expected the right rows of 2 queries, got 1");
+}
+
 }  // namespace
 }  // namespace heed

@@ -62,6 +62,11 @@ struct EmbeddingRecipe {
 EmbeddingRecipe load_embedding_recipe(const std::filesystem::path& directory, const Model& model);
 EmbeddingRecipe load_embedding_recipe(const ModelFiles& files, const Model& model);
 
+/// The recipe for texts that search, with the model's prompt `query`, or for texts that are found, with
+/// `document` or `passage`; with its default prompt, if it has none of these names.
+EmbeddingRecipe for_queries(EmbeddingRecipe recipe);
+EmbeddingRecipe for_documents(EmbeddingRecipe recipe);
+
 /// Writes modules.json and the files it names beside the files of a model in `directory`, as
 /// sentence-transformers and load_embedding_recipe() read them; `width` is that of its token vectors. Throws
 /// Error for a recipe without a pooling.

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -32,5 +33,21 @@ struct Match {
 /// similar first; in a tie, the first row. Throws Error for other shapes.
 std::vector<std::vector<Match>> nearest(const Tensor& queries, const Tensor& vectors, std::int64_t top_k,
                                         Similarity kind = Similarity::cosine);
+
+/// Which of the texts that are near to a query are taken as its hard negatives: near, and yet wrong.
+struct HardNegatives {
+  std::int64_t count = 3;        ///< at most, for each query; the nearest are taken
+  std::int64_t range_min = 0;    ///< the nearest so many are passed over, as they may be right
+  std::int64_t range_max = 100;  ///< only the nearest so many are looked at
+  double margin = 0;  ///< a negative is less similar to the query than its positive by at least this
+};
+
+/// Returns for each row of `queries` [Q, D] its hard negatives among the rows of `vectors` [M, D], the most
+/// similar first; in a tie, the first row. The rows `right[q]` belong to query q: they are not counted in the
+/// ranges and never taken, and the first is its positive. Throws Error for other shapes.
+std::vector<std::vector<Match>> hard_negatives(const Tensor& queries, const Tensor& vectors,
+                                               std::span<const std::vector<std::size_t>> right,
+                                               const HardNegatives& options = {},
+                                               Similarity kind = Similarity::cosine);
 
 }  // namespace heed

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
+#include <unordered_map>
 
 #include "cli/cli.h"
 #include "cli/input/input.h"
@@ -15,6 +16,7 @@
 #include "cli/options/task_arguments.h"
 #include "cli/terminal/processes.h"
 #include "cli/terminal/terminal.h"
+#include "data/labeled_data.h"
 #include "files/input_file.h"
 #include "heed/image/processor.h"
 #include "heed/io/json.h"
@@ -41,6 +43,8 @@ struct EmbedArguments : TaskArguments {
   std::optional<std::int64_t> top_k;
   bool similarity = false;
   std::string similarity_fn;
+  std::filesystem::path pairs;  // whose negatives are mined
+  HardNegatives mining;
 
   bool by_token() const { return pooling == "none"; }
 };
@@ -245,10 +249,8 @@ void search_texts(const EmbedSession& session) {
   }
   for (const std::string& query : arguments.queries)
     queries.push_back(valid_text(query, "--query", session.globals.quiet));
-  EmbeddingRecipe recipe = session.recipe;
-  const auto prompt = recipe.prompts.find("query");
-  if (prompt != recipe.prompts.end() && !arguments.prompt && arguments.prompt_name.empty())
-    recipe.prompt = prompt->second;
+  const bool has_prompt = arguments.prompt || !arguments.prompt_name.empty();
+  const EmbeddingRecipe recipe = has_prompt ? session.recipe : for_queries(session.recipe);
   const Tensor asked = embed(session.model.model(), session.model.tokenizer(), queries, recipe);
   if (vectors.rank() != 2 || vectors.size(1) != asked.size(1)) {
     throw Error(fmt::format("{}: expected vectors of {} numbers, as the model makes, got {}",
@@ -260,6 +262,71 @@ void search_texts(const EmbedSession& session) {
   }
   const auto found = nearest(asked, vectors, arguments.top_k.value_or(10), kind);
   for (std::size_t i = 0; i < found.size(); ++i) print_matches(session, i, found[i], texts);
+}
+
+// The vectors of texts, with another recipe than the session's.
+Tensor vectors_of(const EmbedSession& session, std::vector<std::string> texts, EmbeddingRecipe recipe) {
+  EmbedArguments arguments = session.arguments;
+  arguments.texts = std::move(texts);
+  std::vector<std::string> read;
+  return embed_all({arguments, session.globals, session.model, std::move(recipe)}, read);
+}
+
+// Prints each pair with hard negatives among the positives of all, and the texts of --texts.
+void mine_negatives(const EmbedSession& session) {
+  const EmbedArguments& arguments = session.arguments;
+  DataOptions options;
+  options.format = "jsonl";
+  const ComparedEntries pairs = read_compared(arguments.pairs, options, false, {});
+  std::vector<std::string> queries, texts;
+  std::unordered_map<std::string, std::size_t> numbers;                 // of texts
+  std::unordered_map<std::string, std::vector<std::size_t>> positives;  // of queries, also themselves
+  const auto number_of = [&](const std::string& text) {
+    const auto [found, is_new] = numbers.try_emplace(text, texts.size());
+    if (is_new) texts.push_back(text);
+    return found->second;
+  };
+  for (std::int64_t i = 0; i < pairs.size(); ++i) {
+    const ComparedTexts pair = pairs[i];
+    if (pair.texts.size() != 1 || !pair.labels.empty())
+      throw Error(pairs.where(pair) + ": expected an anchor and its positive alone, got more");
+    queries.push_back(pair.query);
+    positives[pair.query].push_back(number_of(pair.texts.front()));
+  }
+  if (!arguments.texts_of_vectors.empty()) {
+    for (const std::string& text : read_lines(arguments.texts_of_vectors.string(), session.globals.quiet))
+      number_of(text);
+  }
+  for (auto& [query, own] : positives) {
+    if (const auto same = numbers.find(query); same != numbers.end()) own.push_back(same->second);
+  }
+  std::vector<std::vector<std::size_t>> right;
+  for (std::int64_t i = 0; i < pairs.size(); ++i) {
+    const ComparedTexts pair = pairs[i];
+    right.push_back({numbers.at(pair.texts.front())});
+    const std::vector<std::size_t>& own = positives.at(pair.query);
+    right.back().insert(right.back().end(), own.begin(), own.end());
+  }
+  const bool has_prompt = arguments.prompt || !arguments.prompt_name.empty();
+  const Tensor asked =
+                   vectors_of(session, queries, has_prompt ? session.recipe : for_queries(session.recipe)),
+               searched =
+                   vectors_of(session, texts, has_prompt ? session.recipe : for_documents(session.recipe));
+  const auto mined = hard_negatives(asked, searched, right, arguments.mining, similarity_of(session));
+  if (!processes().is_first()) return;
+  std::size_t found = 0, whole = 0;
+  for (std::size_t i = 0; i < mined.size(); ++i) {
+    JsonWriter json;
+    json.begin_object().field("anchor", queries[i]).field("positive", texts[right[i].front()]);
+    for (std::size_t n = 0; n < mined[i].size(); ++n)
+      json.field("negative_" + std::to_string(n + 1), texts[mined[i][n].row]);
+    print_stdout("{}\n", json.end_object().text());
+    found += mined[i].size();
+    whole += std::ssize(mined[i]) == arguments.mining.count ? 1 : 0;
+  }
+  if (!session.globals.quiet)
+    print_stderr(fmt::format("{} negatives of {} pairs; {} have all {}", found, mined.size(), whole,
+                             arguments.mining.count));
 }
 
 void embed_each(const EmbedSession& session) {
@@ -294,6 +361,14 @@ void check_use(const EmbedArguments& arguments) {
     if (wrong) throw UsageError(message);
   };
   refuse(search && arguments.similarity, "embed: expected --query or --similarity, got both");
+  const bool mines = !arguments.pairs.empty();
+  refuse(mines && (search || arguments.similarity || !arguments.output.empty() || arguments.by_token() ||
+                   arguments.images || !arguments.vectors.empty() || !arguments.texts.empty()),
+         "--mine-negatives: cannot be combined with texts, --query, --similarity, --vectors, --image, "
+         "--output or "
+         "--pooling none (it prints the pairs of its file; --texts FILE adds texts to search)");
+  refuse(arguments.mining.range_max <= arguments.mining.range_min,
+         "--range-max: expected more than --range-min");
   refuse((search || arguments.similarity) && !arguments.output.empty(),
          "--output: cannot be combined with --query or --similarity (their results go to stdout)");
   refuse(
@@ -309,11 +384,11 @@ void check_use(const EmbedArguments& arguments) {
   refuse(arguments.by_token() && arguments.normalize,
          "--normalize: cannot be combined with --pooling none (it scales the vectors of texts)");
   refuse(!search && !arguments.vectors.empty(), "--vectors: missing --query (the text to search for)");
-  refuse(arguments.vectors.empty() && !arguments.texts_of_vectors.empty(),
-         "--texts: missing --vectors (the vectors of these texts)");
+  refuse(arguments.vectors.empty() && !mines && !arguments.texts_of_vectors.empty(),
+         "--texts: missing --vectors (the vectors of these texts) or --mine-negatives");
   refuse(!search && arguments.top_k.has_value(), "--top-k: missing --query (the text to search for)");
-  refuse(!search && !arguments.similarity && !arguments.similarity_fn.empty(),
-         "--similarity-fn: missing --query or --similarity");
+  refuse(!search && !arguments.similarity && !mines && !arguments.similarity_fn.empty(),
+         "--similarity-fn: missing --query, --similarity or --mine-negatives");
   refuse(!arguments.vectors.empty() && !arguments.texts.empty(),
          "embed: expected texts or --vectors to search, got both");
   const auto ending = arguments.output.extension();
@@ -325,8 +400,9 @@ void check_use(const EmbedArguments& arguments) {
 
 void run(EmbedArguments arguments, const Globals& globals) {
   check_use(arguments);
-  arguments.texts =
-      arguments.images ? file_arguments(arguments.texts) : text_arguments(arguments.texts, globals.quiet);
+  if (arguments.pairs.empty())
+    arguments.texts =
+        arguments.images ? file_arguments(arguments.texts) : text_arguments(arguments.texts, globals.quiet);
   const LoadedModel model = open_model(arguments.model, globals, arguments.weights, false);
   const bool reads_texts = !arguments.images || !arguments.queries.empty();
   if (reads_texts && !model.can(Task::embed)) refuse(model, Task::embed);
@@ -335,6 +411,7 @@ void run(EmbedArguments arguments, const Globals& globals) {
   const EmbedSession session{arguments, globals, model, recipe_of(arguments, model, globals)};
   if (!arguments.queries.empty()) return search_texts(session);
   if (arguments.similarity) return print_similarities(session);
+  if (!arguments.pairs.empty()) return mine_negatives(session);
   if (arguments.by_token()) return embed_each_token(session);
   embed_each(session);
 }
@@ -347,7 +424,7 @@ void add_embed(CLI::App& app, const Globals& globals) {
   add_task_options(*command, *a,
                    "Texts, or with --image image files, - for one on stdin; without any, the lines of stdin");
   OptionGroup input(*command, "Input"), similarity(*command, "Similarity and search"),
-      output(*command, "Output");
+      mining(*command, "Hard negatives for training"), output(*command, "Output");
   input.flag("--image", a->images, "The texts are names of image files; a --query is a text still");
   input.value("--prompt", a->prompt, "TEXT", "Text to put before every text");
   input.value("--prompt-name", a->prompt_name, "NAME", "Name of one of the model's own prompts to use");
@@ -359,10 +436,20 @@ void add_embed(CLI::App& app, const Globals& globals) {
                    "With --query: search the vectors of this .npy file instead of texts");
   similarity.value(
       "--texts", a->texts_of_vectors, "FILE",
-      "With --vectors: their texts, or names of their images, one a line, to print beside lines");
+      "With --vectors: their texts, or names of their images, one a line, to print beside lines; with "
+      "--mine-negatives: more texts to search");
   similarity.flag("--similarity", a->similarity, "Print the similarity of every text to every text");
   similarity.value("--similarity-fn", a->similarity_fn, "cosine|dot",
                    "Similarity of two vectors (default: that of the model's files, else cosine)");
+  mining.value(
+      "--mine-negatives", a->pairs, "FILE",
+      "Print the pairs of this JSONL file (anchor, positive) with hard negatives: texts that are near to the "
+      "anchor, among the positives of others");
+  mining.count("--negatives", a->mining.count, 1, "Negatives for each pair");
+  mining.count("--range-min", a->mining.range_min, 0, "Pass over the nearest N texts, which may be right");
+  mining.count("--range-max", a->mining.range_max, 1, "Look at the nearest N texts only");
+  mining.number("--margin", a->mining.margin,
+                "A negative is less similar to the anchor than its positive by at least this");
   output.value("--pooling", a->pooling, "mean|cls|last|max|mean_sqrt|weighted_mean|none",
                "How token vectors become one vector; none: a vector for each token (default: that of "
                "the model's modules.json, else mean, and last for decoders)");
@@ -378,6 +465,7 @@ void add_embed(CLI::App& app, const Globals& globals) {
       "  heed embed --model ./all-MiniLM-L6-v2 --query \"Where do cats sleep?\" --top-k 3 < texts.txt\n"
       "  heed embed --model ./all-MiniLM-L6-v2 --query \"Where do cats sleep?\" --vectors vectors.npy "
       "--texts texts.txt\n"
+      "  heed embed --model ./all-MiniLM-L6-v2 --mine-negatives pairs.jsonl --margin 0.05 > rows.jsonl\n"
       "  heed embed --model ./clip --image *.jpg --query \"a cat on a sofa\"");
   command->callback([a, &globals] { run(*a, globals); });
 }

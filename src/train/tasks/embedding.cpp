@@ -35,16 +35,6 @@ Encoding encoding_of(std::vector<std::int64_t> ids) {
 
 std::uint64_t key_of(const std::string& text) { return std::hash<std::string>()(text); }
 
-// The first prompt of a model that has one of these names.
-std::optional<std::string> prompt_named(const EmbeddingRecipe& recipe,
-                                        std::initializer_list<const char*> names) {
-  for (const char* name : names) {
-    const auto found = recipe.prompts.find(name);
-    if (found != recipe.prompts.end()) return found->second;
-  }
-  return std::nullopt;
-}
-
 // The rows of a batch in the order of gathered values: those of process 0, then of 1, ...
 std::vector<std::int64_t> rows_by_process(const std::vector<std::int64_t>& all, int processes) {
   std::vector<std::int64_t> ordered;
@@ -201,10 +191,9 @@ void EmbeddingTask::load_or_make(const std::filesystem::path& checkpoint, const 
   const std::string& document = recipe_.task.document_prompt;
   if (!query.empty()) recipe.prompts["query"] = query;
   if (!document.empty()) recipe.prompts["document"] = document;
-  queries_ = documents_ = recipe;
-  if (!scored() || !query.empty()) queries_.prompt = prompt_named(recipe, {"query"}).value_or(recipe.prompt);
-  if (!scored() || !document.empty())
-    documents_.prompt = prompt_named(recipe, {"document", "passage"}).value_or(recipe.prompt);
+  // Of scored pairs, neither text searches for the other.
+  queries_ = scored() && query.empty() ? recipe : for_queries(recipe);
+  documents_ = scored() && document.empty() ? recipe : for_documents(recipe);
 
   const std::vector<std::string> probe{"a"};
   width_ = embed_tokens(*model_, *tokenizer_, probe, recipe).front().vectors.size(1);
@@ -328,14 +317,19 @@ std::optional<Evaluation> EmbeddingTask::test() {
 }
 
 Evaluation EmbeddingTask::evaluate(const Rows& rows) const {
-  std::vector<Encoding> queries, documents;  // of each row its query; and its other texts
+  std::vector<Encoding> queries, different;                 // of each row its query; other texts once
+  std::unordered_map<std::uint64_t, std::int64_t> numbers;  // of different texts, by their keys
+  std::vector<std::int64_t> documents;                      // of each row its other texts
   for (std::int64_t i = 0; i < rows.size(); ++i) {
     TokenizedTexts row = rows[i];
     queries.push_back(encoding_of(std::move(row.ids.front())));
-    for (std::size_t text = 1; text < row.ids.size(); ++text)
-      documents.push_back(encoding_of(std::move(row.ids[text])));
+    for (std::size_t text = 1; text < row.ids.size(); ++text) {
+      const auto [found, is_new] = numbers.try_emplace(row.keys[text], std::ssize(different));
+      if (is_new) different.push_back(encoding_of(std::move(row.ids[text])));
+      documents.push_back(found->second);
+    }
   }
-  const Tensor asked = embed_all(queries, true), texts = embed_all(documents, false);
+  const Tensor asked = embed_all(queries, true), texts = rows_of(embed_all(different, false), documents);
   Evaluation evaluation{.loss = mean_loss(rows, asked, texts)};
   if (!scored()) {
     evaluation.metrics = retrieval_metrics(rows, asked, texts);
