@@ -178,7 +178,7 @@ Route file_route(Explorer& explorer) {
 
 std::vector<server::Route> routes(Explorer& explorer, const std::string& token, OnAnswer on_answer) {
   const auto get = [](const char* path, const char* summary, auto answer) {
-    Route route{"GET", {path}, ErrorForm::message, kModelTopic, summary, answer};
+    Route route{"GET", {path}, ErrorForm::message, kModelTopic, summary, {}, answer};
     route.at_once = true;
     return route;
   };

@@ -17,7 +17,6 @@
 namespace heed::serve {
 namespace {
 
-constexpr const char* kSafetensorsType = "application/vnd.safetensors";
 constexpr std::int64_t kMostInspected = 1024;                             // tokens
 constexpr std::int64_t kMostJsonNumbers = 4'000'000;                      // of an answer
 constexpr std::int64_t kMostFileNumbers = (std::int64_t{256} << 20) / 4;  // of a safetensors file

@@ -29,6 +29,11 @@ struct InspectionFields {
   const Json* replace = nullptr;
 };
 
+// Of an answer with values: its member `heed`, or a file with all of it.
+inline constexpr const char *kValuesShape =
+                                R"({"*": {"shape": ["integer"], "dtype": "=F32", "data": ["number|null"]}})",
+                            *kSafetensorsType = "application/vnd.safetensors";
+
 /// Steering vectors and replaced values of one computation, and the values that its answer shows.
 class Inspection {
  public:

@@ -46,12 +46,15 @@ Route root_route(Serving* serving, const Routes& others) {
                                          {"token_classification", "/tag"},
                                          {"embedding", "/embed"}})
     candidates.emplace_back(capability, *server::find_route(others, "POST", path));
+  for (const auto& [capability, route] : candidates)
+    root.answers.insert(root.answers.end(), route.answers.begin(), route.answers.end());
+  const Route& similarity = *server::find_route(others, "POST", "/similarity");
+  root.answers.insert(root.answers.end(), similarity.answers.begin(), similarity.answers.end());
   root.walk = [](Fields& fields) {
     const Json* any = nullptr;
     fields.any("inputs", any, "The fields of that route");
   };
-  root.answer = [serving, candidates, similarity = *server::find_route(others, "POST", "/similarity")](
-                    const std::shared_ptr<Call>& call, Fields& fields) {
+  root.answer = [serving, candidates, similarity](const std::shared_ptr<Call>& call, Fields& fields) {
     const std::shared_ptr<const Services> services = serving->now();
     const ServedModel& first = *services->models.front();
     const Json* inputs = fields.reads()->find("inputs");

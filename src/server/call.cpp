@@ -108,7 +108,7 @@ void Call::fail(const ApiError& error) {
 
 void Call::begin_events() {
   events_ = true;
-  reply_->begin({200, "", "text/event-stream; charset=utf-8", headers}, ":\n\n");
+  reply_->begin({200, "", std::string(kEventsType) + "; charset=utf-8", headers}, ":\n\n");
 }
 
 void Call::event(const Json& data) { reply_->write("data: " + json_text(data) + "\n\n"); }

@@ -14,6 +14,8 @@
 namespace heed::server {
 
 using Clock = std::chrono::steady_clock;
+
+inline constexpr const char* kEventsType = "text/event-stream";  ///< of server-sent events
 double seconds_since(Clock::time_point begin);
 
 /// What the log says of a request besides its status and its time.

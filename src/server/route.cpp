@@ -71,28 +71,55 @@ const char* name_of(ErrorForm form) {
   HEED_ASSERT(false, "unknown form");
 }
 
-// As error_json() writes it.
-Json error_schema(ErrorForm form) {
-  const Json text = {{"type", "string"}}, maybe = {{"type", {"string", "null"}}};
-  Json message = {{"type", "object"}, {"required", {"error"}}, {"properties", {{"error", text}}}};
-  if (form == ErrorForm::tei) {
-    message["properties"]["error_type"] = text;
-    message["required"] = {"error", "error_type"};
-  } else if (form == ErrorForm::openai) {
-    message["properties"]["error"] = {
-        {"type", "object"},
-        {"required", {"message", "type", "param", "code"}},
-        {"properties", {{"message", text}, {"type", text}, {"param", maybe}, {"code", maybe}}}};
+Json any_of(const Json& shapes) {
+  if (shapes.size() == 1) return shape_schema(shapes.front());
+  Json schemas = Json::array();
+  for (const Json& one : shapes) schemas.push_back(shape_schema(one));
+  return {{"anyOf", std::move(schemas)}};
+}
+
+// Texts between bars.
+Json words_of(std::string_view text) {
+  Json words = Json::array();
+  while (true) {
+    const std::size_t end = text.find('|');
+    words.push_back(text.substr(0, end));
+    if (end == text.npos) return words;
+    text.remove_prefix(end + 1);
   }
-  return message;
+}
+
+// The schema of an answer, beside those of the same type.
+void add_answer(Json& content, const AnswerForm& form, const std::string& error) {
+  const Json schema =
+      form.shape.empty() ? Json{{"type", "string"}} : shape_schema(parse_json(form.shape, "shape"));
+  if (form.type == kEventsType) {
+    content[form.type] = {{"schema", {{"type", "string"}}},
+                          {"x-event", {{"anyOf", {schema, {{"$ref", error}}}}}}};
+    return;
+  }
+  Json& known = content[form.type]["schema"];
+  if (known.is_null()) {
+    known = schema;
+  } else if (known.contains("anyOf")) {
+    known["anyOf"].push_back(schema);
+  } else {
+    known = {{"anyOf", {known, schema}}};
+  }
 }
 
 Json operation_of(const Route& route, const std::string& path) {
   Json operation = {{"summary", route.summary}, {"tags", {route.topic}}};
-  operation["responses"]["200"] = {{"description", "The answer"}};
-  operation["responses"]["default"] = {{"description", "What is wrong"}};
-  operation["responses"]["default"]["content"]["application/json"]["schema"]["$ref"] =
-      std::string("#/components/schemas/") + name_of(route.errors);
+  const std::string error = std::string("#/components/schemas/") + name_of(route.errors);
+  Json& responses = operation["responses"];
+  responses["default"] = {{"description", "What is wrong"}};
+  responses["default"]["content"]["application/json"]["schema"]["$ref"] = error;
+  if (route.answers.empty()) responses["200"]["description"] = "The answer";
+  for (const AnswerForm& form : route.answers) {
+    Json& response = responses[std::to_string(form.status)];
+    response["description"] = "The answer";
+    add_answer(response["content"], form, error);
+  }
   if (route.walk) {
     operation["requestBody"]["required"] = true;
     const char* type = route.is_form ? "multipart/form-data" : "application/json";
@@ -186,9 +213,43 @@ const Route* find_route(const std::vector<Route>& routes, std::string_view metho
 }
 
 Route document_route(const char* topic) {
-  Route route{"GET", {kDocumentPath}, ErrorForm::openai, topic, "This document"};
+  Route route{"GET", {kDocumentPath}, ErrorForm::openai, topic, "This document", {{R"({"*": "any"})"}}};
   route.at_once = true;
   return route;
+}
+
+const char* error_shape(ErrorForm form) {
+  switch (form) {
+    case ErrorForm::openai:
+      return R"({"error": {"message": "string", "type": "string", "param": "string|null", "code": "string|null"}})";
+    case ErrorForm::tei: return R"({"error": "string", "error_type": "string"})";
+    case ErrorForm::message: return R"({"error": "string"})";
+  }
+  HEED_ASSERT(false, "unknown form");
+}
+
+Json shape_schema(const Json& shape) {
+  if (shape.is_array()) return {{"type", "array"}, {"items", any_of(shape)}};
+  if (shape.is_string()) {
+    const std::string_view text = shape.get_ref<const std::string&>();
+    if (text == "any") return Json::object();
+    if (text.starts_with('=')) return {{"enum", words_of(text.substr(1))}};
+    const Json types = words_of(text);
+    return {{"type", types.size() == 1 ? types.front() : types}};
+  }
+  if (shape.contains("|")) return any_of(shape["|"]);
+  Json schema = {{"type", "object"}, {"properties", Json::object()}, {"required", Json::array()}};
+  for (const auto& [key, value] : shape.items()) {
+    if (key == "*") {
+      schema["additionalProperties"] = shape_schema(value);
+    } else if (key.ends_with('?')) {
+      schema["properties"][key.substr(0, key.size() - 1)] = shape_schema(value);
+    } else {
+      schema["properties"][key] = shape_schema(value);
+      schema["required"].push_back(key);
+    }
+  }
+  return schema;
 }
 
 std::vector<FieldNote> fields_of(const Route& route) {
@@ -201,7 +262,8 @@ Json openapi(const std::vector<Route>& routes, const std::string& title) {
   Json document = {
       {"openapi", "3.1.0"}, {"info", {{"title", title}, {"version", version()}}}, {"paths", Json::object()}};
   for (const Route& route : routes)
-    document["components"]["schemas"][name_of(route.errors)] = error_schema(route.errors);
+    document["components"]["schemas"][name_of(route.errors)] =
+        shape_schema(parse_json(error_shape(route.errors), "shape"));
   document["components"]["securitySchemes"]["key"] = {{"type", "http"}, {"scheme", "bearer"}};
   for (const Route& route : routes) {
     for (const std::string path : route.paths)

@@ -12,12 +12,21 @@
 
 namespace heed::server {
 
+/// A form of a route's answer. The members of its JSON are held by a test: every answer of tests has them.
+struct AnswerForm {
+  std::string shape =
+      {};  ///< of its JSON, or of that of each event, as shape_schema() takes it; empty: a text
+  std::string type = "application/json";
+  int status = 200;
+};
+
 struct Route {
   const char* method;
   std::vector<const char*> paths;  ///< the first names it; `{…}` at the end stands for the rest of a path
   ErrorForm errors;
   const char* topic;  ///< of the documentation, which has the fields of its routes together
   const char* summary;
+  std::vector<AnswerForm> answers = {};
   /// Answers, now or later. Throws Error for what is wrong with the request.
   std::function<void(const std::shared_ptr<Call>& call, Fields& fields)> answer = {};
   /// Passes the fields of its JSON object, as `answer` does; empty: it has none, and its body is not read.
@@ -48,7 +57,14 @@ Route document_route(const char* topic);
 /// The fields of a route, in order.
 std::vector<FieldNote> fields_of(const Route& route);
 
-/// The routes as an OpenAPI 3.1 document.
+/// The JSON Schema of a shape: JSON whose texts are types (`string`, `integer|null`, `any`) or, after `=`,
+/// words (`=stop|length`). An array has elements of a shape, or of several. A member `NAME?` may be absent,
+/// `*` stands for any other name, and `{"|": [...]}` is one of several shapes.
+Json shape_schema(const Json& shape);
+/// The shape of error_json().
+const char* error_shape(ErrorForm form);
+
+/// The routes as an OpenAPI 3.1 document. The events of an answer are described as `x-event`.
 Json openapi(const std::vector<Route>& routes, const std::string& title);
 
 /// The fields of the routes as tables in Markdown, a table for each topic.

@@ -214,6 +214,18 @@ TEST(Application, DocumentsWhatItReads) {
   }
 }
 
+TEST(Application, AnswersAreCheckedWithItsDocument) {
+  const Json schema =
+      server::shape_schema(Json::parse(R"({"a": ["number"], "b?": "=x|y", "c?": {"|": ["null", {}]}})"));
+  const auto fault = [&](const char* text) { return fault_of(Json::parse(text), schema, {}, "it"); };
+  EXPECT_EQ(fault(R"({"a": [1, 0.5], "b": "y", "c": null})"), "");
+  EXPECT_EQ(fault(R"({"b": "y"})"), "it: no a");
+  EXPECT_EQ(fault(R"({"a": [1, "1"]})"), "it.a[]: another type");
+  EXPECT_EQ(fault(R"({"a": [], "b": "z"})"), "it.b: another word");
+  EXPECT_EQ(fault(R"({"a": [], "d": 1})"), "it: also d");
+  EXPECT_EQ(fault(R"({"a": [], "c": {"d": 1}})"), "it.c: another type; it.c: also d; ");
+}
+
 // A name that is one letter off would be without effect, and the answer another one than was asked for.
 TEST(Application, MisspelledFieldsAreTold) {
   Asking server(all_kinds());

@@ -2,11 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 
+#include "core/strings.h"
 #include "reference/temporary_folder.h"
+#include "server/access.h"
 
 namespace heed::serve_test {
 
@@ -42,6 +45,11 @@ HttpRequest request_of(const std::string& method, const std::string& target, con
 
 namespace {
 
+bool has_type(const Json& value, const std::string& type) {
+  return type == value.type_name() || (value.is_number() && type == "number") ||
+         (value.is_number_integer() && type == "integer");
+}
+
 serve::Services services_of(std::vector<serve::ServedModel> models, const serve::SchedulerLimits& limits,
                             std::function<void(const std::string&)> log) {
   serve::Services services;
@@ -54,6 +62,45 @@ serve::Services services_of(std::vector<serve::ServedModel> models, const serve:
 
 }  // namespace
 
+std::string fault_of(const Json& value, const Json& schema, const Json& document, const std::string& place) {
+  if (const auto other = schema.find("$ref"); other != schema.end())
+    return fault_of(value, document.at(Json::json_pointer(other->get<std::string>().substr(1))), document,
+                    place);
+  if (const auto several = schema.find("anyOf"); several != schema.end()) {
+    std::string faults;
+    for (const Json& one : *several) {
+      const std::string fault = fault_of(value, one, document, place);
+      if (fault.empty()) return {};
+      faults += fault + "; ";
+    }
+    return faults;
+  }
+  if (const auto words = schema.find("enum"); words != schema.end())
+    return std::find(words->begin(), words->end(), value) != words->end() ? "" : place + ": another word";
+  const auto type = schema.find("type");
+  if (type == schema.end()) return {};
+  const Json types = type->is_array() ? *type : Json::array({*type});
+  if (std::none_of(types.begin(), types.end(), [&](const Json& one) { return has_type(value, one); }))
+    return place + ": another type";
+  if (value.is_array()) {
+    for (const Json& one : value)
+      if (const std::string fault = fault_of(one, schema["items"], document, place + "[]"); !fault.empty())
+        return fault;
+  }
+  if (!value.is_object()) return {};
+  for (const Json& key : schema["required"])
+    if (!value.contains(key)) return place + ": no " + key.get<std::string>();
+  for (const auto& [key, member] : value.items()) {
+    const auto known = schema["properties"].find(key);
+    if (known == schema["properties"].end() && !schema.contains("additionalProperties"))
+      return place + ": also " + key;
+    const Json& own = known != schema["properties"].end() ? *known : schema["additionalProperties"];
+    if (const std::string fault = fault_of(member, own, document, place + "." + key); !fault.empty())
+      return fault;
+  }
+  return {};
+}
+
 Asking::Asking(std::vector<serve::ServedModel> models, server::AccessOptions access,
                serve::SchedulerLimits limits, double request_seconds)
     : server_(services_of(std::move(models), limits,
@@ -61,7 +108,8 @@ Asking::Asking(std::vector<serve::ServedModel> models, server::AccessOptions acc
                             const std::lock_guard lock(mutex_);
                             log_.push_back(line);
                           }),
-              std::move(access), request_seconds) {}
+              std::move(access), request_seconds),
+      document_(server::openapi(server_.application().routes(), "a test")) {}
 
 Asking::~Asking() {
   for (const auto& received : begun_) received->leave();
@@ -76,10 +124,35 @@ std::shared_ptr<Received> Asking::begin(const HttpRequest& request) {
 
 Answer Asking::ask(const HttpRequest& request) {
   const HttpResponse response = begin(request)->response();
+  check(request, response);
   Answer answer{response.status, response.body, {}, response.headers};
   if (response.type.starts_with("application/json") && !response.body.empty())
     answer.json = parse_json(response.body, "answer");
   return answer;
+}
+
+void Asking::check(const HttpRequest& request, const HttpResponse& response) {
+  const server::Route* route =
+      server::find_route(server_.application().routes(), request.method, server::path_of(request.target));
+  if (route == nullptr) return;
+  SCOPED_TRACE(request.target + " " + request.body.substr(0, 200));
+  const Json& responses = document_["paths"][route->paths.front()][ascii_lower(route->method)]["responses"];
+  const std::string status = std::to_string(response.status);
+  const Json& content = responses[responses.contains(status) ? status : "default"]["content"];
+  const std::string type = response.type.substr(0, response.type.find(';'));
+  ASSERT_TRUE(content.contains(type)) << type << ": " << response.status;
+  const Json& schema = content[type]["schema"];
+  if (type == "application/json" && !response.body.empty()) {
+    EXPECT_EQ(fault_of(parse_json(response.body, "answer"), schema, document_, ""), "")
+        << response.body.substr(0, 500);
+  }
+  if (type != server::kEventsType) return;
+  std::istringstream lines(response.body);
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with("data: {")) continue;
+    EXPECT_EQ(fault_of(parse_json(line.substr(6), "event"), content[type]["x-event"], document_, ""), "")
+        << line;
+  }
 }
 
 std::vector<std::string> Asking::log() {

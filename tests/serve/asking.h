@@ -27,6 +27,12 @@ struct Answer {
 server::HttpRequest request_of(const std::string& method, const std::string& target,
                                const std::string& body = "");
 
+/// The first place of a value that is not as a schema of an answer says; empty: none. A member that the
+/// schema does not have is one. `document` has what schemas refer to.
+std::string fault_of(const Json& value, const Json& schema, const Json& document,
+                     const std::string& place = "");
+
+/// Each answer is checked with the document of its server.
 class Asking {
  public:
   explicit Asking(std::vector<serve::ServedModel> models, server::AccessOptions access = {},
@@ -45,10 +51,14 @@ class Asking {
   const server::Application& application() { return server_.application(); }
 
  private:
+  /// Expects an answer of the form that /openapi.json has for it.
+  void check(const server::HttpRequest& request, const server::HttpResponse& response);
+
   std::mutex mutex_;
   std::vector<std::string> log_;
   std::vector<std::shared_ptr<Received>> begun_;
   serve::ModelServer server_;
+  const Json document_;
 };
 
 /// What the events of a stream tell of a choice.

@@ -124,6 +124,32 @@ TEST(Fields, AreDescribedByTheSameWalk) {
   EXPECT_THAT(table, HasSubstr("Not supported, and refused: `grammar` (there is none).\n"));
 }
 
+TEST(Answers, AreDescribedByTheirShapes) {
+  const auto schema = [](const char* shape) { return server::shape_schema(Json::parse(shape)); };
+  EXPECT_EQ(schema(R"("any")"), Json::object());
+  EXPECT_EQ(schema(R"("integer|null")"), (Json{{"type", {"integer", "null"}}}));
+  EXPECT_EQ(schema(R"("=stop|length")"), (Json{{"enum", {"stop", "length"}}}));
+  EXPECT_EQ(schema(R"(["number"])"), Json::parse(R"({"type": "array", "items": {"type": "number"}})"));
+  EXPECT_EQ(
+      schema(R"({"a": "string", "b?": {"|": ["null", ["=x"]]}, "*": "boolean"})"),
+      Json::parse(
+          R"({"type": "object", "properties": {"a": {"type": "string"}, "b": {"anyOf": [{"type": "null"},
+                {"type": "array", "items": {"enum": ["x"]}}]}}, "required": ["a"],
+                "additionalProperties": {"type": "boolean"}})"));
+  server::Route route{"GET", {"/a"}, server::ErrorForm::message,
+                      "A",   "A",    {{R"("string")"}, {R"(["string"])"}}};
+  route.answers.push_back({.type = "text/plain"});
+  route.answers.push_back({.shape = R"({"b": "integer"})", .type = server::kEventsType});
+  route.answers.push_back({.shape = R"("null")", .status = 503});
+  const Json responses = server::openapi({route}, "a test")["paths"]["/a"]["get"]["responses"];
+  EXPECT_EQ(
+      responses["200"]["content"]["application/json"]["schema"],
+      Json::parse(R"({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]})"));
+  EXPECT_EQ(responses["200"]["content"]["text/plain"]["schema"]["type"], "string");
+  EXPECT_EQ(responses["200"]["content"]["text/event-stream"]["x-event"]["anyOf"].size(), 2u);
+  EXPECT_EQ(responses["503"]["content"]["application/json"]["schema"]["type"], "null");
+}
+
 TEST(Fields, BodiesAreReadInPieces) {
   int pauses = 0;
   const PauseScope count([&] { ++pauses; });

@@ -28,6 +28,29 @@ Json text_item(const std::string& type) {
 
 }  // namespace
 
+std::string response_shape() {
+  const std::string item = R"({"id": "string", "status": "=in_progress|completed|incomplete", "type": )";
+  return R"({"id": "string", "object": "=response", "created_at": "integer", "completed_at?": "integer",
+             "status": "=in_progress|completed|incomplete|failed",
+             "error": {"|": ["null", {"code": "string", "message": "string"}]},
+             "incomplete_details": {"|": ["null", {"reason": "string"}]}, "model": "string", "output": [)" +
+         item + R"("=message", "role": "=assistant", "content": [{"type": "=output_text", "text": "string",
+                   "annotations": ["any"], "logprobs": ["any"]}]}, )" +
+         item + R"("=reasoning", "summary": ["any"],
+                   "content": [{"type": "=reasoning_text", "text": "string"}]}, )" +
+         item + R"("=function_call", "call_id": "string", "name": "string", "arguments": "string"}],
+             "usage": {"|": ["null", {"input_tokens": "integer",
+                                      "input_tokens_details": {"cached_tokens": "integer"},
+                                      "output_tokens": "integer",
+                                      "output_tokens_details": {"reasoning_tokens": "integer"},
+                                      "total_tokens": "integer"}]},
+             "warnings?": ["string"], "background": "boolean", "instructions": "string|null",
+             "max_output_tokens": "integer|null", "metadata": {"*": "any"}, "parallel_tool_calls": "boolean",
+             "previous_response_id": "null", "reasoning": {"*": "any"}, "store": "boolean",
+             "temperature": "number|null", "text": {"format": {"*": "any"}}, "tool_choice": "any",
+             "tools": [{"*": "any"}], "top_p": "number|null", "truncation": "string"})";
+}
+
 ResponseJob::ResponseJob(std::shared_ptr<Call> given_call, const ServedModel& given_model,
                          TextRequest request, Json told)
     : TextJob(std::move(given_call), given_model, std::move(request)),

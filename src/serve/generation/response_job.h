@@ -8,6 +8,9 @@
 
 namespace heed::serve {
 
+/// The shape (server::shape_schema()) of a whole answer.
+std::string response_shape();
+
 class ResponseJob : public TextJob {
  public:
   /// `request` has one choice. `told`: members of the answer that say what was asked for.

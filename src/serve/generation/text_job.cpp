@@ -31,7 +31,45 @@ Json call_json(const ToolCall& call, ToolCallFormat format, std::size_t index) {
           {"function", {{"name", call.name}, {"arguments", call.arguments}}}};
 }
 
+std::string choice_shape(bool chat, bool event) {
+  const std::string score = R"("token": "string", "logprob": "number", "bytes": ["integer"])";
+  const std::string function =
+      R"("type": "=function", "function": {"name": "string", "arguments": "string"}})";
+  const std::string reason = chat ? R"("=stop|length|tool_calls")" : R"("=stop|length")";
+  const std::string finish = event ? R"({"|": ["null", )" + reason + "]}" : reason;
+  const std::string scores = chat ? R"({"content": [{)" + score + R"(, "top_logprobs": [{)" + score + "}]}]}"
+                                  : R"({"tokens": ["string"], "token_logprobs": ["number|null"],
+                 "top_logprobs": [{"|": ["null", {"*": "number"}]}], "text_offset": ["integer"]})";
+  std::string said = R"("text": "string", "prompt_token_ids?": ["integer"])";
+  if (chat && event) {
+    said = R"("delta": {"role?": "=assistant", "content?": "string", "reasoning_content?": "string",
+                        "tool_calls?": [{"index": "integer", "id": "string", )" +
+           function + "]}";
+  } else if (chat) {
+    said = R"("message": {"role": "=assistant", "content": "string|null", "reasoning_content?": "string",
+                          "tool_calls?": [{"id": "string", )" +
+           function + "]}";
+  }
+  return R"({"index": "integer", )" + said + R"(, "logprobs": {"|": ["null", )" + scores +
+         R"(]}, "token_ids?": ["integer"], "finish_reason": )" + finish + "}";
+}
+
 }  // namespace
+
+std::string text_shape(bool chat, bool event) {
+  const std::string object = !chat ? "text_completion" : event ? "chat.completion.chunk" : "chat.completion";
+  const std::string usage =
+      R"({"prompt_tokens": "integer", "completion_tokens": "integer", "total_tokens": "integer",
+          "prompt_tokens_details": {"cached_tokens": "integer"},
+          "completion_tokens_details?": {"reasoning_tokens": "integer"}})";
+  return R"({"id": "string", "object": "=)" + object +
+         R"(", "created": "integer", "model": "string", "system_fingerprint": "string",
+             "warnings?": ["string"], "choices": [)" +
+         choice_shape(chat, event) + "], " +
+         (event ? R"("usage?": {"|": ["null", )" + usage + "]}}"
+                : R"("prompt_token_ids?": ["integer"], "usage": )" + usage + R"(, "heed?": )" +
+                      std::string(kValuesShape) + "}");
+}
 
 std::string StopText::push(std::string_view text) {
   if (stopped_) return {};

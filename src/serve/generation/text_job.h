@@ -36,6 +36,9 @@ class StopText {
   bool stopped_ = false;
 };
 
+/// The shape (server::shape_schema()) of a whole answer, or of an event.
+std::string text_shape(bool chat, bool event);
+
 class TextJob : public GenerationJob {
  public:
   /// Begins the events of a streamed answer, if the request has been accepted: see begin().

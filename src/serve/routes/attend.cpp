@@ -161,7 +161,12 @@ Routes attention_routes(Serving* serving) {
                     {"/attend"},
                     ErrorForm::openai,
                     "Attention",
-                    "What the tokens of a text attend to, as JSON, or as a page with Accept: text/html"},
+                    "What the tokens of a text attend to, as JSON, or as a page with Accept: text/html",
+                    {{R"({"title": "string", "tokens": {"*": {"queries": ["string"], "keys": ["string"]}},
+                          "maps": [{"name": "string", "kind": "string", "layer": "integer", "head": "integer",
+                                    "queries": "integer", "keys": "integer", "measure": "string",
+                                    "weights": [["number|null"]]}]})"},
+                     {.type = "text/html"}}},
                    {"attention", "attends"}, attend)};
 }
 

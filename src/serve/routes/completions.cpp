@@ -26,6 +26,11 @@ void answer_chat(const RequestContext& context, ChatFields given) {
   generate(context, chat_request(context, std::move(given)), inspection);
 }
 
+std::vector<server::AnswerForm> text_forms(bool chat) {
+  return {
+      {text_shape(chat, false)}, {text_shape(chat, true), server::kEventsType}, {.type = kSafetensorsType}};
+}
+
 }  // namespace
 
 Routes completion_routes(Serving* serving) {
@@ -35,10 +40,16 @@ Routes completion_routes(Serving* serving) {
                 {"/v1/chat/completions", "/chat/completions"},
                 ErrorForm::openai,
                 kTextTopic,
-                "Answer a conversation"},
+                "Answer a conversation",
+                text_forms(true)},
                kGenerates, answer_chat),
       to_model(serving,
-               {"POST", {"/v1/completions", "/completions"}, ErrorForm::openai, kTextTopic, "Continue texts"},
+               {"POST",
+                {"/v1/completions", "/completions"},
+                ErrorForm::openai,
+                kTextTopic,
+                "Continue texts",
+                text_forms(false)},
                kGenerates, complete_texts),
   };
 }

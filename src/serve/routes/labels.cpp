@@ -255,23 +255,37 @@ void tag_texts(const RequestContext& context, TagFields given) {
 }  // namespace
 
 Routes label_routes(Serving* serving) {
+  const std::string labels = R"({"score": "number", "label": "string"})",
+                    place = R"("score": "number", "word": "string", "start": "integer", "end": "integer"})",
+                    token = R"({"entity": "string", "index": "integer", )" + place,
+                    entity = R"({"entity_group": "string", )" + place;
   return {
       to_model(serving,
-               {"POST", {"/predict"}, ErrorForm::tei, kLabelTopic, "Labels of texts and pairs of texts"},
+               {"POST",
+                {"/predict"},
+                ErrorForm::tei,
+                kLabelTopic,
+                "Labels of texts and pairs of texts",
+                {{"[" + labels + "]"}, {"[[" + labels + "]]"}}},
                kClassifies, predict),
       to_model(serving,
                {"POST",
                 {"/rerank", "/reranking", "/v1/rerank", "/v2/rerank"},
                 ErrorForm::tei,
                 kLabelTopic,
-                "How well texts answer a query, best first"},
+                "How well texts answer a query, best first",
+                {{R"([{"index": "integer", "score": "number", "text?": "string"}])"},
+                 {R"({"model": "string", "object": "=list", "results": [{"index": "integer",
+                      "relevance_score": "number", "document?": {"text": "string"}}], "usage": )" +
+                  std::string(kUsageShape) + "}"}}},
                kRanks, rerank),
       to_model(serving,
                {"POST",
                 {"/tag"},
                 ErrorForm::tei,
                 kLabelTopic,
-                "Labels of the tokens of texts, and the entities that these form"},
+                "Labels of the tokens of texts, and the entities that these form",
+                {{"[" + token + ", " + entity + "]"}, {"[[" + token + ", " + entity + "]]"}}},
                kTags, tag_texts),
   };
 }

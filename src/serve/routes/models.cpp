@@ -105,19 +105,26 @@ Json info_of(const Services& services, Call& call) {
 }  // namespace
 
 Routes model_routes(Serving* serving) {
-  const auto get = [](std::vector<const char*> paths, ErrorForm errors, const char* summary, auto answer) {
-    return Route{"GET", std::move(paths), errors, kServerTopic, summary, answer};
+  const auto get = [](std::vector<const char*> paths, ErrorForm errors, const char* summary,
+                      std::vector<server::AnswerForm> answers, auto answer) {
+    return Route{"GET", std::move(paths), errors, kServerTopic, summary, std::move(answers), answer};
   };
+  const std::vector<server::AnswerForm> state = {{.shape = R"({"status": "string"})"},
+                                                 {.shape = R"({"status": "string"})", .status = 503}};
+  const std::string model =
+      R"({"id": "string", "object": "=model", "created": "integer", "owned_by": "string",
+          "max_model_len": "integer|null", "capabilities": ["string"], "aliases?": ["string"]})";
+  const std::string labels = R"({"id2label": {"*": "string"}, "label2id": {"*": "integer"}})";
   const auto json = [serving](Json (*made)(const Services&)) {
     return [serving, made](const CallPointer& call, Fields&) { call->answer(made(*serving->now())); };
   };
   Route health = get({"/health", "/v1/health", "/ping"}, ErrorForm::openai,
-                     "Whether the server answers: 503 once it stops, and if a computation hangs",
+                     "Whether the server answers: 503 once it stops, and if a computation hangs", state,
                      [serving](const CallPointer& call, Fields&) {
                        call->answer(status_answer(illness_of(serving->scheduler, call->request().stopping)));
                      });
   Route ready = get({"/ready"}, ErrorForm::openai,
-                    "Whether it takes a request now: as /health, and 503 if too many wait",
+                    "Whether it takes a request now: as /health, and 503 if too many wait", state,
                     [serving](const CallPointer& call, Fields&) {
                       const char* ill = illness_of(serving->scheduler, call->request().stopping);
                       const char* full = serving->scheduler.is_full() ? "full" : nullptr;
@@ -126,7 +133,7 @@ Routes model_routes(Serving* serving) {
   for (Route* route : {&health, &ready})
     route->is_public = route->any_host = route->at_once = route->is_always = true;
   Route metrics = get({"/metrics"}, ErrorForm::openai, "Counts and times, for Prometheus",
-                      [serving](const CallPointer& call, Fields&) {
+                      {{.type = "text/plain"}}, [serving](const CallPointer& call, Fields&) {
                         call->answer(HttpResponse{200, serving->now()->registry->metrics.text(),
                                                   "text/plain; version=0.0.4"});
                       });
@@ -136,14 +143,24 @@ Routes model_routes(Serving* serving) {
       std::move(ready),
       std::move(metrics),
       server::document_route(kServerTopic),
-      get({"/"}, ErrorForm::openai, "The models and routes, in short", json(overview_of)),
-      get({"/version"}, ErrorForm::openai, "The version of heed", json([](const Services&) {
+      get({"/"}, ErrorForm::openai, "The models and routes, in short",
+          {{R"({"server": "string", "models": ["string"], "routes": ["string"], "documentation": "string"})"}},
+          json(overview_of)),
+      get({"/version"}, ErrorForm::openai, "The version of heed", {{R"({"version": "string"})"}},
+          json([](const Services&) {
             return Json{{"version", version()}};
           })),
-      get({"/v1/models", "/models"}, ErrorForm::openai, "The served models", json(list_of)),
-      get({"/v1/models/{model}", "/models/{model}"}, ErrorForm::openai, "A served model",
+      get({"/v1/models", "/models"}, ErrorForm::openai, "The served models",
+          {{R"({"object": "=list", "data": [)" + model + "]}"}}, json(list_of)),
+      get({"/v1/models/{model}", "/models/{model}"}, ErrorForm::openai, "A served model", {{model}},
           [serving](const CallPointer& call, Fields&) { call->answer(named_json(*serving->now(), *call)); }),
       get({"/info"}, ErrorForm::tei, "A model (?model=NAME, else the first), and the limits",
+          {{R"({"model_id": "string", "model_sha": "null", "model_dtype": "string",
+                "model_type": {"embedding?": {"pooling": "string"}, "classifier?": )" +
+            labels + R"(, "reranker?": )" + labels +
+            R"(}, "max_concurrent_requests": "integer", "max_input_length": "integer",
+                "max_batch_tokens": "integer", "max_client_batch_size": "integer", "auto_truncate": "boolean",
+                "tokenization_workers": "integer", "version": "string"})"}},
           [serving](const CallPointer& call, Fields&) { call->answer(info_of(*serving->now(), *call)); }),
   };
 }

@@ -287,7 +287,12 @@ void answer_response(const RequestContext& context, ResponseFields given) {
 
 // Of an answer by its id.
 Route stored(const char* method, const char* summary) {
-  Route route{method, {"/v1/responses/{response_id}"}, ErrorForm::openai, kResponsesTopic, summary};
+  Route route{method,
+              {"/v1/responses/{response_id}"},
+              ErrorForm::openai,
+              kResponsesTopic,
+              summary,
+              {{.shape = server::error_shape(ErrorForm::openai), .status = 404}}};
   route.answer = [](const std::shared_ptr<Call>&, Fields&) {
     throw ApiError(ErrorCode::not_found,
                    "response: not found, as answers are not stored (send the whole conversation as input of "
@@ -300,14 +305,17 @@ Route stored(const char* method, const char* summary) {
 }  // namespace
 
 Routes response_routes(Serving* serving) {
-  return {to_model(serving,
-                   {"POST",
-                    {"/v1/responses", "/responses"},
-                    ErrorForm::openai,
-                    kResponsesTopic,
-                    "Answer a conversation of items"},
-                   kAnswersChats, answer_response),
-          stored("GET", "404, as no answer is stored"), stored("DELETE", "404, as no answer is stored")};
+  return {
+      to_model(serving,
+               {"POST",
+                {"/v1/responses", "/responses"},
+                ErrorForm::openai,
+                kResponsesTopic,
+                "Answer a conversation of items",
+                {{response_shape()},
+                 {R"({"type": "string", "sequence_number": "integer", "*": "any"})", server::kEventsType}}},
+               kAnswersChats, answer_response),
+      stored("GET", "404, as no answer is stored"), stored("DELETE", "404, as no answer is stored")};
 }
 
 }  // namespace heed::serve

@@ -19,6 +19,7 @@ using server::Route;
 using Routes = std::vector<Route>;
 
 inline constexpr const char* kServerTopic = "The server";
+inline constexpr const char* kUsageShape = R"({"prompt_tokens": "integer", "total_tokens": "integer"})";
 
 // `serving` must outlive what they return; null: for a description.
 Routes all_routes(Serving* serving);

@@ -242,11 +242,31 @@ void translate_sound(const RequestContext& context, SpeechFields given) {
   answer_speech(context, given, true);
 }
 
+// As speech_answer() and SpeechEvents write them.
+std::vector<server::AnswerForm> speech_forms() {
+  const std::string usage = R"("usage": {"type": "=duration", "seconds": "number"})";
+  return {{R"({"text": "string", )" + usage + "}"},
+          {R"({"task": "=transcribe|translate", "language": "string", "duration": "number", "text": "string",
+               "segments?": [{"id": "integer", "seek": "integer", "start": "number", "end": "number",
+                              "text": "string", "tokens": ["integer"], "temperature": "number",
+                              "avg_logprob": "number", "compression_ratio": "number",
+                              "no_speech_prob": "number"}],
+               "words?": [{"word": "string", "start": "number", "end": "number"}], )" +
+           usage + "}"},
+          {.type = "application/x-subrip"},
+          {.type = "text/vtt"},
+          {.type = "text/plain"},
+          {R"({"|": [{"type": "=transcript.text.delta", "delta": "string"},
+                     {"type": "=transcript.text.done", "text": "string", )" +
+               usage + "}]}",
+           server::kEventsType}};
+}
+
 }  // namespace
 
 Routes speech_routes(Serving* serving) {
   const auto route = [serving](std::vector<const char*> paths, const char* summary, auto answer) {
-    Route form{"POST", std::move(paths), ErrorForm::openai, "Speech", summary};
+    Route form{"POST", std::move(paths), ErrorForm::openai, "Speech", summary, speech_forms()};
     form.is_form = true;
     return to_model(serving, std::move(form), {"transcription", "transcribes speech"}, answer);
   };

@@ -119,9 +119,24 @@ void decode(const RequestContext& context, DecodeFields given) {
 
 Routes token_routes(Serving* serving) {
   return {
-      to_model(serving, {"POST", {"/tokenize"}, ErrorForm::tei, kTokenTopic, "The tokens of texts"},
+      to_model(serving,
+               {"POST",
+                {"/tokenize"},
+                ErrorForm::tei,
+                kTokenTopic,
+                "The tokens of texts",
+                {{R"([[{"id": "integer", "text": "string", "special": "boolean", "start": "integer|null",
+                        "stop": "integer|null"}]])"},
+                 {R"({"tokens": ["integer"]})"},
+                 {R"({"count": "integer", "max_model_len": "integer", "tokens": ["integer"]})"}}},
                kReadsTexts, tokenize),
-      to_model(serving, {"POST", {"/decode", "/detokenize"}, ErrorForm::tei, kTokenTopic, "The texts of ids"},
+      to_model(serving,
+               {"POST",
+                {"/decode", "/detokenize"},
+                ErrorForm::tei,
+                kTokenTopic,
+                "The texts of ids",
+                {{R"(["string"])"}, {R"({"content": "string"})"}}},
                kReadsTexts, decode),
   };
 }

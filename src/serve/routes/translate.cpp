@@ -154,7 +154,9 @@ Routes translation_routes(Serving* serving) {
                     {"/translate"},
                     ErrorForm::openai,
                     "Translation",
-                    "Texts through an encoder-decoder: translations, summaries"},
+                    "Texts through an encoder-decoder: translations, summaries",
+                    {{R"({"model": "string", "translations": [{"text": "string", "score": "number",
+                          "finish_reason": "=stop|length"}]})"}}},
                    {"translation", "translates texts"}, translate_texts)};
 }
 

@@ -335,20 +335,43 @@ void similarity(const RequestContext& context, SimilarityFields given) {
 }  // namespace
 
 Routes vector_routes(Serving* serving) {
-  const auto tei = [](const char* path, const char* summary) {
-    return Route{"POST", {path}, ErrorForm::tei, kVectorTopic, summary};
+  const auto tei = [](const char* path, const char* summary, std::vector<server::AnswerForm> answers) {
+    return Route{"POST", {path}, ErrorForm::tei, kVectorTopic, summary, std::move(answers)};
   };
+  const std::string values = kValuesShape;
   return {
-      to_model(
-          serving,
-          {"POST", {"/v1/embeddings", "/embeddings"}, ErrorForm::openai, kVectorTopic, "Vectors of texts"},
-          kMakesVectors, embeddings),
-      to_model(serving, tei("/embed", "Vectors of texts"), kMakesVectors, embed),
-      to_model(serving, tei("/v2/embed", "Vectors of texts, by their types"), kMakesVectors, embed_by_type),
-      to_model(serving, tei("/embed_all", "Vectors of the tokens of texts"), kMakesVectors, embed_all),
-      to_model(serving, tei("/embed_sparse", "Weights of words (SPLADE), of a masked language model"),
+      to_model(serving,
+               {"POST",
+                {"/v1/embeddings", "/embeddings"},
+                ErrorForm::openai,
+                kVectorTopic,
+                "Vectors of texts",
+                {{R"({"object": "=list", "data": [{"object": "=embedding", "index": "integer",
+                 "embedding": {"|": [["number"], "string"]}}], "model": "string", "usage": )" +
+                  std::string(kUsageShape) + R"(, "heed?": )" + values + "}"},
+                 {.type = kSafetensorsType}}},
+               kMakesVectors, embeddings),
+      to_model(serving,
+               tei("/embed", "Vectors of texts",
+                   {{R"([["number"]])"},
+                    {R"({"embeddings": [["number"]], "heed?": )" + values + "}"},
+                    {.type = kSafetensorsType}}),
+               kMakesVectors, embed),
+      to_model(serving,
+               tei("/v2/embed", "Vectors of texts, by their types",
+                   {{R"({"id": "string", "response_type": "=embeddings_by_type",
+                         "embeddings": {"float?": [["number"]], "base64?": ["string"]}, "texts": ["string"],
+                         "meta": {"api_version": {"version": "string"},
+                                  "billed_units": {"input_tokens": "integer"}}})"}}),
+               kMakesVectors, embed_by_type),
+      to_model(serving, tei("/embed_all", "Vectors of the tokens of texts", {{R"([[["number"]]])"}}),
+               kMakesVectors, embed_all),
+      to_model(serving,
+               tei("/embed_sparse", "Weights of words (SPLADE), of a masked language model",
+                   {{R"([[{"index": "integer", "value": "number"}]])"}}),
                kPredictsMasks, embed_sparse),
-      to_model(serving, tei("/similarity", "Cosines of a text and others"), kMakesVectors, similarity),
+      to_model(serving, tei("/similarity", "Cosines of a text and others", {{R"(["number"])"}}),
+               kMakesVectors, similarity),
   };
 }
 
