@@ -14,6 +14,7 @@
 #include "heed/ops/reduce.h"
 #include "heed/ops/shape.h"
 #include "heed/tasks/embed.h"
+#include "heed/train/checkpoint.h"
 #include "reference/json.h"
 #include "reference/tensors.h"
 #include "run_folder.h"
@@ -184,6 +185,9 @@ TEST_F(ComparisonTest, WhatIsSavedMakesTheSameVectors) {
   const std::vector<std::string> texts{"the train is late again today", "no trains"};
   EXPECT_EQ(embed(*model, *tokenizer, texts, saved).to_vector<float>(),
             embed(*model, *tokenizer, texts, given).to_vector<float>());
+
+  average_models({folder_ / "run", folder_ / "run"}, folder_ / "mean");
+  EXPECT_EQ(load_embedding_recipe(folder_ / "mean", *model).poolings, given.poolings);
 
   // Its scores are those of the vectors that it makes.
   r.data.test = r.data.dev;

@@ -67,6 +67,13 @@ bool is_copied(const std::filesystem::directory_entry& entry) {
          !name.ends_with(".safetensors") && !name.ends_with(".safetensors.index.json");
 }
 
+// A folder of modules.json, such as 1_Pooling: how the vectors of sentence-transformers are made.
+bool is_module(const std::filesystem::directory_entry& entry) {
+  const std::string name = entry.path().filename().string();
+  return entry.is_directory() && name.find_first_not_of("0123456789") == name.find('_') &&
+         name.front() != '_';
+}
+
 }  // namespace
 
 void load_mean(const std::vector<std::filesystem::path>& directories,
@@ -114,6 +121,9 @@ void average_models(const std::vector<std::filesystem::path>& directories,
     if (is_copied(entry))
       write_file(folder.path() / entry.path().filename(),
                  read_regular_file(entry.path(), file_limits::kText));
+    if (is_module(entry))
+      std::filesystem::copy(entry.path(), folder.path() / entry.path().filename(),
+                            std::filesystem::copy_options::recursive);
   }
   save_safetensors(folder.path() / "model.safetensors", tensors);
   folder.commit();
