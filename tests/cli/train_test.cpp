@@ -25,10 +25,11 @@ Words training(const std::string& output, const Words& more = {}) {
 }
 
 TEST(Train, LeavesAModelInHuggingFaceLayout) {
-  EXPECT_EQ(listing(tiny_model()), (Words{"checkpoints", "config.json", "dev.reference.txt", "dev.source.txt",
-                                          "generation_config.json", "log.csv", "log.jsonl", "loss.svg",
-                                          "model.safetensors", "source.spm", "special_tokens_map.json",
-                                          "target.spm", "tokenizer_config.json", "vocab.json"}));
+  EXPECT_EQ(
+      listing(tiny_model()),
+      (Words{"checkpoints", "config.json", "dev.reference.txt", "dev.source.txt", "generation_config.json",
+             "log.csv", "log.jsonl", "loss.svg", "model.safetensors", "predictions-dev.jsonl", "report.html",
+             "source.spm", "special_tokens_map.json", "target.spm", "tokenizer_config.json", "vocab.json"}));
   EXPECT_EQ(lines(slurp(tiny_model() + "/dev.source.txt")).size(), 12u);
   const auto log = json_lines(slurp(tiny_model() + "/log.jsonl"));
   EXPECT_GE(log.size(), 24u);

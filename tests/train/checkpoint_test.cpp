@@ -17,7 +17,7 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-struct CheckpointFiles : RunFolder {
+struct CheckpointFiles : FolderTest {
   std::string state_error(const std::string& from, const std::string& to) const {
     std::string text =
         R"({"step": 3, "epoch": 1, "batch": 2, "generator_position": 9, "tokens": 77, "seconds": 1.5,

@@ -22,7 +22,7 @@ using testing::Not;
 
 const fs::path kCase = fs::path(HEED_FIXTURES) / "train" / "conversations";
 
-class ConversationsTest : public RunFolder {
+class ConversationsTest : public FolderTest {
  protected:
   static Recipe recipe(std::int64_t context, std::int64_t steps) {
     Recipe r;

@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 const fs::path kFixtures = HEED_FIXTURES;
 const fs::path kCurves = kFixtures / "train" / "curves";
 
-class CurvesTest : public RunFolder {
+class CurvesTest : public FolderTest {
  protected:
   static Recipe recipe(const std::string& kind, const std::string& file) {
     Recipe r;

@@ -11,7 +11,7 @@
 
 namespace heed {
 
-class LoopTest : public RunFolder {
+class LoopTest : public FolderTest {
  protected:
   static Recipe recipe(std::int64_t steps) {
     Recipe r;

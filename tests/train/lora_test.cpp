@@ -20,10 +20,10 @@ using ::testing::HasSubstr;
 
 constexpr const char* kAdapter = "adapter_model.safetensors";
 
-class LoraTraining : public RunFolder {
+class LoraTraining : public FolderTest {
  protected:
   void SetUp() override {
-    RunFolder::SetUp();
+    FolderTest::SetUp();
     std::string labeled, text, tagged;
     for (const char* thing : {"film", "book", "song", "play", "game", "show", "meal", "trip"}) {
       labeled += std::string("good a fine ") + thing + "\nbad a poor " + thing + "\n";

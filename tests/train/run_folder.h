@@ -17,7 +17,7 @@
 
 namespace heed {
 
-class RunFolder : public ::testing::Test {
+class FolderTest : public ::testing::Test {
  protected:
   static std::string weights(const std::filesystem::path& run) {
     return read_file(run / "model.safetensors");

@@ -15,7 +15,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-class Seq2SeqTest : public RunFolder {
+class Seq2SeqTest : public FolderTest {
  protected:
   static void add_t5(Recipe& r) {
     r.model.family = "t5";

@@ -10,7 +10,7 @@
 
 namespace heed {
 
-class TasksTest : public RunFolder {
+class TasksTest : public FolderTest {
  protected:
   static void shorten(Recipe& r, std::int64_t steps) {
     r.train.steps = steps;

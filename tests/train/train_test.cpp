@@ -19,7 +19,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-class TrainTest : public RunFolder {
+class TrainTest : public FolderTest {
  protected:
   // Returns a recipe whose model and data are so small that a step takes milliseconds.
   static Recipe tiny() {

@@ -100,8 +100,8 @@ struct LrRange {
 
 /// Runs the recipe's [train], [eval] and [checkpoint] on `task`, which has the initial parameters (a resumed
 /// run overwrites them). Writes to options.output: the final model (TrainingTask::save), checkpoints/STEP/,
-/// log.jsonl and loss.svg. The folder is locked during the run. Throws Error if the folder contains a run
-/// that should not be resumed or that another process is writing to, or if the folder is renamed or removed
+/// log.jsonl, log.csv, loss.svg, predictions-SET.jsonl and report.html. Locks the folder. Throws Error if it
+/// contains a run not to be resumed or that another process is writing to, or if it is renamed or removed
 /// during the run. Throws Error if the loss or the gradient is not finite (the last good checkpoint is kept),
 /// or if something cannot be written. When resuming, throws Error if the recipe or the data changed (unless
 /// forced), or if a checkpoint is damaged or missing. With several processes, also throws Error if recipes,

@@ -2,6 +2,7 @@
 // checkpoints and logs; a task owns a model and its data.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -32,10 +33,20 @@ struct Metric {
   bool lower_is_better = false;
 };
 
+/// What a model says of one example of a set.
+struct Prediction {
+  std::int64_t number = 0;              ///< of the example in the set, from 0
+  std::string text{};                   ///< the example, or the path of its file
+  std::string right{}, predicted{};     ///< a label, labels, a value, or a text
+  std::vector<double> probabilities{};  ///< of each label that the model knows
+  double loss = std::nan("");           ///< if it is known
+};
+
 /// Result of an evaluation.
 struct Evaluation {
   double loss = 0;  ///< per target: cross-entropy, without label smoothing, or the squared error
   std::vector<Metric> metrics{};
+  std::vector<Prediction> predictions{};  ///< of labels, answers, translations and transcripts, in order
 
   std::optional<double> metric(std::string_view name) const {
     for (const Metric& m : metrics) {
@@ -63,6 +74,8 @@ class TrainingTask {
   virtual std::int64_t batches_per_epoch() const = 0;
   /// Returns true if there is a development set.
   virtual bool evaluates() const = 0;
+  /// The labels that the model tells apart; none: it does something else.
+  virtual std::vector<std::string> labels() const { return {}; }
   /// The names of the metrics that evaluate() returns.
   virtual std::vector<std::string> metrics() const { return {}; }
   /// Several processes share the work and get the same result.

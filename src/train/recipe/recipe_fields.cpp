@@ -358,7 +358,7 @@ void list_run(FieldList& list, Recipe& r) {
               &r.train.label_smoothing, 0, 0.99);
   list.number("layer_decay",
               "below 1: the learning rate of each layer is that of the next one times this, and the highest "
-              "for the head ([fine-tuning](#learning-rates-of-layers))",
+              "for the head ([by layer](#learning-rates-of-layers))",
               &r.train.layer_decay, 0.01, 1);
   list.number("clip_norm", "largest norm of the gradient; 0: no clipping", &r.train.clip_norm, 0, kMany);
   list.number("weight_decay", "of AdamW; not on norms and biases", &r.train.weight_decay, 0, 1e3);

@@ -59,9 +59,20 @@ Tensor mean_of(const std::vector<TensorFiles>& models, const std::string& name) 
 
 // Returns false for files of a training run, and for weights, which the mean replaces.
 bool is_copied(const std::filesystem::directory_entry& entry) {
-  constexpr std::array kOwn{
-      "complete", "lock",           "training.json",     "optimizer.safetensors", "log.jsonl",
-      "loss.svg", "dev.source.txt", "dev.reference.txt", "test.source.txt",       "test.reference.txt"};
+  constexpr std::array kOwn{"complete",
+                            "lock",
+                            "training.json",
+                            "optimizer.safetensors",
+                            "log.jsonl",
+                            "loss.svg",
+                            "log.csv",
+                            "report.html",
+                            "predictions-dev.jsonl",
+                            "predictions-test.jsonl",
+                            "dev.source.txt",
+                            "dev.reference.txt",
+                            "test.source.txt",
+                            "test.reference.txt"};
   const std::string name = entry.path().filename().string();
   return entry.is_regular_file() && std::find(kOwn.begin(), kOwn.end(), name) == kOwn.end() &&
          !name.ends_with(".safetensors") && !name.ends_with(".safetensors.index.json");

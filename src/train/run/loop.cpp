@@ -26,6 +26,8 @@
 #include "train/optimizer/master_weights.h"
 #include "train/run/run.h"
 #include "train/run/run_log.h"
+#include "train/run/run_report.h"
+#include "train/tasks/predictions.h"
 
 namespace heed {
 namespace {
@@ -475,9 +477,22 @@ class Loop {
     if (result.evaluation) log_->add(state_.step, *result.evaluation, false, true);
     if (result.test) log_->add_test(state_.step, *result.test);
     save_final_model();
+    write_predictions("dev", result.evaluation);
+    write_predictions("test", result.test);
+    const RunReport report{
+        fmt::format("{}: {}", recipe_.task.kind,
+                    std::filesystem::absolute(options_.output).lexically_normal().filename().string()),
+        result.evaluation, result.test, task_.labels(), task_.data()};
+    write_file(options_.output / "report.html", run_report_html(report, *log_));
     write_file(options_.output / "loss.svg", log_->svg("loss"));
     log_->sync();
     log_->write_csv(options_.output / "log.csv");
+  }
+
+  void write_predictions(const char* set, const std::optional<Evaluation>& evaluation) const {
+    if (!evaluation || evaluation->predictions.empty()) return;
+    write_file(options_.output / fmt::format("predictions-{}.jsonl", set),
+               predictions_jsonl(evaluation->predictions, task_.labels()));
   }
 
   void load_average(const std::vector<std::int64_t>& steps) {

@@ -16,7 +16,6 @@
 #include "heed/error.h"
 #include "heed/files/file.h"
 #include "heed/io/json.h"
-#include "heed/plot/chart.h"
 
 namespace heed {
 namespace {
@@ -77,6 +76,8 @@ void RunLog::remember(const std::string& line, const std::string& where) {
   const std::optional<double> loss = json.optional_number("loss");
   const std::optional<double> dev_loss = json.optional_number("dev_loss");
   if (loss) training_.x.push_back(step), training_.y.push_back(*loss);
+  if (const std::optional<double> lr = json.optional_number("lr"))
+    rates_.x.push_back(step), rates_.y.push_back(*lr);
   if (!dev_loss) return;
   development_.x.push_back(step), development_.y.push_back(*dev_loss);
   for (const std::string& name : json.names()) {
@@ -154,6 +155,28 @@ void RunLog::write_csv(const std::filesystem::path& file) const {
     table.write(fmt::format("{}\n", fmt::join(cells, ",")));
   }
   table.commit();
+}
+
+std::vector<LineChart> RunLog::charts() const {
+  constexpr double kMemory = 0.9;
+  ChartSeries mean{"smoothed", training_.x, {}};
+  double sum = 0, left = 1;
+  for (const double loss : training_.y) {
+    sum = kMemory * sum + (1 - kMemory) * loss;
+    left *= kMemory;
+    mean.y.push_back(sum / (1 - left));
+  }
+  LineChart loss{.title = "Loss", .x_label = "step", .y_label = "per target", .width = 540, .height = 330};
+  loss.series = {smoothed("each step", training_.x, training_.y), std::move(mean)};
+  if (!development_.x.empty()) loss.series.push_back({"development", development_.x, development_.y, true});
+  LineChart scores{.title = "Development set", .x_label = "step", .width = 540, .height = 330};
+  for (const auto& [name, points] : metrics_) scores.series.push_back({name, points.x, points.y, true});
+  LineChart rate{.title = "Learning rate", .x_label = "step", .width = 540, .height = 330};
+  rate.series = {{"", rates_.x, rates_.y}};
+  std::vector<LineChart> charts{std::move(loss)};
+  if (!scores.series.empty()) charts.push_back(std::move(scores));
+  charts.push_back(std::move(rate));
+  return charts;
 }
 
 std::string RunLog::svg(const std::string& title) const {

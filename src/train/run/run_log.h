@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "heed/plot/chart.h"
 #include "heed/train/training_task.h"
 
 namespace heed {
@@ -50,6 +51,8 @@ class RunLog {
   void sync();
   /// Draws training and development loss over steps, and below them the metrics of the evaluations.
   std::string svg(const std::string& title) const;
+  /// For a page: the losses, with a smoothed one; the metrics of evaluations; the learning rate.
+  std::vector<LineChart> charts() const;
 
  private:
   struct Points {
@@ -62,7 +65,7 @@ class RunLog {
   std::filesystem::path file_;
   int descriptor_ = -1;
   std::vector<std::string> members_;  // of all lines, as they first appeared
-  Points training_;
+  Points training_, rates_;
   Points development_;
   std::map<std::string, Points> metrics_;
 };

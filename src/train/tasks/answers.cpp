@@ -10,6 +10,7 @@
 #include "heed/text/unicode.h"
 #include "models/labels.h"
 #include "train/tasks/labeled_task.h"
+#include "train/tasks/predictions.h"
 
 namespace heed {
 namespace {
@@ -126,6 +127,7 @@ Evaluation AnswersTask::evaluate(const ChosenRecords<AnsweredQuestions>& questio
   options.stride = recipe_.task.stride;
   options.max_answer_tokens = 30;
   double exact = 0, f1 = 0;
+  std::vector<Prediction> predictions;
   constexpr std::int64_t kAtOnce = 1024;
   for (std::int64_t from = begin; from < end; from += kAtOnce) {
     std::vector<Question> asked;
@@ -137,7 +139,12 @@ Evaluation AnswersTask::evaluate(const ChosenRecords<AnsweredQuestions>& questio
     }
     const auto answers = answer(*model_, *tokenizer_, asked, options);
     for (std::size_t i = 0; i < right.size(); ++i) {
-      const AnswerScore score = answer_score(answers[i].empty() ? "" : answers[i].front().text, right[i]);
+      const std::string found = answers[i].empty() ? "" : answers[i].front().text;
+      predictions.push_back({.number = from + static_cast<std::int64_t>(i),
+                             .text = asked[i].question,
+                             .right = right[i].front(),
+                             .predicted = found});
+      const AnswerScore score = answer_score(found, right[i]);
       exact += score.exact;
       f1 += score.f1;
     }
@@ -145,7 +152,8 @@ Evaluation AnswersTask::evaluate(const ChosenRecords<AnsweredQuestions>& questio
   const auto count = static_cast<double>(questions.size());
   const std::vector<double> total = world.sum({sum, exact, f1});
   return {total[0] / static_cast<double>(examples.size()),
-          {{"exact", 100 * total[1] / count}, {"f1", 100 * total[2] / count}}};
+          {{"exact", 100 * total[1] / count}, {"f1", 100 * total[2] / count}},
+          gather_predictions(world, std::move(predictions))};
 }
 
 }  // namespace heed

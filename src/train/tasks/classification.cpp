@@ -7,9 +7,12 @@
 
 #include "core/stop_scope.h"
 #include "heed/error.h"
+#include "heed/ops/activation.h"
+#include "heed/ops/softmax.h"
 #include "heed/score/labels.h"
 #include "models/labels.h"
 #include "train/tasks/labeled_task.h"
+#include "train/tasks/predictions.h"
 
 namespace heed {
 namespace {
@@ -30,6 +33,12 @@ SentenceSource texts_of(const ChosenRecords<LabeledTexts>& texts) {
     }
     return false;
   };
+}
+
+// What a prediction shows of an example; nothing is predicted of those that are trained on.
+std::string text_of(const LabeledText& text, std::string_view set) {
+  if (set == "training") return "";
+  return text.pair.empty() ? text.text : text.text + " | " + text.pair;
 }
 
 float value_of(const std::string& label, const std::string& where, const char* hint) {
@@ -93,7 +102,8 @@ LabeledTask::Examples ClassificationTask::tokenize(const ChosenRecords<LabeledTe
                     {encoding.type_ids.begin(), encoding.type_ids.end()},
                     {},
                     {},
-                    text.weight};
+                    text.weight,
+                    text_of(text, set)};
     if (problem_ == LabelProblem::regression) {
       example.values = {
           value_of(text.labels.front(), texts.list->where(text), header_hint(text, recipe_.data))};
@@ -129,10 +139,12 @@ std::optional<Evaluation> ClassificationTask::test() {
 }
 
 Evaluation ClassificationTask::evaluate(const Examples& examples) const {
+  const std::vector<std::string>& names = model_->labels();
   double sum = 0;
   std::vector<std::size_t> predicted, right;                    // single labels
   std::vector<double> values, wanted;                           // regression
   std::int64_t hits = 0, positives = 0, truths = 0, exact = 0;  // several labels
+  std::vector<Prediction> predictions;
   for_each_batch(examples, [&](const LabeledBatch& batch) {
     Context context;
     const Tensor hidden = model_->encode(batch.inputs, context);
@@ -140,23 +152,46 @@ Evaluation ClassificationTask::evaluate(const Examples& examples) const {
     sum += sequence_loss(logits, batch.labels, problem_, {.reduction = Reduction::sum}).item();
     const std::vector<float> scores = logits.to(DType::f32).to_vector<float>();
     const auto labels = static_cast<std::size_t>(logits.size(1));
+    const std::vector<float> losses =
+        sequence_loss(logits, batch.labels, problem_, {.reduction = Reduction::none})
+            .to(DType::f32)
+            .to_vector<float>();
+    const std::vector<float> probabilities =
+        (problem_ == LabelProblem::multi_label ? sigmoid(logits) : softmax(logits, 1))
+            .to(DType::f32)
+            .to_vector<float>();
     for (std::size_t i = 0; i < batch.rows.size(); ++i) {
       const Example example = examples[batch.rows[i]];
       const float* row = scores.data() + i * labels;
+      Prediction& prediction = predictions.emplace_back(
+          Prediction{.number = batch.rows[i], .text = example.text, .loss = losses[i]});
+      if (problem_ != LabelProblem::regression)
+        prediction.probabilities.assign(
+            probabilities.begin() + static_cast<std::ptrdiff_t>(i * labels),
+            probabilities.begin() + static_cast<std::ptrdiff_t>((i + 1) * labels));
       if (problem_ == LabelProblem::single_label) {
         predicted.push_back(static_cast<std::size_t>(std::max_element(row, row + labels) - row));
         right.push_back(static_cast<std::size_t>(example.labels.front()));
+        prediction.predicted = names[predicted.back()];
+        prediction.right = names[right.back()];
       } else if (problem_ == LabelProblem::regression) {
         values.push_back(row[0]);
         wanted.push_back(example.values.front());
+        prediction.predicted = fmt::format("{:g}", values.back());
+        prediction.right = fmt::format("{:g}", wanted.back());
       } else {
         bool same = true;
+        const auto add = [&](std::string& list, std::size_t l) {
+          list += (list.empty() ? "" : ",") + names[l];
+        };
         for (std::size_t l = 0; l < labels; ++l) {
           const bool positive = row[l] > 0, truth = example.values[l] > 0;
           hits += positive && truth;
           positives += positive;
           truths += truth;
           same &= positive == truth;
+          if (positive) add(prediction.predicted, l);
+          if (truth) add(prediction.right, l);
         }
         exact += same;
       }
@@ -168,7 +203,8 @@ Evaluation ClassificationTask::evaluate(const Examples& examples) const {
   const auto counted = [](std::int64_t count) { return static_cast<double>(count); };
   const std::vector<double> total =
       world.sum({sum, counted(hits), counted(positives), counted(truths), counted(exact)});
-  Evaluation evaluation{.loss = total[0] / static_cast<double>(examples.size())};
+  Evaluation evaluation{.loss = total[0] / static_cast<double>(examples.size()),
+                        .predictions = gather_predictions(world, std::move(predictions))};
   const auto add = [&](const char* name, double value) { evaluation.metrics.push_back({name, 100 * value}); };
   if (problem_ == LabelProblem::single_label) {
     evaluation.metrics = label_metrics(predicted, right, model_->labels().size());

@@ -16,6 +16,7 @@
 #include "heed/models/registry.h"
 #include "heed/ops/elementwise.h"
 #include "heed/ops/shape.h"
+#include "heed/ops/softmax.h"
 #include "image/decoder.h"
 #include "io/processor_config.h"
 #include "models/labels.h"
@@ -23,6 +24,7 @@
 #include "train/run/run.h"
 #include "train/tasks/labeled_task.h"
 #include "train/tasks/model_source.h"
+#include "train/tasks/predictions.h"
 
 namespace heed {
 namespace {
@@ -101,7 +103,7 @@ ImageBatch ImageBatchMaker::operator()(const ChosenRecords<LabeledTexts>& images
   }
   const Tensor pixels = pixels_of(images, rows, batch.position.epoch);
   const auto count = static_cast<std::int64_t>(batch.rows.size());
-  ImageBatch made{{.values = slice(pixels, 0, 0, count)}, labels_of(images, batch.rows), {}, 1};
+  ImageBatch made{{.values = slice(pixels, 0, 0, count)}, labels_of(images, batch.rows), batch.rows, {}, 1};
   if (partners.empty()) return made;
   made.share = beta(mixup, stream_of(seed, kMixtureStreams, batch.position.epoch, batch.position.batch));
   std::vector<std::int64_t> others, places;
@@ -300,22 +302,38 @@ Evaluation ImageClassificationTask::evaluate(const Images& images) const {
     }
     return ImageBatch{};
   });
+  const std::vector<std::string>& names = model_->labels();
   double sum = 0;
   std::vector<std::size_t> predicted, right;
+  std::vector<Prediction> predictions;
   for (ImageBatch batch = reader.next(); batch.labels.defined(); batch = reader.next()) {
     Context context;
     const Tensor logits = model_->predict(model_->encode(batch.inputs, context), {}, context).to(DType::f32);
     sum +=
         sequence_loss(logits, batch.labels, LabelProblem::single_label, {.reduction = Reduction::sum}).item();
+    const std::vector<float> losses =
+        sequence_loss(logits, batch.labels, LabelProblem::single_label, {.reduction = Reduction::none})
+            .to_vector<float>();
+    const Tensor probabilities = softmax(logits, 1);
     for (std::int64_t b = 0; b < logits.size(0); ++b) {
       const float* row = logits.data<float>() + b * logits.size(1);
       predicted.push_back(static_cast<std::size_t>(std::max_element(row, row + logits.size(1)) - row));
       right.push_back(static_cast<std::size_t>(batch.labels.data<std::int64_t>()[b]));
+      const float* shares = probabilities.data<float>() + b * logits.size(1);
+      const std::int64_t number = batch.rows[static_cast<std::size_t>(b)];
+      predictions.push_back({.number = number,
+                             .text = images[number].text,
+                             .right = names[right.back()],
+                             .predicted = names[predicted.back()],
+                             .probabilities = {shares, shares + logits.size(1)},
+                             .loss = losses[static_cast<std::size_t>(b)]});
     }
   }
   predicted = gather_values(world, predicted), right = gather_values(world, right);
   const double loss = world.sum({sum}).front() / static_cast<double>(images.size());
-  return {.loss = loss, .metrics = label_metrics(predicted, right, model_->labels().size())};
+  return {.loss = loss,
+          .metrics = label_metrics(predicted, right, names.size()),
+          .predictions = gather_predictions(world, std::move(predictions))};
 }
 
 void ImageClassificationTask::save(const std::filesystem::path& directory, DType dtype) const {

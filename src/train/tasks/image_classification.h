@@ -18,7 +18,8 @@ namespace heed {
 /// Images of one size, and the numbers of their labels.
 struct ImageBatch {
   ModelInput inputs;
-  Tensor labels;        ///< i64 [B]
+  Tensor labels;  ///< i64 [B]
+  std::vector<std::int64_t> rows;
   Tensor other_labels;  ///< i64 [B]: of the images that are mixed into these; undefined: none
   double share = 1;     ///< of an image and its label in the mixture
 };
@@ -48,6 +49,7 @@ class ImageClassificationTask final : public BatchedTask<ImageBatch> {
                           const std::filesystem::path& checkpoint);
   std::string unit() const override { return "images"; }
   const std::vector<Parameter>& parameters() const override { return parameters_; }
+  std::vector<std::string> labels() const override { return model_->labels(); }
   SummedLoss next_loss(Context& context) override;
   bool evaluates() const override { return !dev_.empty(); }
   std::vector<std::string> metrics() const override { return {"accuracy", "f1"}; }

@@ -31,8 +31,9 @@ struct Example {
   std::vector<float>
       values;  ///< in the place of labels: of a regression, or 0 and 1 for each of several labels
   double weight = 1;
+  std::string text{};  ///< of a held-out example, for its prediction
 
-  static auto fields(auto& e) { return std::tie(e.ids, e.type_ids, e.labels, e.values, e.weight); }
+  static auto fields(auto& e) { return std::tie(e.ids, e.type_ids, e.labels, e.values, e.weight, e.text); }
 };
 
 struct LabeledBatch {
@@ -47,6 +48,7 @@ struct LabeledBatch {
 class LabeledTask : public BatchedTask<LabeledBatch> {
  public:
   const std::vector<Parameter>& parameters() const override { return parameters_; }
+  std::vector<std::string> labels() const override { return model_->labels(); }
   SummedLoss next_loss(Context& context) override;
   void save(const std::filesystem::path& directory, DType dtype) const override;
   std::string fingerprint() const override;
@@ -129,6 +131,7 @@ class AnswersTask final : public LabeledTask {
  public:
   AnswersTask(const Recipe& recipe, const TrainOptions& options, const std::filesystem::path& checkpoint);
   std::string unit() const override { return "windows"; }
+  std::vector<std::string> labels() const override { return {}; }
   bool evaluates() const override { return !dev_.empty(); }
   std::vector<std::string> metrics() const override { return {"exact", "f1"}; }
   Evaluation evaluate() override { return evaluate(dev_); }

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <numeric>
 #include <set>
 
 #include "core/stop_scope.h"
@@ -11,6 +12,7 @@
 #include "heed/score/labels.h"
 #include "heed/text/unicode.h"
 #include "train/tasks/labeled_task.h"
+#include "train/tasks/predictions.h"
 
 namespace heed {
 namespace {
@@ -92,6 +94,7 @@ LabeledTask::Examples TaggingTask::tokenize(const ChosenRecords<TaggedSentences>
                     {encoding.type_ids.begin(), encoding.type_ids.end()},
                     std::vector<std::int64_t>(encoding.ids.size(), kIgnoredLabel),
                     {}};
+    if (std::string_view(set) != "training") example.text = joined.text;
     std::size_t word = 0;
     for (std::size_t i = 0; i < encoding.ids.size() && word < joined.begins.size(); ++i) {
       const auto [begin, end] = encoding.offsets[i];
@@ -123,6 +126,7 @@ Evaluation TaggingTask::evaluate(const Examples& examples) const {
   double sum = 0;
   std::int64_t words = 0, hits = 0;
   EntityReport entities;
+  std::vector<Prediction> predictions;
   for_each_batch(examples, [&](const LabeledBatch& batch) {
     Context context;
     const Tensor logits = model_->predict(model_->encode(batch.inputs, context), batch.inputs.mask, context);
@@ -131,6 +135,10 @@ Evaluation TaggingTask::evaluate(const Examples& examples) const {
     const std::vector<float> scores = logits.to(DType::f32).to_vector<float>();
     const std::vector<std::int64_t> labels = batch.labels.to_vector<std::int64_t>();
     const std::int64_t width = batch.labels.size(1);
+    const std::vector<float> losses =
+        cross_entropy(logits, batch.labels, {.ignore_index = kIgnoredLabel, .reduction = Reduction::none})
+            .to(DType::f32)
+            .to_vector<float>();
     std::vector<std::vector<std::string>> predicted, right;
     for (std::size_t at = 0; at < labels.size(); ++at) {
       if (static_cast<std::int64_t>(at) % width == 0) predicted.emplace_back(), right.emplace_back();
@@ -141,6 +149,15 @@ Evaluation TaggingTask::evaluate(const Examples& examples) const {
       right.back().push_back(names[static_cast<std::size_t>(labels[at])]);
       hits += best == labels[at];
       ++words;
+    }
+    for (std::size_t i = 0; i < batch.rows.size(); ++i) {
+      const auto begin = losses.begin() + static_cast<std::ptrdiff_t>(i) * width;
+      predictions.push_back({.number = batch.rows[i],
+                             .text = examples[batch.rows[i]].text,
+                             .right = fmt::format("{}", fmt::join(right[i], " ")),
+                             .predicted = fmt::format("{}", fmt::join(predicted[i], " ")),
+                             .loss = std::accumulate(begin, begin + width, 0.0) /
+                                     static_cast<double>(std::max<std::size_t>(1, right[i].size()))});
     }
     const EntityReport found = entity_report(predicted, right);
     entities.correct += found.correct;
@@ -158,7 +175,8 @@ Evaluation TaggingTask::evaluate(const Examples& examples) const {
           {{"f1", 100 * report.f1},
            {"precision", 100 * report.precision},
            {"recall", 100 * report.recall},
-           {"accuracy", 100 * sums[2] / total}}};
+           {"accuracy", 100 * sums[2] / total}},
+          gather_predictions(processes_of(options_), std::move(predictions))};
 }
 
 }  // namespace heed

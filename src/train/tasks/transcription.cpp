@@ -18,6 +18,7 @@
 #include "heed/tasks/transcribe.h"
 #include "io/processor_config.h"
 #include "train/tasks/model_source.h"
+#include "train/tasks/predictions.h"
 
 namespace heed {
 namespace {
@@ -377,20 +378,28 @@ Evaluation TranscriptionTask::evaluate(const SpokenTexts& texts) const {
   });
   double sum = 0, targets = 0;
   std::vector<std::string> hypotheses, references;
+  std::vector<Prediction> predictions;
   for (SpeechBatch batch = reader.next(); !batch.rows.empty(); batch = reader.next()) {
     Context context;
     context.stop = options_.stop;
     const SummedLoss loss = loss_of(batch, 0, context);
     sum += loss.sum.item();
     targets += static_cast<double>(loss.tokens);
-    for (std::string& text : decode(texts, batch, context)) hypotheses.push_back(std::move(text));
-    for (const std::int64_t row : batch.rows) references.push_back(texts[row].text);
+    std::vector<std::string> decoded = decode(texts, batch, context);
+    for (std::size_t i = 0; i < decoded.size(); ++i) {
+      const SpokenText spoken = texts[batch.rows[i]];
+      predictions.push_back(
+          {.number = batch.rows[i], .text = spoken.file, .right = spoken.text, .predicted = decoded[i]});
+      hypotheses.push_back(std::move(decoded[i]));
+      references.push_back(spoken.text);
+    }
   }
   const std::vector<double> total = world.sum({sum, targets});
   hypotheses = gather_texts(world, hypotheses), references = gather_texts(world, references);
   return {.loss = total[0] / total[1],
           .metrics = {{"wer", word_error_rate(hypotheses, references).percent(), true},
-                      {"cer", character_error_rate(hypotheses, references).percent(), true}}};
+                      {"cer", character_error_rate(hypotheses, references).percent(), true}},
+          .predictions = gather_predictions(world, std::move(predictions))};
 }
 
 void TranscriptionTask::save(const std::filesystem::path& directory, DType dtype) const {

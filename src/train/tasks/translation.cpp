@@ -319,6 +319,10 @@ void TranslationTask::decode(const EvaluationSet& set, Evaluation& evaluation) c
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     const std::vector<std::string>& references = set.references[i].references;
     if (std::find(references.begin(), references.end(), outputs[i]) != references.end()) ++exact;
+    evaluation.predictions.push_back({.number = static_cast<std::int64_t>(i),
+                                      .text = set.references[i].source,
+                                      .right = references.front(),
+                                      .predicted = outputs[i]});
   }
   if (recipe_.eval.scores == "rouge") {
     const RougeScores rouge = corpus_rouge(outputs, reference_streams(set.references));

@@ -1,0 +1,116 @@
+// What a final model says of its held-out examples: the files, and the page of the run.
+#include "train/tasks/predictions.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "heed/io/json.h"
+#include "tasks_fixture.h"
+
+namespace heed {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+TEST(Predictions, AreJsonLines) {
+  EXPECT_EQ(
+      predictions_jsonl({{.number = 0,
+                          .text = "a \"b\"",
+                          .right = "x",
+                          .predicted = "y",
+                          .probabilities = {0.25, 0.75},
+                          .loss = 1.5},
+                         {.number = 1, .text = "c", .right = "r", .predicted = "p"}},
+                        {"x", "y"}),
+      "{\"text\": \"a \\\"b\\\"\", \"right\": \"x\", \"predicted\": \"y\", \"probabilities\": {\"x\": 0.25, "
+      "\"y\": 0.75}, \"loss\": 1.5}\n"
+      "{\"text\": \"c\", \"right\": \"r\", \"predicted\": \"p\"}\n");
+}
+
+class PredictionsTest : public TasksTest {
+ protected:
+  std::vector<Config> lines_of(const std::string& file) const {
+    std::istringstream text(read_file(folder_ / "run" / file));
+    std::vector<Config> lines;
+    for (std::string line; std::getline(text, line);) lines.push_back(Config::parse(line, file));
+    return lines;
+  }
+  std::string page() const { return read_file(folder_ / "run" / "report.html"); }
+  void TearDown() override { std::filesystem::remove_all(folder_ / "run"); }
+};
+
+TEST_F(PredictionsTest, OfLabelsHaveTheTextsAndTheLossOfTheEvaluation) {
+  Recipe r = classification(20);
+  r.data.test = r.data.dev;
+  const TrainResult result = train(r, {.output = folder_ / "run"});
+  for (const char* file : {"predictions-dev.jsonl", "predictions-test.jsonl"}) {
+    const std::vector<Config> lines = lines_of(file);
+    ASSERT_EQ(lines.size(), 16u);
+    EXPECT_EQ(lines[0].required_string("text"), "a fine film");
+    EXPECT_EQ(lines[1].required_string("text"), "a poor film");
+    EXPECT_EQ(lines[1].required_string("right"), "bad");
+    double loss = 0, hits = 0;
+    for (const Config& line : lines) {
+      const std::string right = line.required_string("right"), predicted = line.required_string("predicted");
+      const Config probabilities = line.sub("probabilities");
+      const double bad = probabilities.required_number("bad"), good = probabilities.required_number("good");
+      EXPECT_NEAR(bad + good, 1, 1e-6);
+      EXPECT_EQ(predicted, bad > good ? "bad" : "good");
+      EXPECT_NEAR(line.required_number("loss"), -std::log(right == "bad" ? bad : good), 1e-5);
+      loss += line.required_number("loss") / 16;
+      hits += right == predicted;
+    }
+    EXPECT_NEAR(loss, result.evaluation->loss, 1e-5);
+    EXPECT_NEAR(100 * hits / 16, *result.evaluation->metric("accuracy"), 1e-9);
+  }
+  EXPECT_THAT(page(),
+              AllOf(HasSubstr("<title>classification: run</title>"), HasSubstr("Reliability: expected"),
+                    HasSubstr("Right labels (rows)"), HasSubstr("Predictions on the test set"),
+                    HasSubstr(">Loss</text>"), HasSubstr(">Learning rate</text>"), Not(HasSubstr("<script")),
+                    Not(HasSubstr("http://www.w3.org/1999/xhtml"))));
+}
+
+TEST_F(PredictionsTest, OfOtherTasks) {
+  for (const Recipe& recipe : {tagging(8), answers(8), several_labels(8), regression(8), images(8)}) {
+    SCOPED_TRACE(recipe.task.kind + recipe.task.problem);
+    train(recipe, {.output = folder_ / "run"});
+    const std::vector<Config> lines = lines_of("predictions-dev.jsonl");
+    ASSERT_GT(lines.size(), 3u);
+    EXPECT_THAT(page(), HasSubstr("Predictions on the development set"));
+    const Config& first = lines.front();
+    const std::string text = first.required_string("text"), right = first.required_string("right");
+    if (recipe.task.kind == "tagging") {
+      EXPECT_EQ(text, "Ann Lee lives in Rome");
+      EXPECT_EQ(right, "B-PER I-PER O O B-LOC");
+    } else if (recipe.task.kind == "answers") {
+      EXPECT_EQ(text, "Who owns the house ?");
+      EXPECT_EQ(right, "Ann");
+    } else if (recipe.task.problem == "multi-label") {
+      EXPECT_EQ(lines[1].required_string("right"), "a,b");
+    } else if (recipe.task.problem == "regression") {
+      EXPECT_EQ(right, "0.5");
+    } else {
+      EXPECT_THAT(text, testing::EndsWith(".ppm"));
+      EXPECT_EQ(right, "blue");
+    }
+    std::filesystem::remove_all(folder_ / "run");
+  }
+}
+
+TEST_F(PredictionsTest, APageHasNoTextThatEndsIt) {
+  Recipe r = classification(1);
+  write_file(folder_ / "dev.txt", "good a <script>alert(1)</script> & \"film\"\nbad a fine film\n");
+  r.data.dev = folder_ / "dev.txt";
+  train(r, {.output = folder_ / "run"});
+  EXPECT_THAT(page(), Not(HasSubstr("<script")));
+  train(causal(2), {.output = folder_ / "other"});
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "other" / "predictions-dev.jsonl"));
+  EXPECT_THAT(read_file(folder_ / "other" / "report.html"), HasSubstr("development"));
+}
+
+}  // namespace
+}  // namespace heed
