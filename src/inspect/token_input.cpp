@@ -1,14 +1,15 @@
 // Tensors and labels from token ids, and tokens for readers.
 #include "inspect/token_input.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
+#include <charconv>
 #include <optional>
 #include <span>
+#include <utility>
 
 #include "core/utf8.h"
 #include "heed/text/unicode.h"
+#include "plot/labels.h"
 #include "text/pipeline/byte_level.h"
 
 namespace heed::inspect {
@@ -22,18 +23,25 @@ bool is_byte_level(const Tokenizer& tokenizer) {
   return tokenizer.decode(ids, false) == " ";
 }
 
-std::optional<std::string> characters_of(const std::string& token) {
-  std::string bytes, hexadecimal;
+// The bytes of a token in GPT-2's alphabet.
+std::optional<std::string> spelled_bytes(const std::string& token) {
+  std::string bytes;
   if (first_invalid_utf8(token)) return std::nullopt;
   for (std::size_t i = 0; i < token.size();) {
     const int byte = byte_of_character(next_character(token, i));
     if (byte < 0) return std::nullopt;
     bytes += static_cast<char>(byte);
-    hexadecimal += fmt::format("<{:02X}>", byte);
   }
-  if (replace_invalid_utf8(bytes) != bytes) return hexadecimal;
-  if (!bytes.empty() && bytes.front() == ' ' && bytes.size() > 1) bytes = "·" + bytes.substr(1);
   return bytes;
+}
+
+// The byte of SentencePiece's `<0xE2>`.
+std::optional<std::string> fallback_byte(std::string_view token) {
+  int byte = 0;
+  if (token.size() != 6 || !token.starts_with("<0x") || token.back() != '>') return std::nullopt;
+  const auto [end, error] = std::from_chars(token.data() + 3, token.data() + 5, byte, 16);
+  if (error != std::errc() || end != token.data() + 5) return std::nullopt;
+  return std::string(1, static_cast<char>(byte));
 }
 
 constexpr std::string_view kNoCharacter = "\xEF\xBF\xBD";  // of bytes that are no whole character yet
@@ -96,9 +104,15 @@ TokensByKind encoder_decoder_tokens(const std::vector<std::string>& source,
 }
 
 std::vector<std::string> shown_tokens(const std::vector<std::string>& tokens, const Tokenizer* tokenizer) {
-  if (tokenizer == nullptr || !is_byte_level(*tokenizer)) return tokens;
+  if (tokenizer == nullptr) return tokens;
+  const bool spelled = is_byte_level(*tokenizer);
   std::vector<std::string> shown;
-  for (const std::string& token : tokens) shown.push_back(characters_of(token).value_or(token));
+  for (const std::string& token : tokens) {
+    const std::optional<std::string> bytes = spelled ? spelled_bytes(token) : fallback_byte(token);
+    std::string text = bytes ? plot::escape_bytes(*bytes) : token;
+    if (bytes && text.size() > 1 && text.front() == ' ') text = "·" + text.substr(1);
+    shown.push_back(std::move(text));
+  }
   return shown;
 }
 

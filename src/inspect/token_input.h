@@ -34,8 +34,9 @@ TokensByKind encoder_decoder_tokens(const std::vector<std::string>& source,
                                     const std::vector<std::string>& target,
                                     const std::vector<std::string>& fed);
 
-/// Tokens for readers: those of byte-level vocabularies as characters, with `·` for a space, and bytes that
-/// are no whole character in hexadecimal. Others, and all without a tokenizer, are unchanged.
+/// Tokens for readers: those of byte-level vocabularies as characters, with `·` for a space in front; bytes
+/// that belong to no whole character, there and in SentencePiece's `<0xE2>`, as `\xe2`. Others, and all
+/// without a tokenizer, are unchanged.
 std::vector<std::string> shown_tokens(const std::vector<std::string>& tokens, const Tokenizer* tokenizer);
 
 }  // namespace heed::inspect

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/strings.h"
 #include "core/utf8.h"
 #include "heed/error.h"
 #include "heed/text/unicode.h"
@@ -25,6 +26,12 @@ std::vector<std::string_view> code_points(std::string_view text) {
   return points;
 }
 
+std::string hexadecimal(std::string_view bytes) {
+  std::string text;
+  for (const char byte : bytes) append_hex(text += "\\x", static_cast<std::uint8_t>(byte));
+  return text;
+}
+
 /// Returns a visible form of a code point, or an empty string if it only controls the writing direction.
 std::string visible_point(std::string_view point) {
   const unsigned char first = static_cast<unsigned char>(point[0]);
@@ -32,7 +39,8 @@ std::string visible_point(std::string_view point) {
   if (point.size() == 1 && first < 0x20)
     return {'\xE2', '\x90', static_cast<char>(0x80 + first)};  // U+2400 + first
   if (first == 0x7F) return "\u2421";
-  if (point.size() == 2 && first == 0xC2 && static_cast<unsigned char>(point[1]) < 0xA0) return "\uFFFD";
+  if (point.size() == 2 && first == 0xC2 && static_cast<unsigned char>(point[1]) < 0xA0)
+    return hexadecimal(point);
   for (const char* steering : {"\u061C", "\u200E", "\u200F", "\u202A", "\u202B", "\u202C", "\u202D", "\u202E",
                                "\u2066", "\u2067", "\u2068", "\u2069"}) {
     if (point == steering) return "";
@@ -45,9 +53,19 @@ std::string spaces(int count) { return std::string(static_cast<std::size_t>(std:
 
 }  // namespace
 
+std::string escape_bytes(std::string_view text) {
+  std::string out;
+  for (std::string_view rest = text; !rest.empty();) {
+    const auto [bytes, valid] = first_utf8_sequence(rest);
+    out += valid ? std::string(rest.substr(0, bytes)) : hexadecimal(rest.substr(0, bytes));
+    rest.remove_prefix(bytes);
+  }
+  return out;
+}
+
 std::string visible(std::string_view token) {
   if (token.empty()) return "∅";
-  const std::string valid = replace_invalid_utf8(token);
+  const std::string valid = escape_bytes(token);
   std::string out;
   for (const std::string_view point : code_points(valid)) out += visible_point(point);
   if (!is_blank(out)) return out;
@@ -111,7 +129,7 @@ std::string pad_right(const std::string& label, int width) {
 }
 
 std::string escape_markup(std::string_view text) {
-  const std::string valid = replace_invalid_utf8(text);
+  const std::string valid = escape_bytes(text);
   std::string out;
   for (const std::string_view point : code_points(valid)) {
     if (point == "&") {

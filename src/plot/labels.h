@@ -9,9 +9,13 @@
 
 namespace heed::plot {
 
+/// Returns `text` with each byte that belongs to no whole character as `\xe2`.
+std::string escape_bytes(std::string_view text);
+
 /// Returns the token in a visible and harmless form: control characters become their pictures (U+2400…),
-/// a line feed `↵`, characters that control the writing direction are removed, a blank token becomes one `␣`
-/// per character, SentencePiece's mark of a space becomes `·`, and an empty token `∅`.
+/// those of U+0080 to U+009F and bytes that belong to no character `\xe2`, a line feed `↵`, characters that
+/// control the writing direction are removed, a blank token becomes one `␣` per character, SentencePiece's
+/// mark of a space becomes `·`, and an empty token `∅`.
 std::string visible(std::string_view token);
 
 /// Returns `label` if it takes at most `width` columns, otherwise its beginning and `…`.
