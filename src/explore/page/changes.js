@@ -8,7 +8,7 @@ function headNow() {
   return typeof state.head === "number" && state.measure !== "rollout" ? { kind: kind.kind, layer: state.layer, head: state.head } : null;
 }
 const changeOf = head => head && ask.changes.find(one => sameHead(one, head));
-const changeName = one => one.patch ? "patched from " + (one.patch.file ? ask.other_file_name || "the second file" : "“" + one.patch.text + "”") : one.mean ? "replaced by its mean" : one.factor === 0 ? "ablated" : "times " + one.factor;
+const changeName = one => one.patch ? "patched from " + (one.patch.file ? ask.other_file_name || "the second file" : quoted(one.patch.text)) : one.mean ? "replaced by its mean" : one.factor === 0 ? "ablated" : "times " + one.factor;
 
 /// Replaces what is changed about a head; null: nothing. Changes with one `key` that follow each other are taken back as one.
 function setChange(head, what, key) {
@@ -35,7 +35,7 @@ function drawHead() {
   const factor = now && now.factor !== undefined ? now.factor : 1;
   $("factor").value = factor;
   $("factor-now").textContent = now && now.patch ? "patched" : now && now.mean ? "mean" : factor;
-  $("without").textContent = token ? "This head's effect on “" + token.token + "”" : "This head's effect";
+  $("without").textContent = token ? "This head's effect on " + quoted(token.token) : "This head's effect";
   const known = head && effects.of(head);
   $("without-now").textContent = known === undefined || known === null ? "" : "without it, the logit changes by " + signed(known);
 }
@@ -134,7 +134,7 @@ function goTo(head) {
 }
 function drawEffects() {
   const token = watched(results[0].answer), box = $("effects"), { found } = effects;
-  $("try-all").textContent = token ? "Every head's effect on “" + token.token + "”" : "Every head's effect";
+  $("try-all").textContent = token ? "Every head's effect on " + quoted(token.token) : "Every head's effect";
   $("try-all").disabled = !token || !!recording && !allLayers().every(layer => canAsk("/api/ablation", { ...effects.request(), ...layer }));
   box.replaceChildren();
   if (!found.size) return;

@@ -187,6 +187,7 @@ function showAnswers(answers, data) {
   $("status").textContent = (parts || tokens + (tokens === 1 ? " token, " : " tokens, ")) + answers.reduce((sum, one) => sum + one.milliseconds, 0) + " ms";
   if (recording) $("status").textContent = $("status").textContent.replace(/, \d+ ms$/, "");
   drawHeard(answer);
+  drawBlank(answer);
   drawAnswers();
   drawChanges();
   noteCounts();

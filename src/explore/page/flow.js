@@ -39,7 +39,7 @@ class FlowView extends Look {
     if (!current()) return;
     Object.assign(this, { flow, idOf: place, stack: stack.kind });
     const name = flow.candidates.find(one => one.id === flow.id);
-    option(this.shows, [["size", "size of what a part adds"]].concat(flow.has_effects ? [["effect", "effect on “" + (name ? name.token : flow.id) + "”"]] : []), flow.has_effects ? this.measure : "size");
+    option(this.shows, [["size", "size of what a part adds"]].concat(flow.has_effects ? [["effect", "effect on " + quoted(name ? name.token : flow.id)]] : []), flow.has_effects ? this.measure : "size");
     this.shown = this.shows.value;
     this.drawNote(flow);
     this.drawMap(flow, now);
@@ -49,10 +49,10 @@ class FlowView extends Look {
 
   drawNote(flow) {
     const token = flow.tokens[flow.position];
-    const size = "Width and shade: the square root of the length of what a part adds at “" + token + "”, over that of the stream that it reads there (the size of heed heads).";
+    const size = "Width and shade: the square root of the length of what a part adds at " + quoted(token) + ", over that of the stream that it reads there (the size of heed heads).";
     const effect = flow.linear
       ? "What each part adds to the logit directly: the terms of direct logit attribution (heed attribute logit), which add up to it. Blue raises it, orange lowers it."
-      : "What the logit loses when the part is taken out of the last layer's output at “" + token + "” (this head is not linear, so the parts do not add up). Blue raises it, orange lowers it.";
+      : "What the logit loses when the part is taken out of the last layer's output at " + quoted(token) + " (this head is not linear, so the parts do not add up). Blue raises it, orange lowers it.";
     this.note.textContent = this.shown === "size" ? size : effect;
   }
 
@@ -68,7 +68,7 @@ class FlowView extends Look {
     const name = FlowView.nameOf(part).replace(/^./, c => c.toUpperCase()), about = flow.candidates.find(one => one.id === flow.id);
     const said = [];
     if (part.size !== null) said.push("adds " + number(part.size) + " times the length of the stream");
-    if (part.effect !== null && about) said.push("changes the logit of “" + about.token + "” by " + signed(part.effect));
+    if (part.effect !== null && about) said.push("changes the logit of " + quoted(about.token) + " by " + signed(part.effect));
     this.readout.textContent = name + " " + (said.join(", ") || "has no measure here") + "." + (part.head >= 0 ? " A click opens its map." : "");
   }
 
@@ -226,7 +226,7 @@ class FlowView extends Look {
       this.order = this.logits && this.draws ? ranking(this.logits) : null;
     }
     const { head } = now.about, token = flow.tokens[flow.position];
-    this.heading = head === "sequence" ? "Classes" : head === "masked_lm" ? "In the place of “" + token + "”" : head === "token" ? "Label of “" + token + "”" : "After “" + token + "” (" + flow.position + ")";
+    this.heading = head === "sequence" ? "Classes" : head === "masked_lm" ? "In the place of " + quoted(token) : head === "token" ? "Label of " + quoted(token) : "After " + quoted(token) + " (" + flow.position + ")";
     this.said.textContent = drawnText();
     this.drawTable();
   }

@@ -46,11 +46,11 @@ function drawTokens(answer) {
   if (focused) { const now = $("tokens").querySelector("[tabindex='0'].chosen"); if (now) now.focus(); }
 }
 function drawStrip(answer, { name, kind, tokens, ours }) {
-  const box = element("div", null, { class: "strip", role: "group", "aria-label": name || "Tokens", "data-own-arrows": "" }), asked = new Set(answer.predictions.map(one => one.position));
+  const box = element("div", null, { class: "strip", role: "group", "aria-label": name || "Tokens", "data-own-arrows": "", dir: directionOf(tokens) }), asked = new Set(answer.predictions.map(one => one.position));
   if (name) box.append(element("span", name));
   const heard = modelNow().head === "ctc" ? answer.predictions.map(one => one.candidates[0].token.replace(/^[<\[]pad[>\]]$/i, "·")) : null;  // of each frame, by its likeliest character
   tokens.forEach((token, index) => {
-    const button = element("button", heard ? heard[index] : token, { type: "button", "aria-label": (heard ? heard[index] + " at " : "") + token + ", position " + index, tabindex: -1 });
+    const button = element("button", heard ? heard[index] : token, { type: "button", "aria-label": (heard ? heard[index] + " at " : "") + token + ", position " + index, tabindex: -1, dir: "auto" });
     if (heard) button.title = token;
     if (ours && asked.has(index)) button.classList.add("asked");
     const cell = () => cellOfToken(kind, tokens, index);
@@ -65,7 +65,7 @@ function drawStrip(answer, { name, kind, tokens, ours }) {
   });
   Object.assign(box, { kind, tokens });
   box.onkeydown = event => {
-    const by = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: 1, ArrowUp: -1 }[event.key], all = [...box.querySelectorAll("button")], to = by && all[all.indexOf(document.activeElement) + by];
+    const right = box.dir === "rtl" ? -1 : 1, by = { ArrowRight: right, ArrowLeft: -right, ArrowDown: 1, ArrowUp: -1 }[event.key], all = [...box.querySelectorAll("button")], to = by && all[all.indexOf(document.activeElement) + by];
     if (by) event.preventDefault();
     if (to) to.focus();
   };
@@ -96,7 +96,7 @@ function markTokens() {
 /// The chosen label beside the image: each token is shaded by what the last one, whose vector stands for the text, attends to in the last layer.
 async function drawLabel(answer, kind) {
   const layer = kind.layers[kind.layers.length - 1], count = kind.keys.length;
-  const strip = drawStrip(answer, { name: "“" + answer.labels[answer.label] + "”, what its last token attends to in layer " + layer + ":", kind, tokens: kind.queries, ours: false });
+  const strip = drawStrip(answer, { name: quoted(answer.labels[answer.label]) + ", what its last token attends to in layer " + layer + ":", kind, tokens: kind.queries, ours: false });
   $("tokens").hidden = false;
   $("tokens").replaceChildren(strip);
   const row = (await answer.data.values(kind, "weights", layer, kind.heads.length > 1 ? "mean" : kind.heads[0])).slice(-count), most = Math.max(...row) || 1;
@@ -110,11 +110,11 @@ function titleOf(answer, prediction) {
   if (isSpan(prediction)) return "The answer's " + prediction.of;
   if (modelNow().takes_labels) return "Labels";
   if (modelNow().head === "sequence") return "Classes";
-  if (modelNow().head === "token") return "Label of " + prediction.token;
-  if (modelNow().head === "ctc") return "At " + prediction.token;
-  if (modelNow().head === "masked_lm") return "In the place of " + prediction.token + " (" + prediction.position + ")";
-  const cross = kindOf(answer, "cross"), at = prediction.position;
-  return cross ? "For " + cross.queries[at] + " (" + at + "), after " + (at ? cross.queries[at - 1] : "the beginning") : "After " + prediction.token + " (" + at + ")";
+  const cross = kindOf(answer, "cross"), at = prediction.position, token = isolated(prediction.token);
+  if (modelNow().head === "token") return "Label of " + token;
+  if (modelNow().head === "ctc") return "At " + token;
+  if (modelNow().head === "masked_lm") return "In the place of " + token + " (" + at + ")";
+  return cross ? "For " + isolated(cross.queries[at]) + " (" + at + "), after " + (at ? isolated(cross.queries[at - 1]) : "the beginning") : "After " + token + " (" + at + ")";
 }
 function drawPredictions(all) {
   const parts = [];
@@ -225,5 +225,18 @@ async function goOn(count) {
   }
   going = false;
   $("continue").textContent = label;
-  if (added) run();
+  if (!added || !await run()) return;
+  const tokens = writtenTokens(results[0].answer).slice(-added);
+  if (isBlank(tokens)) $("blank").textContent = "The continuation is blank" + (ask.changes.length ? " with the changed heads" : "") + ": " + tokens.map(isolated).join(" ") + ".";
+}
+/// Whether tokens write nothing that can be seen: spaces, line feeds, and those in brackets such as the end.
+const isBlank = tokens => tokens.every(token => /^(?:[·␣↵∅\s\u2400-\u2421]*|[<[].*[>\]])$/u.test(token));
+/// The tokens of the text that a model writes on, or of the target; behind a target stands what would follow.
+function writtenTokens(answer) {
+  const cross = kindOf(answer, "cross");
+  return cross ? cross.queries.slice(0, answer.target_ids.length) : kindOf(answer, "decoder").queries;
+}
+/// A model that writes nothing looks as if it had not run.
+function drawBlank({ target }) {
+  $("blank").textContent = target !== null && !target.trim() ? "The output is blank: the model ends it at once." : "";
 }

@@ -59,5 +59,5 @@ function nameDrawn(answer) {
 }
 function drawnText() {
   const { made } = drawing, shown = made.slice(-12);
-  return made.length ? "Drawn: " + (made.length > shown.length ? "…, " : "") + shown.map(one => one.token + " " + percent(one.probability)).join(", ") : "";
+  return made.length ? "Drawn: " + (made.length > shown.length ? "…, " : "") + shown.map(one => isolated(one.token) + " " + percent(one.probability)).join(", ") : "";
 }

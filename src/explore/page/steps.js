@@ -79,8 +79,8 @@ class StepsView extends Look {
   drawAll() {
     this.at = this.key;
     const { steps } = this, token = steps.queries[steps.query], order = [...steps.weights.keys()].sort((a, b) => steps.weights[b] - steps.weights[a]).filter(s => steps.weights[s] >= 0.05).slice(0, 3);
-    const takes = order.map(s => Math.round(100 * steps.weights[s]) + " % from “" + nameIn(steps.keys, s) + "”").join(", ");
-    this.sentence.textContent = "“" + token + "” takes " + (takes || "less than 5 % from every token") + (takes && order.length < steps.keys.length ? "; the rest from the others." : ".");
+    const takes = order.map(s => Math.round(100 * steps.weights[s]) + " % from " + quoted(nameIn(steps.keys, s))).join(", ");
+    this.sentence.textContent = quoted(token) + " takes " + (takes || "less than 5 % from every token") + (takes && order.length < steps.keys.length ? "; the rest from the others." : ".");
     this.formula.textContent = "output = softmax(" + (steps.cap > 0 ? "cap(" : "") + "q·k " + this.scaleText() + (steps.cap > 0 ? ")" : "") + (steps.positions ? " + positions" : "") + " + mask) × V";
     this.drawVectors();
     this.drawTable();
@@ -105,7 +105,7 @@ class StepsView extends Look {
   drawVectors() {
     const { steps, at: key } = this, products = Array.from({ length: steps.dims }, (_, i) => steps.q[i] * steps.k[key * steps.dims + i]), wide = Math.min(640, this.box.clientWidth - 190);
     const line = (name, values, from, full) => { const row = element("div", null); row.append(element("span", name), this.strip(values, from, steps.dims, full, name, wide)); return row; };
-    this.vectors.replaceChildren(line("q of “" + steps.queries[steps.query] + "”", steps.q, 0, StepsView.most(steps.q)), line("k of “" + steps.keys[key] + "”", steps.k, key * steps.dims, StepsView.most(steps.k)), line("q × k, summed: " + StepsView.show(this.product(key)), products, 0, StepsView.most(products)));
+    this.vectors.replaceChildren(line("q of " + quoted(steps.queries[steps.query]), steps.q, 0, StepsView.most(steps.q)), line("k of " + quoted(steps.keys[key]), steps.k, key * steps.dims, StepsView.most(steps.k)), line("q × k, summed: " + StepsView.show(this.product(key)), products, 0, StepsView.most(products)));
     const numbers = element("details", null), list = element("p", null, { class: "steps-numbers" });
     list.textContent = "q " + [...steps.q].map(StepsView.show).join("  ") + "\nk " + Array.from({ length: steps.dims }, (_, i) => StepsView.show(steps.k[key * steps.dims + i])).join("  ");
     numbers.append(element("summary", "All " + steps.dims + " numbers of both"), list);
@@ -135,7 +135,7 @@ class StepsView extends Look {
     });
     const foot = element("tr", null, { class: "steps-sum" }), gap = columns.length - 4;
     const sum = steps.weights.reduce((a, b) => a + b, 0), output = element("td", null), size = steps.output.length;
-    output.append(steps.output.some(value => value) ? this.strip(steps.output, 0, size, StepsView.most(steps.output), "output", wide) : element("span", "zeros", { class: "soft" }));
+    output.append(steps.output.some(value => value) ? this.strip(steps.output, 0, size, StepsView.most(steps.output), "output", wide) : element("span", this.change && this.change.factor === 0 ? "nothing: the head is ablated" : "zeros", { class: "soft" }));
     foot.append(element("th", "output", { scope: "row" }), element("td", "weights times values, summed", { colspan: gap, class: "soft" }), element("td", sum.toFixed(3)), element("td", ""), output);
     table.append(foot);
     const at = this.scroll.scrollTop;
@@ -146,7 +146,7 @@ class StepsView extends Look {
   }
 
   drawWhat() {
-    const { steps, at: key } = this, token = "“" + steps.keys[key] + "”", query = "“" + steps.queries[steps.query] + "”", product = this.product(key), show = StepsView.show, list = [];
+    const { steps, at: key } = this, token = quoted(steps.keys[key]), query = quoted(steps.queries[steps.query]), product = this.product(key), show = StepsView.show, list = [];
     const products = Array.from({ length: steps.dims }, (_, i) => [i, steps.q[i], steps.k[key * steps.dims + i]]).sort((a, b) => Math.abs(b[1] * b[2]) - Math.abs(a[1] * a[2]));
     const largest = products.slice(0, steps.dims <= 4 ? steps.dims : 2).map(([i, a, b]) => (steps.dims > 4 ? "number " + i + ": " : "") + show(a) + " · " + show(b)).join(steps.dims > 4 ? ", " : " + ");
     list.push(["q·k", "The query of " + query + " and the key of " + token + ", number by number: " + (steps.dims > 4 ? show(product) + ", the sum of " + steps.dims + " products (the largest: " + largest + ")." : largest + " = " + show(product) + ".")]);

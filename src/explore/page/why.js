@@ -20,7 +20,7 @@ class WhyView extends Look {
   async show(now, current) {
     const { kind, head } = now, query = now.query(kind), key = this.pinnedKey(kind), { blocked } = this.panel;
     const said = { query: kind.queries[query], key: key === null ? "" : kind.keys[key] };
-    if (key !== null && blocked && blocked[query * kind.keys.length + key]) { this.refuse("“" + said.query + "” cannot attend to “" + said.key + "”: the mask hides it, so there is no score."); return; }
+    if (key !== null && blocked && blocked[query * kind.keys.length + key]) { this.refuse(quoted(said.query) + " cannot attend to " + quoted(said.key) + ": the mask hides it, so there is no score."); return; }
     const found = await this.fetch(now, { kind: head.kind, layer: head.layer, head: head.head, query }, key);
     if (!current()) return;
     Object.assign(this, { found, kind });
@@ -46,7 +46,7 @@ class WhyView extends Look {
     this.sentence.replaceChildren("“", bold(kind.queries[found.query]), "” (" + found.query + ") → “", bold(kind.keys[found.key]), "” (" + found.key + "): score ", bold(fixed(found.score, 3)), ", the sum of " + terms.toLocaleString("en") + " pairs" + (found.position_bias ? " and a term of their positions" : "") + ". The softmax over all keys makes it a weight of ", bold(fixed(found.weight, 3)), ".");
     this.drawPairs();
     const side = (title, parts, at) => this.sideTable(title, parts.map((part, i) => [i, part.sum]).sort((a, b) => Math.abs(b[1]) - Math.abs(a[1])).slice(0, 10), at);
-    this.sides.replaceChildren(side("Parts of the query “" + kind.queries[found.query] + "”, summed", found.query_parts, "query"), side("Parts of the key “" + kind.keys[found.key] + "”, summed", found.key_parts, "key"));
+    this.sides.replaceChildren(side("Parts of the query " + quoted(kind.queries[found.query]) + ", summed", found.query_parts, "query"), side("Parts of the key " + quoted(kind.keys[found.key]) + ", summed", found.key_parts, "key"));
   }
 
   static adds(value) { return (value >= 0.0005 ? "+" : "") + fixed(value, 3); }
@@ -94,9 +94,9 @@ class WhyView extends Look {
   /// A part by its name in the tables of heed attribute score, with the token that it is of; a button where a click leads somewhere.
   part(part, side) {
     const at = this.found[side], token = this.read(side)[at], of = part.layer < 0 && /^(token|embed)$/.test(part.name);
-    const text = of ? part.label + " “" + token + "”" : part.name === "position" ? "position " + at : part.label, leads = this.isShown(side) && (part.head >= 0 || part.layer < 0 && /^(token|embed|position|type)$/.test(part.name));
+    const text = of ? part.label + " " + quoted(token) : part.name === "position" ? "position " + at : part.label, leads = this.isShown(side) && (part.head >= 0 || part.layer < 0 && /^(token|embed|position|type)$/.test(part.name));
     if (!leads) return element("span", text, { class: "soft" });
-    const button = element("button", text, { type: "button", class: "quiet", title: part.head >= 0 ? "open this head at “" + token + "” (" + at + ")" : "pin “" + token + "” (" + at + ")" });
+    const button = element("button", text, { type: "button", class: "quiet", title: part.head >= 0 ? "open this head at " + quoted(token) + " (" + at + ")" : "pin " + quoted(token) + " (" + at + ")" });
     button.onclick = () => this.open(part, side, at);
     return button;
   }

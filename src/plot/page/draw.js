@@ -152,10 +152,19 @@ function center(box, part) {
   box.scrollLeft += inner.left - outer.left + (inner.width - outer.width) / 2;
 }
 
+const rightToLeft = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\u{10800}-\u{10fff}\u{1e800}-\u{1efff}]/u;
+/// A token within a sentence: one that is written from right to left moves nothing around it.
+const isolated = token => rightToLeft.test(token) ? "\u2068" + token + "\u2069" : token;
+const quoted = token => "“" + isolated(token) + "”";
+/// The direction in which tokens stand side by side: that in which most of those with letters are written.
+function directionOf(tokens) {
+  const written = tokens.filter(token => /\p{L}/u.test(token) && !/^[<[].*[>\]]$/.test(token) && !token.startsWith("\\x"));
+  return 2 * written.filter(token => rightToLeft.test(token)).length > written.length ? "rtl" : "ltr";
+}
 /// A token, with its position where several are the same.
 function nameIn(tokens, index) {
-  const token = tokens[index];
-  return tokens.indexOf(token) === tokens.lastIndexOf(token) ? token : token + " (" + index + ")";
+  const token = tokens[index], name = isolated(token);
+  return tokens.indexOf(token) === tokens.lastIndexOf(token) ? name : name + " (" + index + ")";
 }
 
 function fill(select, entries) {

@@ -114,7 +114,7 @@ class MapPanel {
   drawText() {
     const { kind, format, data } = this, list = this.part("text").querySelector("ol"), note = this.part("text").querySelector("p");
     list.start = 0;
-    list.replaceChildren(...kind.queries.map((token, q) => element("li", token + ": " + this.ranked(q, -1).slice(0, 3).map(([v, , k]) => nameIn(kind.keys, k) + " " + format(v)).join(", "))));
+    list.replaceChildren(...kind.queries.map((token, q) => element("li", isolated(token) + ": " + this.ranked(q, -1).slice(0, 3).map(([v, , k]) => nameIn(kind.keys, k) + " " + format(v)).join(", "))));
     note.textContent = "Of each query the three largest. Numbers have " + data.bits + " bits: steps of 1/" + (2 ** data.bits - 1) + " of the map's largest.";
   }
 

@@ -144,7 +144,7 @@ class Viewer {
     $("step").max = count - 1;
     $("step").value = Math.max(0, query);
     $("step").setAttribute("aria-valuetext", query < 0 ? "all" : kind.queries[query]);
-    $("step-now").textContent = query < 0 ? "all " + count : query + 1 + " of " + count + ": " + kind.queries[query];
+    $("step-now").textContent = query < 0 ? "all " + count : query + 1 + " of " + count + ": " + isolated(kind.queries[query]);
     $("step-box").hidden = count < 2;
     $("unpin").classList.toggle("away", !state.pin);
     $("pin-state").textContent = state.pin ? "" : state.hover ? "pointed at" : followed(data, kind);
