@@ -1,6 +1,7 @@
-// Reads ShareGPT, Alpaca and pairs of prompts and completions as messages.
+// Reads ShareGPT, Alpaca, pairs of prompts and completions, and preferences as messages.
 #include "data/chat_forms.h"
 
+#include <algorithm>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -94,23 +95,44 @@ Json alpaca_messages(const JsonField& line) {
   return messages;
 }
 
-Json pair_messages(const JsonField& line) {
-  Json messages = Json::array();
-  const auto add = [&](const char* key, const char* role) {
-    const JsonField side = line.at(key);
-    if (side.value().is_array()) {
-      for (const Json& message : side.value()) messages.push_back(message);
-    } else {
-      messages.push_back(message_of(role, side.string()));
-    }
-  };
-  add("prompt", "user");
-  const std::size_t given = messages.size();
-  add("completion", "assistant");
-  for (std::size_t i = 0; i < given; ++i)
+// A side of a pair: its messages, or a text as the message of `role`.
+Json side_messages(const JsonField& side, const char* role) {
+  return side.value().is_array() ? side.value() : Json::array({message_of(role, side.string())});
+}
+
+void append(Json& messages, const Json& further) {
+  messages.insert(messages.end(), further.begin(), further.end());
+}
+
+// The first messages are not learned.
+void mark_prompt(Json& messages, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i)
     if (messages[i].is_object()) messages[i]["train"] = false;
+}
+
+Json pair_messages(const JsonField& line) {
+  Json messages = side_messages(line.at("prompt"), "user");
+  const std::size_t given = messages.size();
+  append(messages, side_messages(line.at("completion"), "assistant"));
+  mark_prompt(messages, given);
   add_system(line, messages);
   return messages;
+}
+
+// A conversation of the messages, with what else templates read of the line.
+Json conversation_of(Json messages, const JsonField& line) {
+  Json conversation = {{"messages", std::move(messages)}};
+  if (const auto tools = line.find("tools"))
+    conversation["tools"] =
+        tools->value().is_string() ? parse_json(tools->string(), line.where()) : tools->value();
+  if (const auto further = line.find("chat_template_kwargs"))
+    conversation["chat_template_kwargs"] = further->value();
+  return conversation;
+}
+
+bool begins_with(const Json& messages, const Json& beginning) {
+  return messages.size() >= beginning.size() &&
+         std::equal(beginning.begin(), beginning.end(), messages.begin());
 }
 
 std::optional<ChatForm> form_of(const Json& line) {
@@ -154,12 +176,33 @@ ChatLine read_chat_line(Json line, const std::string& where) {
     case ChatForm::alpaca: messages = alpaca_messages(field); break;
     case ChatForm::prompt_completion: messages = pair_messages(field); break;
   }
-  Json conversation = {{"messages", std::move(messages)}};
-  if (const auto tools = field.find("tools"))
-    conversation["tools"] = tools->value().is_string() ? parse_json(tools->string(), where) : tools->value();
-  if (const auto further = field.find("chat_template_kwargs"))
-    conversation["chat_template_kwargs"] = further->value();
-  return {*form, std::move(conversation)};
+  return {*form, conversation_of(std::move(messages), field)};
+}
+
+PreferenceLine read_preference_line(const Json& line, const std::string& where) {
+  const JsonField field(line, where);
+  if (!line.is_object()) field.fail("an object with prompt, chosen and rejected");
+  const JsonField chosen = field.at("chosen"), rejected = field.at("rejected");
+  const auto given = chosen.value().is_string() ? field.at("prompt") : field.find("prompt");
+  if (given && !given->value().is_array() && !chosen.value().is_array() && !rejected.value().is_array()) {
+    PreferenceLine texts{given->string(), chosen.string(), rejected.string()};
+    for (const JsonField& answer : {chosen, rejected})
+      if (answer.string().empty()) answer.fail("an answer");
+    return texts;
+  }
+  Json first = side_messages(chosen, "assistant"), second = side_messages(rejected, "assistant");
+  for (const JsonField& answer : {chosen, rejected})
+    if (answer.value().is_array() && answer.value().empty()) answer.fail("at least one message");
+  Json prompt = given ? side_messages(*given, "user") : Json::array();
+  if (begins_with(first, prompt) && begins_with(second, prompt)) prompt.clear();
+  add_system(field, prompt);
+  for (Json* messages : {&first, &second}) messages->insert(messages->begin(), prompt.begin(), prompt.end());
+  const std::size_t most = std::min(first.size(), second.size()) - 1;  // the last messages are answers
+  std::size_t common = 0;
+  while (common < most && first[common] == second[common]) ++common;
+  for (Json* messages : {&first, &second}) mark_prompt(*messages, common);
+  return {.chosen_chat = conversation_of(std::move(first), field),
+          .rejected_chat = conversation_of(std::move(second), field)};
 }
 
 }  // namespace heed

@@ -31,4 +31,19 @@ struct ChatLine {
 /// whose members are not as its form has them.
 ChatLine read_chat_line(Json line, const std::string& where);
 
+/// A line of preferences: two answers to a prompt, of which the first is preferred.
+struct PreferenceLine {
+  /// Learned as they are, without a template; if they are empty, the answers are in conversations.
+  std::string prompt{}, chosen{}, rejected{};
+  /// Objects with messages; those of the prompt have "train": false.
+  Json chosen_chat{}, rejected_chat{};
+
+  bool is_chat() const { return !chosen_chat.is_null(); }
+};
+
+/// Reads `prompt`, `chosen` and `rejected`: texts, or lists of messages. Without a prompt, and where both
+/// lists begin with it, they are whole conversations, whose common beginning is the prompt. Throws Error for
+/// a line that has not all of them, or is of another form.
+PreferenceLine read_preference_line(const Json& line, const std::string& where);
+
 }  // namespace heed

@@ -9,17 +9,35 @@
 namespace heed {
 namespace {
 
-// Whether a label of the part, a token behind its first, is in an answer.
+// The first answer that ends behind `at`.
+std::vector<TextRow>::const_iterator answer_at(const std::vector<TextRow>& answers, std::int64_t at) {
+  return std::partition_point(answers.begin(), answers.end(),
+                              [at](const TextRow& answer) { return answer.second <= at; });
+}
+
+}  // namespace
+
 bool has_target(const DocumentPart& part, const std::vector<TextRow>& answers) {
   const std::int64_t first = part.begin + 1, end = part.end + part.goes_on;
   if (first >= end) return false;
   if (answers.empty()) return true;
-  const auto answer = std::partition_point(answers.begin(), answers.end(),
-                                           [first](const TextRow& a) { return a.second <= first; });
+  const auto answer = answer_at(answers, first);
   return answer != answers.end() && answer->first < end;
 }
 
-}  // namespace
+std::int64_t label_part(const TextCorpus& corpus, const std::vector<TextRow>& answers,
+                        const DocumentPart& part, std::int64_t* labels) {
+  const std::int64_t first = part.begin + 1;
+  std::int64_t targets = 0;
+  auto answer = answer_at(answers, first);
+  for (std::int64_t at = first; at < part.end + part.goes_on; ++at) {
+    while (answer != answers.end() && answer->second <= at) ++answer;
+    if (!answers.empty() && (answer == answers.end() || answer->first > at)) continue;
+    labels[at - first] = corpus.ids()[static_cast<std::size_t>(at)];
+    ++targets;
+  }
+  return targets;
+}
 
 DocumentParts parts_of_documents(const TextCorpus& corpus, const std::vector<TextRow>& answers,
                                  std::int64_t longest, LongDocuments policy) {

@@ -25,6 +25,9 @@ enum class LongDocuments {
   split,     ///< into parts of a row each
 };
 
+/// Whether a label of the part, a token behind its first, is in an answer (any, if there are none).
+bool has_target(const DocumentPart& part, const std::vector<TextRow>& answers);
+
 /// The parts of a corpus that are learned, and how many documents are not whole.
 struct DocumentParts {
   std::vector<DocumentPart> parts;
@@ -38,6 +41,11 @@ struct DocumentParts {
 /// one are left out.
 DocumentParts parts_of_documents(const TextCorpus& corpus, const std::vector<TextRow>& answers,
                                  std::int64_t longest, LongDocuments policy);
+
+/// Writes the labels of a part, whose first token is at labels[0]: the tokens behind each of its tokens, with
+/// answers those in answers alone. Returns how many; others stay as they are.
+std::int64_t label_part(const TextCorpus& corpus, const std::vector<TextRow>& answers,
+                        const DocumentPart& part, std::int64_t* labels);
 
 /// Rows of at most `capacity` tokens, but for a single part that is longer: the parts in descending order of
 /// size, each in the fullest row that has room for it (best fit decreasing). With capacity 0, each part is a

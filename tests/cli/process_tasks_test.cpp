@@ -93,6 +93,21 @@ TEST_F(Processes, TrainSpeechTheSame) {
   }
 }
 
+// Each process has its share of the pairs, and of what the reference says of them.
+TEST_F(Processes, TrainPreferencesTheSame) {
+  const std::string fixture = HEED_FIXTURES "/train/preferences", data = fixture + "/data.jsonl";
+  for (const std::string loss : {"dpo", "orpo"}) {
+    SCOPED_TRACE(loss);
+    const Folder folder;
+    spill(folder / "task.toml",
+          "[task]\nkind = \"preference\"\ncontext = 64\nloss = \"" + loss + "\"\n[data]\ntrain = \"" + data +
+              "\"\ndev = \"" + data +
+              "\"\n[train]\nsteps = 8\nwarmup = 2\nlr = 1e-4\nbatch_tokens = 200\naccumulate = 2\n"
+              "clip_norm = 1\n[eval]\nevery = 4\n");
+    expect_same_curves(folder, {"train", folder / "task.toml", "--init", fixture + "/llama"});
+  }
+}
+
 // Eight steps of a new model on texts or pairs of texts, without dropout.
 struct NewModel {
   const char *kind, *task, *data, *tokenizer, *model;

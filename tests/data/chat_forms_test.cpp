@@ -57,6 +57,35 @@ TEST(ChatForms, PromptsAreNotLearned) {
 
 TEST(ChatForms, TextIsNoConversation) { EXPECT_EQ(read(R"({"text": "a"})").form, ChatForm::text); }
 
+TEST(ChatForms, Preferences) {
+  const auto preference = [](const char* line) { return read_preference_line(Json::parse(line), "f:1"); };
+  const PreferenceLine texts = preference(R"({"prompt": "a", "chosen": "b", "rejected": "c"})");
+  EXPECT_FALSE(texts.is_chat());
+  EXPECT_EQ(texts.prompt + texts.chosen + texts.rejected, "abc");
+
+  // The common beginning is the prompt; the last messages are answers, even if they are equal.
+  const PreferenceLine chats = preference(R"({"tools": "[{\"name\": \"f\"}]",
+    "chosen": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}, {"role": "user", "content": "c"}],
+    "rejected": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "d"}]})");
+  ASSERT_TRUE(chats.is_chat());
+  EXPECT_EQ(chats.chosen_chat, Json::parse(R"({"messages": [{"role": "user", "content": "a", "train": false},
+    {"role": "assistant", "content": "b"}, {"role": "user", "content": "c"}], "tools": [{"name": "f"}]})"));
+  EXPECT_EQ(chats.rejected_chat["messages"][1], Json::parse(R"({"role": "assistant", "content": "d"})"));
+  const PreferenceLine equal =
+      preference(R"({"prompt": "a", "chosen": [{"role": "assistant", "content": "b"}],
+    "rejected": [{"role": "assistant", "content": "b"}]})");
+  EXPECT_EQ(equal.chosen_chat, equal.rejected_chat);
+  EXPECT_FALSE(equal.chosen_chat["messages"][1].contains("train"));
+
+  EXPECT_ERROR(preference(R"({"prompt": "a", "chosen": "b"})"), "f:1: rejected: not found");
+  EXPECT_ERROR(preference(R"({"prompt": "a", "chosen": "b", "rejected": ""})"),
+               "f:1: rejected: expected an answer, got \"\"");
+  EXPECT_ERROR(preference(R"({"chosen": [], "rejected": []})"),
+               "f:1: chosen: expected at least one message, got an array of 0");
+  EXPECT_ERROR(preference("[]"),
+               "f:1: expected an object with prompt, chosen and rejected, got an array of 0");
+}
+
 TEST(ChatForms, NameWhatIsWrong) {
   EXPECT_ERROR(
       read(R"({"question": "a"})"),

@@ -329,7 +329,7 @@ TEST_F(RecipeTest, ReadsTheRecipesThatComeWithIt) {
     EXPECT_NO_THROW(validate_recipe(recipe)) << entry.path();
     ++recipes;
   }
-  EXPECT_EQ(recipes, 29) << "change this number with the files of recipes/";
+  EXPECT_EQ(recipes, 30) << "change this number with the files of recipes/";
 }
 
 TEST_F(RecipeTest, KnowsWhatAResumedRunMayChange) {

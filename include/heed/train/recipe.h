@@ -36,13 +36,14 @@ struct Recipe {
   struct Task {
     /// translation, seq2seq: pairs from files. reverse: generated pairs. causal-lm, masked-lm, denoising:
     /// texts. classification, tagging, answers: labeled texts. embedding, reranking: texts to compare.
-    /// image-classification: labeled images. transcription: recordings and what is said in them.
+    /// image-classification: labeled images. transcription: recordings and what is said in
+    /// them. preference: pairs of answers.
     std::string kind = "translation";
     std::int64_t symbols = 16;       ///< reverse: size of the alphabet
     std::int64_t min_length = 3;     ///< reverse: minimum number of symbols per sequence
     std::int64_t max_length = 12;    ///< reverse: maximum number
     std::int64_t pairs = 20000;      ///< reverse: number of training pairs
-    std::int64_t context = 256;      ///< causal-lm, masked-lm: tokens of a row
+    std::int64_t context = 256;      ///< causal-lm, masked-lm: tokens of a row; preference: of a sequence
     bool cross_documents = true;     ///< causal-lm: tokens attend to earlier documents of their row
     std::string answers_after{};     ///< causal-lm: learn only what follows this text; empty: all
     double mask_probability = 0.15;  ///< masked-lm: share of the tokens that are predicted
@@ -64,6 +65,10 @@ struct Recipe {
     std::vector<std::int64_t> matryoshka{};  ///< embedding: the first numbers of vectors that are trained
     std::string query_prompt{};              ///< embedding: before anchors; empty: the model's prompt "query"
     std::string document_prompt{};           ///< embedding: before positives and negatives; empty: "document"
+    double beta = 0;                         ///< dpo, ipo, simpo: 0: 0.1, of simpo 2
+    double gamma = 1;     ///< simpo: the margin of the rewards, beta times what the paper calls gamma / beta
+    double lambda = 0.1;  ///< orpo: weight of the odds ratio
+    std::string reference{};  ///< dpo, ipo: a model's folder or name; empty: the model before training
     std::string freeze{};  ///< parameters that are not trained: patterns separated by spaces, * for any text
   } task;
 

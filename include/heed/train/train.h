@@ -31,6 +31,7 @@ struct ProgressEvent {
   double targets_per_second = 0;  ///< over the latest steps
   std::string unit{};             ///< of the targets: TrainingTask::unit
   double seconds_left = 0;
+  std::vector<Metric> metrics{};  ///< TrainingTask::step_metrics
 };
 
 struct EvaluationEvent {

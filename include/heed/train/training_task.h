@@ -24,6 +24,8 @@ struct SummedLoss {
   Tensor sum;                      ///< scalar, with gradient history; undefined where there are no targets
   std::int64_t tokens = 0;         ///< number of targets in the sum: tokens, or TrainingTask::unit
   std::optional<double> weight{};  ///< by which the sum is divided, where targets are weighted; else `tokens`
+  /// The sums over the targets of what TrainingTask::step_metrics names; empty: zeros.
+  std::vector<double> metrics{};
 };
 
 /// A score of a task besides the loss, e.g. {"bleu", 41.0}.
@@ -76,6 +78,8 @@ class TrainingTask {
   virtual bool evaluates() const = 0;
   /// The labels that the model tells apart; none: it does something else.
   virtual std::vector<std::string> labels() const { return {}; }
+  /// The names of what next_loss() adds up besides the loss: the log has their means.
+  virtual std::vector<std::string> step_metrics() const { return {}; }
   /// The names of the metrics that evaluate() returns.
   virtual std::vector<std::string> metrics() const { return {}; }
   /// Several processes share the work and get the same result.

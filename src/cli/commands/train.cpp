@@ -161,10 +161,14 @@ void TrainingMaps::write_page() const {
   write_file(output_ / "maps.html", training_html(frames));
 }
 
-std::string scores(const Evaluation& e) {
-  std::string text = fmt::format("loss {:.4f}", e.loss);
-  for (const Metric& metric : e.metrics) text += fmt::format("  {} {:.2f}", metric.name, metric.value);
+std::string named_values(const std::vector<Metric>& metrics) {
+  std::string text;
+  for (const Metric& metric : metrics) text += fmt::format("  {} {:.2f}", metric.name, metric.value);
   return text;
+}
+
+std::string scores(const Evaluation& e) {
+  return fmt::format("loss {:.4f}", e.loss) + named_values(e.metrics);
 }
 
 void add_scores(JsonWriter& json, const char* name, const std::optional<Evaluation>& e) {
@@ -311,9 +315,10 @@ void run(const TrainArguments& arguments, const Globals& globals) {
   if (!arguments.init.empty()) options.init = path_of_model(arguments.init);
   options.stop = &stop_flag();
   options.on_progress = [&](const ProgressEvent& e) {
-    progress.show(e.step, e.total,
-                  fmt::format("epoch {:.2f}  loss {:.4f}  lr {:.2e}  {:.0f} {}/s  {} left", e.passes, e.loss,
-                              e.lr, e.targets_per_second, e.unit, clock_time(e.seconds_left)));
+    progress.show(
+        e.step, e.total,
+        fmt::format("epoch {:.2f}  loss {:.4f}  lr {:.2e}  {:.0f} {}/s  {} left{}", e.passes, e.loss, e.lr,
+                    e.targets_per_second, e.unit, clock_time(e.seconds_left), named_values(e.metrics)));
   };
   std::optional<TrainingMaps> maps;
   if (!arguments.maps.empty() && !arguments.dry_run && !arguments.find_lr) {

@@ -19,7 +19,8 @@ using Formats = std::vector<std::string>;
 const Tasks kPairFiles{"translation", "seq2seq"}, kPairs{"translation", "reverse", "seq2seq"},
     kTexts{"causal-lm", "masked-lm", "denoising"}, kLabeled{"classification", "tagging", "answers"},
     kClassification{"classification"}, kDenoising{"denoising"}, kImages{"image-classification"},
-    kSpeech{"transcription"}, kEmbedding{"embedding"}, kCompared{"embedding", "reranking"}, kAll{};
+    kSpeech{"transcription"}, kEmbedding{"embedding"}, kCompared{"embedding", "reranking"},
+    kPreference{"preference"}, kAll{};
 const Formats kTables{"tsv", "csv"}, kJson{"jsonl"}, kJsonOrFolders{"jsonl", "folders"};
 
 template <class... Lists>
@@ -83,14 +84,18 @@ void list_task(FieldList& list, Recipe& r) {
   list.section("task");
   list.choice("kind", "what is trained; see [tasks](training-data.md)", r.task.kind,
               {"translation", "reverse", "seq2seq", "causal-lm", "masked-lm", "denoising", "classification",
-               "tagging", "answers", "embedding", "reranking", "image-classification", "transcription"});
+               "tagging", "answers", "embedding", "reranking", "image-classification", "transcription",
+               "preference"});
   list.used_by({"reverse"});
   list.number("symbols", "letters in the alphabet", &r.task.symbols, 2, 26);
   list.count("min_length", "fewest letters in a sequence", r.task.min_length, 1);
   list.count("max_length", "most letters in a sequence", r.task.max_length, 1);
   list.count("pairs", "number of training pairs", r.task.pairs, 1);
-  list.used_by(kTexts);
-  list.number("context", "tokens of a row; of `denoising`: of the longer side", &r.task.context, 2, 1e7);
+  list.used_by(tasks_of(kTexts, kPreference));
+  list.number(
+      "context",
+      "tokens of a row; of `denoising`: of the longer side; of `preference`: of a prompt with its answer",
+      &r.task.context, 2, 1e7);
   list.used_by({"causal-lm"});
   list.flag("cross_documents",
             "false fills rows with whole documents, which are kept apart; so it is for chats and with "
@@ -133,12 +138,15 @@ void list_task(FieldList& list, Recipe& r) {
   list.text("language", "of the speech, for a multilingual Whisper; empty: what its files say",
             r.task.language);
   list.flag("translate", "the texts are English translations, for a multilingual Whisper", r.task.translate);
-  list.used_by(kCompared);
-  list.choice("loss",
-              "the default is the task's first: of `embedding` `multiple-negatives`, `cosent`, `cosine` "
-              "([vectors](fine-tuning.md#vectors-for-search)); of `reranking` `bce`, `list-net`, `lambda` "
-              "([rerankers](fine-tuning.md#rerankers))",
-              r.task.loss, {"multiple-negatives", "cosent", "cosine", "bce", "list-net", "lambda"});
+  list.used_by(tasks_of(kCompared, kPreference));
+  list.choice(
+      "loss",
+      "the default is the task's first: of `embedding` `multiple-negatives`, `cosent`, `cosine` "
+      "([vectors](fine-tuning.md#vectors-for-search)); of `reranking` `bce`, `list-net`, `lambda` "
+      "([rerankers](fine-tuning.md#rerankers)); of `preference` `dpo`, `ipo`, `orpo`, `simpo` "
+      "([preferences](fine-tuning.md#preferences))",
+      r.task.loss,
+      {"multiple-negatives", "cosent", "cosine", "bce", "list-net", "lambda", "dpo", "ipo", "orpo", "simpo"});
   list.used_by(kEmbedding);
   list.number("scale", "factor of the cosines in `multiple-negatives` and `cosent`: 1 / temperature",
               &r.task.scale, 0.001, 1e4);
@@ -154,12 +162,24 @@ void list_task(FieldList& list, Recipe& r) {
       "before positives and negatives; the default is the model's prompt `document` or `passage`, else its "
       "default one",
       r.task.document_prompt);
+  list.used_by(kPreference);
+  list.number("beta",
+              "`dpo`, `ipo`, `simpo`: how strongly the model is held to the reference, or the scale of "
+              "rewards; 0: 0.1, of `simpo` 2",
+              &r.task.beta, 0, 1e3);
+  list.number("gamma", "`simpo`: the margin of the rewards (gamma itself, not gamma / beta)", &r.task.gamma,
+              0, 1e3);
+  list.number("lambda", "`orpo`: weight of the odds ratio", &r.task.lambda, 0, 1e3);
+  list.text("reference",
+            "`dpo`, `ipo`: the folder or name of the reference model; empty: the model of --init as it is "
+            "before training, without the adapter",
+            r.task.reference);
   list.used_by(kAll);
   list.text("freeze", "patterns of parameters that are not trained, separated by spaces", r.task.freeze);
 }
 
 void list_data(FieldList& list, Recipe& r) {
-  const Tasks files = tasks_of(kPairFiles, kTexts, kLabeled, kCompared, kImages, kSpeech);
+  const Tasks files = tasks_of(kPairFiles, kTexts, kLabeled, kCompared, kImages, kSpeech, kPreference);
   list.section("data");
   list.used_by(files);
   list.choice("format", "the files' [format](training-data.md#formats); the default is the task's first",
@@ -226,19 +246,20 @@ void list_data(FieldList& list, Recipe& r) {
   list.used_by(kTexts, {"text"});
   list.choice("documents", "what a document is: a file, a part up to a blank line, or a line",
               r.data.documents, {"file", "paragraph", "line"});
-  list.used_by({"causal-lm"});
+  list.used_by({"causal-lm", "preference"});
   list.choice(
       "longer",
       "what becomes of a document with more than `task.context` tokens where documents are kept apart: it is "
-      "truncated, skipped, or split; the default is `truncate` for chats and with `answers_after` (but for "
-      "`documents = \"file\"`), else `split`",
+      "truncated, skipped, or (not of `preference`) split; the default is `truncate` for chats and with "
+      "`answers_after` (but for `documents = \"file\"`), else `split`",
       r.data.longer, {"truncate", "skip", "split"});
-  list.used_by({"causal-lm"}, {"chat"});
+  list.used_by({"causal-lm", "preference"}, {"chat"});
   list.number("bad_share", "share of the lines that may be unusable: they are skipped and counted",
               &r.data.bad_share, 0, 1);
-  list.used_by(kTexts);
+  list.used_by(tasks_of(kTexts, kPreference));
   list.number("dev_share",
-              "share of the end of the training texts that is held out, if there is no `dev` file",
+              "share of the end of the training texts that is held out, if there is no `dev` file; of "
+              "`preference`, pairs of equal prompts stay together",
               &r.data.dev_share, 0, 0.9);
   list.used_by(tasks_of(kLabeled, kCompared, kImages, kSpeech));
   list.number("folds", "number of parts for cross-validation; 0: none", &r.data.folds, 0, 1000);
@@ -354,7 +375,8 @@ void list_run(FieldList& list, Recipe& r) {
   list.used_by(kAll);
   list.count("accumulate", "micro-batches per step", r.train.accumulate, 1);
   list.number("label_smoothing",
-              "probability that the target distribution spreads over the vocabulary, or over the labels",
+              "probability that the target distribution spreads over the vocabulary, or over the labels; of "
+              "`dpo` and `simpo`, that the answers of a pair are exchanged",
               &r.train.label_smoothing, 0, 0.99);
   list.number("layer_decay",
               "below 1: the learning rate of each layer is that of the next one times this, and the highest "
@@ -461,6 +483,8 @@ constexpr std::pair<std::string_view, std::string_view> kSynonyms[] = {
     {"max_length", "task.context"},
     {"block_size", "task.context"},
     {"mlm_probability", "task.mask_probability"},
+    {"loss_type", "task.loss"},
+    {"simpo_gamma", "task.gamma"},
     {"r", "lora.rank"},
     {"lora_alpha", "lora.alpha"},
     {"lora_dropout", "lora.dropout"},

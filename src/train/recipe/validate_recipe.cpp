@@ -38,6 +38,8 @@ TaskChoices choices_of(const Recipe& recipe) {
     return {
         {"text", "jsonl"}, {"unigram", "bpe", "byte_bpe"}, recipe.task.objective == "bart" ? "bart" : "t5"};
   if (kind == "causal-lm") return {{"text", "jsonl", "chat"}, {"byte_bpe", "character"}, "gpt2"};
+  if (kind == "preference")
+    return {{"chat"}, {"byte_bpe", "character"}, "gpt2", {"dpo", "ipo", "orpo", "simpo"}};
   if (kind == "masked-lm") return {{"text", "jsonl"}, kEncoderTokenizers, "bert"};
   if (kind == "classification") return {{"tsv", "csv", "jsonl", "labelled"}, kEncoderTokenizers, "bert"};
   if (kind == "tagging") return {{"conll"}, kEncoderTokenizers, "bert"};
@@ -156,6 +158,26 @@ void validate_lora(const Recipe& r) {
           "task.freeze: expected none beside [lora], which trains the adapter and lora.train only");
 }
 
+void validate_preference(const Recipe& r) {
+  if (r.task.kind != "preference") return;
+  const auto of_losses = [&](const char* key, const std::vector<std::string>& losses) {
+    require(!r.given.contains(key) || std::find(losses.begin(), losses.end(), r.task.loss) != losses.end(),
+            fmt::format("{}: expected task.loss = {}, got {}", key, alternatives(losses), r.task.loss));
+  };
+  of_losses("task.beta", {"dpo", "ipo", "simpo"});
+  of_losses("task.gamma", {"simpo"});
+  of_losses("task.lambda", {"orpo"});
+  of_losses("task.reference", {"dpo", "ipo"});
+  require(r.train.label_smoothing == 0 || r.task.loss == "dpo" || r.task.loss == "simpo",
+          fmt::format("train.label_smoothing: expected 0 with task.loss = {}, got {}", r.task.loss,
+                      r.train.label_smoothing));
+  require(r.data.longer != "split",
+          "data.longer: expected truncate or skip for the task preference, got split");
+  for (const auto& [key, where] : r.given)
+    require(!key.starts_with("model.") && !key.starts_with("tokenizer."),
+            fmt::format("{}: the task preference trains a model that there is (--init)", key));
+}
+
 // Throws Error for settings that others make void.
 void validate_void_settings(const Recipe& r) {
   const DataOptions& d = r.data;
@@ -232,7 +254,8 @@ void validate_marian(const Recipe& r) {
 
 // Of an encoder's byte_bpe, those of BART, which are RoBERTa's; empty: those of the tokenizer's type.
 std::string default_special_tokens(const Recipe& r) {
-  if (r.task.kind == "causal-lm" || r.task.kind == "image-classification" || r.task.kind == "transcription")
+  if (r.task.kind == "causal-lm" || r.task.kind == "image-classification" || r.task.kind == "transcription" ||
+      r.task.kind == "preference")
     return "";
   if (r.task.kind != "denoising" && !translates(r)) return r.tokenizer.type == "byte_bpe" ? "bart" : "";
   if ((r.task.kind != "seq2seq" && r.task.kind != "denoising") || r.model.family == "marian") return "marian";
@@ -271,6 +294,11 @@ Recipe with_defaults(Recipe recipe) {
     if (recipe.data.longer.empty() && !recipe.task.cross_documents)
       recipe.data.longer = answers && recipe.data.documents != "file" ? "truncate" : "split";
   }
+  if (recipe.task.kind == "preference") {
+    recipe.task.cross_documents = false;
+    if (recipe.task.beta == 0) recipe.task.beta = recipe.task.loss == "simpo" ? 2 : 0.1;
+    if (recipe.data.longer.empty()) recipe.data.longer = "truncate";
+  }
   if (recipe.data.target_list.empty()) recipe.data.target_list = pairs ? "references" : "sentences";
   if (recipe.eval.scores.empty()) recipe.eval.scores = pairs ? "rouge" : "bleu";
   return recipe;
@@ -284,6 +312,7 @@ void validate_recipe(const Recipe& given) {
   if (r.model.family == "marian") validate_marian(r);
   validate_lora(r);
   if (r.task.kind == "embedding" || r.task.kind == "reranking") validate_comparison(r);
+  validate_preference(r);
   require(r.train.steps > 0 || r.train.epochs > 0,
           "train.steps: no length of the run (set train.steps or train.epochs)");
   require(r.train.warmup < 1 || r.train.warmup == std::floor(r.train.warmup),

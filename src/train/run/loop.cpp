@@ -332,6 +332,8 @@ class Loop {
     const Stopwatch watch;
     const std::int64_t epoch = task_.position().epoch;
     const Traffic before = world_.traffic();
+    const std::vector<std::string> names = task_.step_metrics();
+    std::vector<double> metrics(names.size());
     double loss = 0;
     std::int64_t tokens = 0;
     double weight = 0;
@@ -346,12 +348,13 @@ class Loop {
       if (micro.sum.defined()) loss += micro.sum.item();
       tokens += micro.tokens;
       weight += micro.weight.value_or(static_cast<double>(micro.tokens));
+      for (std::size_t m = 0; m < micro.metrics.size(); ++m) metrics[m] += micro.metrics[m];
       if (!std::isfinite(loss)) not_finite("loss", loss / weight, lr);
       gradients_->backward(micro.sum, i + 1 == recipe_.train.accumulate);
     }
     const Stopwatch wait;
     gradients_->finish();
-    add_up(loss, tokens, weight);
+    add_up(loss, tokens, weight, metrics);
     const double waited = wait.seconds();
     const double mean = weight > 0 ? 1.0 / weight : 0;  // examples of weight 0 teach nothing
     const double norm = gradients_->norm() * mean;
@@ -373,16 +376,28 @@ class Loop {
             .targets = tokens,
             .targets_per_second = static_cast<double>(tokens) / watch.seconds(),
             .seconds = state_.seconds,
-            .communication = communication_since(before, waited)},
+            .communication = communication_since(before, waited),
+            .metrics = means(names, metrics, tokens)},
            watch.seconds());
     return loss * mean;
   }
 
-  // Adds up the step's loss and targets of all processes. Random streams go on where the first process is,
-  // which has rows of every batch.
-  void add_up(double& loss, std::int64_t& tokens, double& weight) {
+  static std::vector<Metric> means(const std::vector<std::string>& names, const std::vector<double>& sums,
+                                   std::int64_t targets) {
+    std::vector<Metric> result;
+    for (std::size_t i = 0; i < names.size(); ++i)
+      result.push_back({names[i], sums[i] / static_cast<double>(targets)});
+    return result;
+  }
+
+  // Adds up the step's loss, targets and metrics of all processes. Random streams go on where the first
+  // process is, which has rows of every batch.
+  void add_up(double& loss, std::int64_t& tokens, double& weight, std::vector<double>& metrics) {
     const double streams = world_.is_first() ? static_cast<double>(generator_.position()) : 0.0;
-    const std::vector<double> total = world_.sum({loss, static_cast<double>(tokens), streams, weight});
+    std::vector<double> all{loss, static_cast<double>(tokens), streams, weight};
+    all.insert(all.end(), metrics.begin(), metrics.end());
+    const std::vector<double> total = world_.sum(all);
+    std::copy(total.begin() + 4, total.end(), metrics.begin());
     loss = total[0];
     tokens = static_cast<std::int64_t>(total[1]);
     weight = total[3];
@@ -419,7 +434,8 @@ class Loop {
                           .lr = record.lr,
                           .targets_per_second = recent_targets_ / recent_seconds_,
                           .unit = task_.unit(),
-                          .seconds_left = mean * static_cast<double>(total_ - record.step)});
+                          .seconds_left = mean * static_cast<double>(total_ - record.step),
+                          .metrics = record.metrics});
   }
 
   // Evaluates the model. Returns true if the step is one of the best.

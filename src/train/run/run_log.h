@@ -29,6 +29,7 @@ struct StepRecord {
   double targets_per_second = 0;
   double seconds = 0;
   std::optional<CommunicationRecord> communication{};  ///< of several processes
+  std::vector<Metric> metrics{};                       ///< TrainingTask::step_metrics
 };
 
 class RunLog {

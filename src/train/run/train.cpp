@@ -12,6 +12,7 @@
 #include "train/tasks/labeled_task.h"
 #include "train/tasks/language_modeling.h"
 #include "train/tasks/model_source.h"
+#include "train/tasks/preference.h"
 #include "train/tasks/reranking.h"
 #include "train/tasks/transcription.h"
 #include "train/tasks/translation.h"
@@ -33,6 +34,7 @@ std::unique_ptr<TrainingTask> make_task(const Recipe& recipe, const TrainOptions
   if (kind == "image-classification")
     return std::make_unique<ImageClassificationTask>(recipe, options, checkpoint);
   if (kind == "transcription") return std::make_unique<TranscriptionTask>(recipe, options, checkpoint);
+  if (kind == "preference") return std::make_unique<PreferenceTask>(recipe, options, checkpoint);
   if (kind == "answers") return std::make_unique<AnswersTask>(recipe, options, checkpoint);
   return std::make_unique<TranslationTask>(recipe, options, checkpoint);
 }

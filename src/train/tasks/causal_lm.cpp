@@ -13,20 +13,6 @@
 namespace heed {
 namespace {
 
-// Of a row whose first token is `begin`, the labels: the tokens behind each token of a part.
-void label_part(const TextCorpus& corpus, const std::vector<TextRow>& answers, const DocumentPart& part,
-                std::int64_t* labels, std::int64_t& targets) {
-  const std::int64_t first = part.begin + 1;
-  auto answer = std::partition_point(answers.begin(), answers.end(),
-                                     [first](const TextRow& a) { return a.second <= first; });
-  for (std::int64_t at = first; at < part.end + part.goes_on; ++at) {
-    while (answer != answers.end() && answer->second <= at) ++answer;
-    if (!answers.empty() && (answer == answers.end() || answer->first > at)) continue;
-    labels[at - first] = corpus.ids()[static_cast<std::size_t>(at)];
-    ++targets;
-  }
-}
-
 // `rows` rows of `length` tokens that begin at first(row), and the tokens after each as labels.
 template <class First>
 TokenBatch rows_of(const TextCorpus& corpus, std::int64_t rows, std::int64_t length, const First& first) {
@@ -120,7 +106,7 @@ TokenBatch CausalLmTask::Documents::batch(std::span<const std::int64_t> chosen) 
     std::int64_t t = 0;
     for (const DocumentPart& part : rows.row(chosen[i])) {
       std::copy_n(corpus->ids().data() + part.begin, part.size(), batch.ids.data<std::int64_t>() + first + t);
-      label_part(*corpus, answers, part, batch.labels.data<std::int64_t>() + first + t, batch.targets);
+      batch.targets += label_part(*corpus, answers, part, batch.labels.data<std::int64_t>() + first + t);
       // The padding behind the last part is a document, too.
       if (apart)
         std::fill(batch.document_starts.data<std::int64_t>() + first + t,
@@ -154,7 +140,7 @@ CausalLmTask::CausalLmTask(const Recipe& recipe, const TrainOptions& options,
   }
   model_ = model.get();
   keep(std::move(model));
-  check_context(model_->max_positions());
+  check_context(recipe_, model_->max_positions());
   if (recipe.task.cross_documents) {
     begin_stream();
   } else {

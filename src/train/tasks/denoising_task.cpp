@@ -135,7 +135,7 @@ DenoisingTask::DenoisingTask(const Recipe& recipe, const TrainOptions& options,
   std::unique_ptr<EncoderDecoderModel> model = encoder_decoder_for(recipe, *tokenizer_, from);
   model_ = model.get();
   keep(std::move(model));
-  check_context(model_->max_positions());
+  check_context(recipe_, model_->max_positions());
   read_corpora(-1);
   auto source = std::make_shared<const NoisyRows>(noisy_rows(train_, *tokenizer_, model_->pad_id(), recipe));
   begin(BatchPlan(noisy_lengths(*source), plan_options(recipe, options)),

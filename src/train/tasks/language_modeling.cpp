@@ -93,6 +93,25 @@ class ChatReader {
 
 }  // namespace
 
+void report_unusable(const UnusableParts& bad, const std::string& things, const std::filesystem::path& path,
+                     const Recipe& recipe, const TrainOptions& options) {
+  if (bad.unusable == 0) return;
+  const std::string count = fmt::format("{} of {} {}", bad.unusable, bad.parts, things);
+  if (static_cast<double>(bad.unusable) > recipe.data.bad_share * static_cast<double>(bad.parts))
+    throw Error(fmt::format("{} (so are {}: data.bad_share, {}, is the share that is skipped)",
+                            bad.first_message, count, recipe.data.bad_share));
+  if (options.on_message)
+    options.on_message(fmt::format("warning: {}: {} cannot be used and {} skipped, the first for {}",
+                                   path.string(), count, bad.unusable == 1 ? "is" : "are",
+                                   bad.first_message));
+}
+
+void check_context(const Recipe& recipe, std::optional<std::int64_t> positions) {
+  if (positions && recipe.task.context > *positions)
+    throw Error(fmt::format("recipe: task.context: expected at most {}, the model's positions, got {}",
+                            *positions, recipe.task.context));
+}
+
 void TextTask::load_or_train_tokenizer(const std::filesystem::path& from) {
   const std::filesystem::path& given = from.empty() ? recipe_.tokenizer.from : from;
   if (given.empty() && recipe_.data.format == "chat")
@@ -114,18 +133,6 @@ void TextTask::load_chat(const std::filesystem::path& from) {
   chat_ = ModelChat::load((from.empty() ? recipe_.tokenizer.from : from).string(), *tokenizer_);
 }
 
-void TextTask::report(const UnusableParts& bad, const std::filesystem::path& path) const {
-  if (bad.unusable == 0) return;
-  const std::string count = fmt::format("{} of {} conversations", bad.unusable, bad.parts);
-  if (static_cast<double>(bad.unusable) > recipe_.data.bad_share * static_cast<double>(bad.parts))
-    throw Error(fmt::format("{} (so are {}: data.bad_share, {}, is the share that is skipped)",
-                            bad.first_message, count, recipe_.data.bad_share));
-  if (options_.on_message)
-    options_.on_message(fmt::format("warning: {}: {} cannot be used and {} skipped, the first for {}",
-                                    path.string(), count, bad.unusable == 1 ? "is" : "are",
-                                    bad.first_message));
-}
-
 std::shared_ptr<const TextCorpus> TextTask::read(const std::filesystem::path& path, const char* name,
                                                  std::int64_t separator) {
   if (path.empty()) return nullptr;
@@ -142,7 +149,7 @@ std::shared_ptr<const TextCorpus> TextTask::read(const std::filesystem::path& pa
     corpus =
         std::make_shared<const TextCorpus>(tokenize_texts(reader, *tokenizer_, separator, options_.output));
   }
-  report(bad, path);
+  report_unusable(bad, "conversations", path, recipe_, options_);
   lossy_lines_[path] = reader.lossy_lines();
   if (options_.on_message) {
     options_.on_message(fmt::format("{}: {} tokens in {} document{} for {}", path.string(),
@@ -208,12 +215,6 @@ void TextTask::keep(std::unique_ptr<Model> model) {
   check_fits(*tokenizer_, *kept_);
   parameters_ = trained_parameters(*kept_, recipe_);
   if (options_.on_message) options_.on_message(describe_model(*kept_, *tokenizer_));
-}
-
-void TextTask::check_context(std::optional<std::int64_t> positions) const {
-  if (positions && recipe_.task.context > *positions)
-    throw Error(fmt::format("recipe: task.context: expected at most {}, the model's positions, got {}",
-                            *positions, recipe_.task.context));
 }
 
 CrossEntropyOptions TextTask::loss_options() const {

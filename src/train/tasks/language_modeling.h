@@ -29,6 +29,13 @@ struct TokenBatch {
   Tensor document_starts{};  ///< i64 [B, T], where rows hold documents that are kept apart
 };
 
+/// Says what is skipped of the lines of a chat file. Throws Error if that is more than data.bad_share.
+void report_unusable(const UnusableParts& bad, const std::string& things, const std::filesystem::path& path,
+                     const Recipe& recipe, const TrainOptions& options);
+
+/// Throws Error for rows that are longer than the model has positions.
+void check_context(const Recipe& recipe, std::optional<std::int64_t> positions);
+
 /// What these tasks share: the corpora and their tokenizer.
 class TextTask : public BatchedTask<TokenBatch> {
  public:
@@ -49,8 +56,6 @@ class TextTask : public BatchedTask<TokenBatch> {
   void read_corpora(std::int64_t separator);
   /// Keeps the model, whose parameters are trained; reports what it is.
   void keep(std::unique_ptr<Model> model);
-  /// Throws Error for rows that are longer than the model has positions.
-  void check_context(std::optional<std::int64_t> positions) const;
   /// Of a training step: summed over the labels, and smoothed as the recipe says.
   CrossEntropyOptions loss_options() const;
   /// The next batch's loss, of a model that takes a mask.
@@ -74,8 +79,6 @@ class TextTask : public BatchedTask<TokenBatch> {
   std::map<std::filesystem::path, std::int64_t> lossy_lines_;  // of each file
   std::shared_ptr<const TextCorpus> read(const std::filesystem::path& path, const char* name,
                                          std::int64_t separator);
-  /// Says what is skipped. Throws Error if that is more than data.bad_share.
-  void report(const UnusableParts& bad, const std::filesystem::path& path) const;
   /// Fills data_.
   void count();
   /// Moves data.dev_share of the training corpus to dev_.

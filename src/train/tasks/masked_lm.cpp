@@ -161,7 +161,7 @@ MaskedLmTask::MaskedLmTask(const Recipe& recipe, const TrainOptions& options,
       from.empty() ? make_as<EncoderModel>(with_head, generator) : load_encoder(from, with_head, generator);
   model_ = model.get();
   keep(std::move(model));
-  check_context(model_->max_positions());
+  check_context(recipe_, model_->max_positions());
   auto source = std::make_shared<const MaskedRows>(masked_rows(train_, *tokenizer_, recipe));
   begin(BatchPlan(lengths_of(*source), plan_options(recipe, options)),
         [source](const BatchPlan::Rows& batch) {
