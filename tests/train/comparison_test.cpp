@@ -32,7 +32,7 @@ using testing::Not;
 
 const fs::path kCases = fs::path(HEED_FIXTURES) / "train" / "comparison";
 
-class ComparisonTest : public RunFolder {
+class ComparisonTest : public FolderTest {
  protected:
   static Recipe recipe(const std::string& kind, const std::string& file, std::int64_t steps) {
     Recipe r;
@@ -305,7 +305,8 @@ TEST_F(ComparisonTest, ARerankerRanksWhatItLearned) {
   const auto model = load_as<EncoderModel>(folder_ / "run");
   EXPECT_EQ(model->labels(), std::vector<std::string>{"LABEL_0"});
   EXPECT_EQ(model->score_activation(), Activation::sigmoid);
-  r.train.steps = r.eval.every = 8;
+  r.train.steps = 8;
+  r.eval.every = 8;
   train_twice(r, folder_ / "straight", folder_ / "broken", kCases / "encoder");
   EXPECT_TRUE(weights(folder_ / "straight") == weights(folder_ / "broken"));
 }
