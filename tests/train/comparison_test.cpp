@@ -311,6 +311,30 @@ TEST_F(ComparisonTest, ARerankerRanksWhatItLearned) {
   EXPECT_TRUE(weights(folder_ / "straight") == weights(folder_ / "broken"));
 }
 
+// Lists of equal labels are no lists to learn an order from; held-out pairs of one query are ranked together.
+TEST_F(ComparisonTest, CountsTheRowsOfRerankers) {
+  const std::string
+      list = "{\"query\": \"rain\", \"documents\": [\"sun\", \"wet weather\"], \"labels\": [0, 1]}\n",
+      equal = "{\"query\": \"snow\", \"documents\": [\"sun\", \"a cat\"], \"labels\": [1, 1]}\n";
+  write_file(folder_ / "rows.jsonl", list + equal + list);
+  Recipe r = recipe("reranking", "cross-bce.jsonl", 2);
+  r.task.loss = "lambda";
+  r.data.dev = r.data.train;
+  r.data.train = folder_ / "rows.jsonl";
+  r.eval.every = 2;
+  const TrainOptions options{.output = folder_ / "run", .init = kCases / "reranker"};
+  EXPECT_GT(train(r, options).evaluation->metric("mrr@10").value(), 0);
+  fs::create_directories(folder_ / "spilled");
+  const TrainOptions again{.output = folder_ / "spilled", .init = kCases / "reranker"};
+  const DataSummary data = RerankingTask(r, again, {}).data();
+  for (const SetSummary& set : data.sets) {
+    const bool training = set.name == "training";
+    EXPECT_EQ(set.examples, training ? 3 : set.name == "development" ? 6 : 0);
+    EXPECT_EQ(set.left_out, training ? 1 : 0);
+    EXPECT_EQ(set.repeated, training ? 1 : 0);
+  }
+}
+
 TEST_F(ComparisonTest, RefusesListsThatTheLossCannotRank) {
   const auto refused = [&](const std::string& rows, const std::string& loss) {
     write_file(folder_ / "rows.jsonl", rows);

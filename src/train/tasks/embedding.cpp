@@ -116,16 +116,16 @@ EmbeddingTask::EmbeddingTask(const Recipe& recipe, const TrainOptions& options,
   if (!recipe.data.corpus.empty()) {
     data::Lines lines(recipe.data.corpus);
     for (std::string line; lines.next(line);) {
-      corpus_.ids.push_back(encode(line, false).ids);
+      std::int64_t whole = 0;
+      corpus_.ids.push_back(encode(line, false, whole).ids);
       corpus_.keys.push_back(key_of(line));
     }
   }
-  dev_ = tokenize(dev);
-  test_ = tokenize(test);
-  train_ = std::make_shared<const Rows>(tokenize(train));
-  if (truncated_ > 0)
-    message(fmt::format("{} texts are longer than the {} tokens that are read, and are truncated", truncated_,
-                        *recipe_of_model_.max_length));
+  DataCounts counts("rows", "tokens", static_cast<double>(*recipe_of_model_.max_length));
+  dev_ = tokenize(dev, "development", counts);
+  test_ = tokenize(test, "test", counts);
+  train_ = std::make_shared<const Rows>(tokenize(train, "training", counts));
+  data_ = counts.finish();
   if (train_->empty()) return;  // an evaluation
   std::vector<RowTexts> texts;
   for (std::int64_t i = 0; i < train_->size(); ++i) {
@@ -206,25 +206,40 @@ void EmbeddingTask::load_or_make(const std::filesystem::path& checkpoint, const 
   }
 }
 
-Encoding EmbeddingTask::encode(const std::string& text, bool query) {
+Encoding EmbeddingTask::encode(const std::string& text, bool query, std::int64_t& whole) const {
+  bool warned = false;
   TaskOptions options;
-  options.on_warning = [&](std::size_t, const std::string&) { ++truncated_; };
-  return std::move(encode_texts(*model_, *tokenizer_, {&text, 1}, how(query), options).front());
+  options.on_warning = [&](std::size_t, const std::string&) { warned = true; };
+  Encoding encoding = std::move(encode_texts(*model_, *tokenizer_, {&text, 1}, how(query), options).front());
+  whole = warned ? tokenizer_->encode(how(query).prompt + text).size() : encoding.size();
+  return encoding;
 }
 
-EmbeddingTask::Rows EmbeddingTask::tokenize(const ChosenRecords<ComparedEntries>& rows) {
+EmbeddingTask::Rows EmbeddingTask::tokenize(const ChosenRecords<ComparedEntries>& rows, const char* set,
+                                            DataCounts& counts) const {
+  counts.begin(set);
   Rows tokenized(options_.output);
   for (std::int64_t i = 0; i < rows.size(); ++i) {
     throw_if_stopped();
     const ComparedTexts row = rows[i];
     TokenizedTexts texts;
+    std::int64_t longest = 0;
+    std::uint64_t key = 0;
+    bool truncated = false;
     const auto add = [&](const std::string& text, bool query) {
-      texts.ids.push_back(encode(text, query).ids);
+      std::int64_t whole = 0;
+      texts.ids.push_back(encode(text, query, whole).ids);
       texts.keys.push_back(key_of(text));
+      key = key * 31 + texts.keys.back();
+      longest = std::max(longest, whole);
+      truncated |= whole > std::ssize(texts.ids.back());
     };
     add(row.query, true);
     for (const std::string& text : row.texts) add(text, false);
     texts.labels.assign(row.labels.begin(), row.labels.end());
+    counts.add(key);
+    counts.add_length(static_cast<double>(longest));
+    counts.set().truncated += truncated;
     tokenized.add(texts);
   }
   tokenized.finish();

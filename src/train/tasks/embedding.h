@@ -13,6 +13,7 @@
 #include "heed/text/tokenizer.h"
 #include "heed/train/train.h"
 #include "train/tasks/batched_task.h"
+#include "train/tasks/data_counts.h"
 #include "train/tasks/model_source.h"
 
 namespace heed {
@@ -46,6 +47,7 @@ class EmbeddingTask final : public BatchedTask<TextsBatch> {
   std::optional<Evaluation> test() override;
   void save(const std::filesystem::path& directory, DType dtype) const override;
   std::string fingerprint() const override;
+  DataSummary data() const override { return data_; }
 
  private:
   using Rows = SpilledRecords<TokenizedTexts>;
@@ -53,8 +55,9 @@ class EmbeddingTask final : public BatchedTask<TextsBatch> {
   /// How the vectors of queries, and of the other texts, are computed.
   const EmbeddingRecipe& how(bool query) const { return query ? queries_ : documents_; }
   bool scored() const { return recipe_.task.loss != "multiple-negatives"; }
-  Encoding encode(const std::string& text, bool query);
-  Rows tokenize(const ChosenRecords<ComparedEntries>& rows);
+  /// The tokens of a text; sets `whole` to how many they were before truncation.
+  Encoding encode(const std::string& text, bool query, std::int64_t& whole) const;
+  Rows tokenize(const ChosenRecords<ComparedEntries>& rows, const char* set, DataCounts& counts) const;
   /// The loss of the vectors of all texts of a batch, row by row: a sum over its rows.
   Tensor loss_of(const Tensor& vectors, const std::vector<std::int64_t>& counts,
                  const std::vector<float>& labels) const;
@@ -71,8 +74,8 @@ class EmbeddingTask final : public BatchedTask<TextsBatch> {
   std::unique_ptr<Model> model_;
   std::vector<Parameter> parameters_;
   EmbeddingRecipe recipe_of_model_, queries_, documents_;
-  std::int64_t width_ = 0;      // of token vectors
-  std::int64_t truncated_ = 0;  // texts
+  std::int64_t width_ = 0;  // of token vectors
+  DataSummary data_;
   std::shared_ptr<const Rows> train_;
   Rows dev_, test_;
   TokenizedTexts corpus_;  // which queries of dev and test search beside their positives

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <functional>
 #include <map>
 #include <numeric>
 
@@ -124,24 +125,28 @@ RerankingTask::RerankingTask(const Recipe& recipe, const TrainOptions& options,
   check_fits(*tokenizer_, *model_);
   parameters_ = trained_parameters(*model_, recipe_);
   message(describe_model(*model_, *tokenizer_));
-  std::int64_t left_out = 0, kept = 0;
-  dev_ = tokenize(dev, kept);
-  test_ = tokenize(test, kept);
-  train_ = std::make_shared<const Lists>(tokenize(train, left_out));
-  if (left_out > 0)
-    message(fmt::format("{} rows with equal labels are left out, as they have nothing to rank", left_out));
+  DataCounts counts("rows", "tokens", static_cast<double>(longest()));
+  dev_ = tokenize(dev, "development", counts);
+  test_ = tokenize(test, "test", counts);
+  train_ = std::make_shared<const Lists>(tokenize(train, "training", counts));
+  data_ = counts.finish();
   if (train_->empty()) return;  // an evaluation
   begin(BatchPlan(lengths_of(*train_), plan_options(recipe, options)),
         [lists = train_, make = ListsMaker{model_->pad_id(), model_->type_vocab_size() > 1}](
             const BatchPlan::Rows& batch) { return make(*lists, batch.rows); });
 }
 
-RerankingTask::Lists RerankingTask::tokenize(const ChosenRecords<ComparedEntries>& rows,
-                                             std::int64_t& left_out) const {
+std::int64_t RerankingTask::longest() const {
+  const std::int64_t most = std::min(longest_input(*model_, *tokenizer_), recipe_.train.batch_tokens);
+  return recipe_.data.max_tokens > 0 ? std::min(most, recipe_.data.max_tokens) : most;
+}
+
+RerankingTask::Lists RerankingTask::tokenize(const ChosenRecords<ComparedEntries>& rows, const char* set,
+                                             DataCounts& counts) const {
+  counts.begin(set);
   Lists lists(options_.output);
-  std::int64_t longest = std::min(longest_input(*model_, *tokenizer_), recipe_.train.batch_tokens);
-  if (recipe_.data.max_tokens > 0) longest = std::min(longest, recipe_.data.max_tokens);
-  const Truncation truncation{.max_length = longest};
+  const Truncation truncation{.max_length = longest()};
+  const bool learns_order = recipe_.task.loss == "lambda" && set == std::string_view("training");
   for (std::int64_t i = 0; i < rows.size(); ++i) {
     throw_if_stopped();
     ComparedTexts row = rows[i];
@@ -149,17 +154,27 @@ RerankingTask::Lists RerankingTask::tokenize(const ChosenRecords<ComparedEntries
     TokenizedList list;
     list.labels.assign(row.labels.begin(), row.labels.end());
     list.query = content_key(row);
-    const std::int64_t count = std::ssize(row.texts);
-    if (recipe_.task.loss == "lambda" && count_unequal(list.labels, {&count, 1}) == 0) {
-      ++left_out;
-      continue;
-    }
+    std::uint64_t key = list.query;
+    std::int64_t most = 0;
+    bool truncated = false;
     for (const std::string& text : row.texts) {
-      Encoding pair = tokenizer_->encode_truncated(row.query, text, truncation);
+      bool shortened = false;
+      Encoding pair = tokenizer_->encode_truncated(row.query, text, truncation, true, &shortened);
+      most = std::max(most, shortened ? tokenizer_->encode_pair(row.query, text).size() : pair.size());
+      truncated |= shortened;
+      key = key * 31 + std::hash<std::string>()(text);
       list.ids.push_back(std::move(pair.ids));
       list.type_ids.push_back(std::move(pair.type_ids));
     }
-    lists.add(list);
+    counts.add(key);
+    counts.add_length(static_cast<double>(most));
+    counts.set().truncated += truncated;
+    const std::int64_t count = std::ssize(row.texts);
+    if (learns_order && count_unequal(list.labels, {&count, 1}) == 0) {
+      ++counts.set().left_out;  // equal labels have no order
+    } else {
+      lists.add(list);
+    }
   }
   lists.finish();
   return lists;

@@ -13,6 +13,7 @@
 #include "heed/text/tokenizer.h"
 #include "heed/train/train.h"
 #include "train/tasks/batched_task.h"
+#include "train/tasks/data_counts.h"
 #include "train/tasks/model_source.h"
 
 namespace heed {
@@ -44,10 +45,13 @@ class RerankingTask final : public BatchedTask<ListsBatch> {
   std::optional<Evaluation> test() override;
   void save(const std::filesystem::path& directory, DType dtype) const override;
   std::string fingerprint() const override;
+  DataSummary data() const override { return data_; }
 
  private:
   using Lists = SpilledRecords<TokenizedList>;
-  Lists tokenize(const ChosenRecords<ComparedEntries>& rows, std::int64_t& left_out) const;
+  /// Of the training set, without rows that the loss cannot learn from.
+  Lists tokenize(const ChosenRecords<ComparedEntries>& rows, const char* set, DataCounts& counts) const;
+  std::int64_t longest() const;
   SummedLoss loss_of(const Tensor& logits, const ListsBatch& batch) const;
   Tensor logits_of(const ListsBatch& batch, Context& context) const;
   Evaluation evaluate(const Lists& lists) const;
@@ -59,6 +63,7 @@ class RerankingTask final : public BatchedTask<ListsBatch> {
   std::vector<Parameter> parameters_;
   std::shared_ptr<const Lists> train_;
   Lists dev_, test_;
+  DataSummary data_;
 };
 
 }  // namespace heed
