@@ -1,4 +1,5 @@
-// Labeled texts and recordings for training, in every format: a file's bytes read as each of them.
+// Labeled texts, texts to compare and recordings for training, in every format: a file's bytes read as each
+// of them.
 #include "data/corpora.h"
 #include "data/labeled_data.h"
 #include "reader.h"
@@ -28,6 +29,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   for (const char* format : {"tsv", "csv", "jsonl"}) {
     options.format = format;
     heed::fuzz::check(folder, [&] { read_all(heed::read_recordings(file, options, folder.path())); });
+    for (const bool scored : {false, true})
+      heed::fuzz::check(folder, [&] { read_all(heed::read_compared(file, options, scored, folder.path())); });
   }
   options.format = "folders";
   std::filesystem::copy_file(file, folder.path() / "metadata.csv",
