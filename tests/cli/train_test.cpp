@@ -102,13 +102,16 @@ TEST(Train, ADryRunNeedsNoOutput) {
   words.insert(words.end(), {"--dry-run", "--quiet"});
   const Result text = run(words);
   ASSERT_EQ(text.status, 0) << text.err;
-  EXPECT_THAT(text.out,
-              testing::ContainsRegex("^[0-9]+ trained parameters, [0-9]+ batches in an epoch\n24 steps"));
+  EXPECT_THAT(text.out, testing::ContainsRegex("^data\n +training +development\n +pairs +400 +12\n"));
+  EXPECT_THAT(text.out, testing::ContainsRegex(
+                            "\n[0-9]+ trained parameters, [0-9]+ batches in an epoch; reading the data "
+                            "and making the model took [0-9.]+ s\n24 steps"));
   EXPECT_THAT(text.out, HasSubstr("peak memory: "));
   words.emplace_back("--json");
   const Json json = Json::parse(run(words).out);
   EXPECT_EQ(json.at("steps"), 24);
   EXPECT_GT(json.at("trained_parameters"), 1000);
+  EXPECT_EQ(json.at("data").at("sets").at(0).at("examples"), 400);
   words.emplace_back("--resume");
   EXPECT_THAT(run(words).err, HasSubstr("--dry-run: expected a new run, got one to resume"));
   EXPECT_THAT(run(tiny_training()).err, HasSubstr("train: missing --output"));

@@ -33,6 +33,7 @@ class ConversationsTest : public FolderTest {
     r.train.batch_tokens = 4096;
     r.train.steps = steps;
     r.train.lr = 1e-3;
+    r.given["train.lr"] = kRecipeOverride;  // as high as it is
     r.train.schedule = "constant";
     r.train.warmup = 0;
     r.train.betas = {0.9, 0.999};
