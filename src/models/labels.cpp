@@ -7,6 +7,7 @@
 #include "heed/ops/elementwise.h"
 #include "heed/ops/reduce.h"
 #include "heed/ops/shape.h"
+#include "ops/softplus.h"
 
 namespace heed {
 namespace {
@@ -15,7 +16,7 @@ constexpr std::int64_t kMostLabels = 1 << 20;
 
 // max(x, 0) - x y + log(1 + exp(-|x|)), which overflows nowhere
 Tensor binary_cross_entropy(const Tensor& logits, const Tensor& targets) {
-  return relu(logits) - logits * targets + log(exp(neg(abs(logits))) + 1.0);
+  return positive_part(logits) - logits * targets + log(exp(neg(abs(logits))) + 1.0);
 }
 
 Tensor square(const Tensor& x) { return x * x; }

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "heed/autograd.h"
-#include "heed/ops/activation.h"
 #include "heed/ops/elementwise.h"
 #include "heed/ops/loss.h"
 #include "heed/ops/matmul.h"
@@ -17,6 +16,7 @@
 #include "heed/ops/softmax.h"
 #include "heed/random.h"
 #include "ops/reduce.h"
+#include "ops/softplus.h"
 
 namespace heed {
 namespace {
@@ -34,9 +34,6 @@ Tensor diagonal_loss(const Tensor& logits, double label_smoothing) {
   return cross_entropy(logits, Tensor::from(targets, {logits.size(0)}),
                        {.label_smoothing = label_smoothing, .reduction = Reduction::sum});
 }
-
-// log(1 + exp(x)), which overflows nowhere.
-Tensor softplus(const Tensor& x) { return relu(x) + log(exp(neg(abs(x))) + 1.0); }
 
 // The ranks of logits, from 1: of equal ones, the first is first.
 std::vector<std::size_t> ranks_of(std::span<const float> logits) {

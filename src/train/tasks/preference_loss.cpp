@@ -2,16 +2,12 @@
 #include "train/tasks/preference_loss.h"
 
 #include "heed/ops/elementwise.h"
+#include "ops/softplus.h"
 
 namespace heed {
 namespace {
 
-// -log sigmoid(x) = max(-x, 0) + log(1 + exp(-|x|)), which overflows nowhere, with max(-x, 0) = (|x| - x) /
-// 2, so that the gradient at 0, where DPO begins, is -1/2.
-Tensor negative_log_sigmoid(const Tensor& x) {
-  const Tensor size = abs(x);
-  return (size - x) * 0.5 + log(exp(neg(size)) + 1.0);
-}
+Tensor negative_log_sigmoid(const Tensor& x) { return softplus(neg(x)); }
 
 Tensor smoothed(const Tensor& margin, double smoothing) {
   const Tensor loss = negative_log_sigmoid(margin) * (1 - smoothing);
