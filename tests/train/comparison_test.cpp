@@ -194,6 +194,13 @@ TEST_F(ComparisonTest, WhatIsSavedMakesTheSameVectors) {
   const Evaluation again = evaluate(r, {.init = folder_ / "run"});
   EXPECT_EQ(again.metric("mrr@10"), result.evaluation->metric("mrr@10"));
   EXPECT_EQ(again.loss, result.evaluation->loss);
+  // Rows of one positive are no negatives of each other: they are in batches of their own, as in training.
+  const std::string row =
+      read_file(kCases / "mnrl.jsonl").substr(0, read_file(kCases / "mnrl.jsonl").find('\n') + 1);
+  write_file(folder_ / "twice.jsonl", row + row);
+  r.data.test = folder_ / "twice.jsonl";
+  EXPECT_EQ(evaluate(r, {.init = folder_ / "run"}).loss, 0);
+  r.data.test = r.data.dev;
   // A corpus of other texts makes the search harder, never easier; the positives among them count once.
   write_file(folder_ / "corpus.txt", "no trains\nthe train is late again today\nrain\n");
   r.data.corpus = folder_ / "corpus.txt";

@@ -127,16 +127,7 @@ EmbeddingTask::EmbeddingTask(const Recipe& recipe, const TrainOptions& options,
   train_ = std::make_shared<const Rows>(tokenize(train, "training", counts));
   data_ = counts.finish();
   if (train_->empty()) return;  // an evaluation
-  std::vector<RowTexts> texts;
-  for (std::int64_t i = 0; i < train_->size(); ++i) {
-    const std::vector<std::uint64_t> keys = (*train_)[i].keys;
-    if (scored()) {
-      texts.emplace_back();  // equal texts do no harm
-    } else {
-      texts.push_back({{keys.begin(), keys.begin() + 2}, {keys.begin() + 2, keys.end()}});
-    }
-  }
-  begin(BatchPlan(std::move(texts), recipe.train.batch_rows, plan_options(recipe, options)),
+  begin(BatchPlan(texts_apart(*train_), recipe.train.batch_rows, plan_options(recipe, options)),
         [rows = train_, processes = processes_of(options).size()](const BatchPlan::Rows& planned) {
           TextsBatch batch;
           for (const std::int64_t i : rows_by_process(planned.all, processes)) {
@@ -244,6 +235,16 @@ EmbeddingTask::Rows EmbeddingTask::tokenize(const ChosenRecords<ComparedEntries>
   }
   tokenized.finish();
   return tokenized;
+}
+
+std::vector<RowTexts> EmbeddingTask::texts_apart(const Rows& rows) const {
+  std::vector<RowTexts> texts(static_cast<std::size_t>(rows.size()));
+  if (scored()) return texts;  // equal texts do no harm
+  for (std::int64_t i = 0; i < rows.size(); ++i) {
+    const std::vector<std::uint64_t> keys = rows[i].keys;
+    texts[static_cast<std::size_t>(i)] = {{keys.begin(), keys.begin() + 2}, {keys.begin() + 2, keys.end()}};
+  }
+  return texts;
 }
 
 SummedLoss EmbeddingTask::next_loss(Context& context) {
@@ -360,23 +361,24 @@ Evaluation EmbeddingTask::evaluate(const Rows& rows) const {
   return evaluation;
 }
 
-// In batches of train.batch_rows, as in training, but in the order of the file.
+// In batches as in training, but in the order of the file.
 double EmbeddingTask::mean_loss(const Rows& rows, const Tensor& queries, const Tensor& documents) const {
   const NoGradients off;
+  std::vector<std::int64_t> first{0};  // document of each row
+  for (std::int64_t i = 0; i < rows.size(); ++i) first.push_back(first.back() + std::ssize(rows[i].ids) - 1);
+  BatchPlan plan(texts_apart(rows), recipe_.train.batch_rows, {.shuffle = false});
   double sum = 0;
-  std::int64_t document = 0;
-  for (std::int64_t begin = 0; begin < rows.size(); begin += recipe_.train.batch_rows) {
-    const std::int64_t end = std::min(begin + recipe_.train.batch_rows, rows.size());
+  for (std::int64_t batch = 0, batches = plan.batches_in_epoch(); batch < batches; ++batch) {
     std::vector<std::int64_t> counts;
     std::vector<float> labels;
     std::vector<Tensor> vectors;
-    for (std::int64_t i = begin; i < end; ++i) {
+    for (const std::int64_t i : plan.next().all) {
       const TokenizedTexts row = rows[i];
+      const auto at = static_cast<std::size_t>(i);
       counts.push_back(std::ssize(row.ids));
       labels.insert(labels.end(), row.labels.begin(), row.labels.end());
       vectors.push_back(slice(queries, 0, i, i + 1));
-      vectors.push_back(slice(documents, 0, document, document + counts.back() - 1));
-      document += counts.back() - 1;
+      vectors.push_back(slice(documents, 0, first[at], first[at + 1]));
     }
     sum += loss_of(concat(vectors, 0), counts, labels).item();
   }

@@ -58,6 +58,8 @@ class EmbeddingTask final : public BatchedTask<TextsBatch> {
   /// The tokens of a text; sets `whole` to how many they were before truncation.
   Encoding encode(const std::string& text, bool query, std::int64_t& whole) const;
   Rows tokenize(const ChosenRecords<ComparedEntries>& rows, const char* set, DataCounts& counts) const;
+  /// What must not be in one batch with each row.
+  std::vector<RowTexts> texts_apart(const Rows& rows) const;
   /// The loss of the vectors of all texts of a batch, row by row: a sum over its rows.
   Tensor loss_of(const Tensor& vectors, const std::vector<std::int64_t>& counts,
                  const std::vector<float>& labels) const;
