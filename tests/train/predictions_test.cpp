@@ -109,7 +109,10 @@ TEST_F(PredictionsTest, APageHasNoTextThatEndsIt) {
   EXPECT_THAT(page(), Not(HasSubstr("<script")));
   train(causal(2), {.output = folder_ / "other"});
   EXPECT_FALSE(std::filesystem::exists(folder_ / "other" / "predictions-dev.jsonl"));
-  EXPECT_THAT(read_file(folder_ / "other" / "report.html"), HasSubstr("development"));
+  const std::string page_of_texts = read_file(folder_ / "other" / "report.html");
+  EXPECT_THAT(page_of_texts, AllOf(HasSubstr("development"), HasSubstr("<h2>Samples</h2>")));
+  // The dev set is the end of the lines; the first of its samples begins with a line.
+  EXPECT_THAT(page_of_texts, HasSubstr("<td>the quick brown </td>"));
 }
 
 }  // namespace

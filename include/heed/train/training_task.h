@@ -84,6 +84,8 @@ class TrainingTask {
   virtual std::vector<std::string> metrics() const { return {}; }
   /// Several processes share the work and get the same result.
   virtual Evaluation evaluate() = 0;
+  /// What the model writes behind beginnings of its held-out texts; of a model that writes none, nothing.
+  virtual std::vector<Prediction> samples() const { return {}; }
   /// Scores the final model on the test set, if there is one.
   virtual std::optional<Evaluation> test() = 0;
   /// Writes a usable model directory.

@@ -498,7 +498,11 @@ class Loop {
     const RunReport report{
         fmt::format("{}: {}", recipe_.task.kind,
                     std::filesystem::absolute(options_.output).lexically_normal().filename().string()),
-        result.evaluation, result.test, task_.labels(), task_.data()};
+        result.evaluation,
+        result.test,
+        task_.labels(),
+        task_.data(),
+        task_.samples()};
     write_file(options_.output / "report.html", run_report_html(report, *log_));
     write_file(options_.output / "loss.svg", log_->svg("loss"));
     log_->sync();

@@ -173,6 +173,15 @@ std::string held_out(const char* name, const std::optional<Evaluation>& evaluati
   return html + errors_table(predictions);
 }
 
+std::string samples_table(const std::vector<Prediction>& samples) {
+  if (samples.empty()) return "";
+  std::vector<std::vector<std::string>> rows;
+  for (const Prediction& sample : samples) rows.push_back({sample.text, sample.predicted, sample.right});
+  return "<h2>Samples</h2>\n<p>Beginnings of texts, which the final model continues with the likeliest "
+         "tokens.</p>\n" +
+         html_table({{"beginning", "text"}, {"the model", ""}, {"the text", ""}}, rows);
+}
+
 std::string data_tables(const DataSummary& data) {
   std::string html;
   for (const ReportTable& table : data_report(data).tables) {
@@ -201,7 +210,8 @@ std::string run_report_html(const RunReport& report, const RunLog& log) {
   html += scores_table(report) + "<h2>Curves</h2>\n<div class=\"figures\">\n";
   for (const LineChart& chart : log.charts()) html += figure(line_chart_svg(chart));
   html += "</div>\n" + held_out("development", report.development, report.labels) +
-          held_out("test", report.test, report.labels) + data_tables(report.data);
+          held_out("test", report.test, report.labels) + samples_table(report.samples) +
+          data_tables(report.data);
   return html + "</body>\n</html>\n";
 }
 

@@ -16,6 +16,7 @@ struct RunReport {
   std::optional<Evaluation> development, test;  ///< of the final model
   std::vector<std::string> labels;
   DataSummary data;
+  std::vector<Prediction> samples;
 };
 
 /// A page without scripts that needs no other file: scores, curves, the data; of single labels which are

@@ -7,6 +7,7 @@
 #include "core/json.h"
 #include "heed/autograd.h"
 #include "heed/error.h"
+#include "heed/generate/search.h"
 #include "heed/models/registry.h"
 #include "train/tasks/language_modeling.h"
 
@@ -221,6 +222,48 @@ void CausalLmTask::report(const DocumentParts& parts) const {
                     where, things, said, parts.longest));
   if (!said.empty() && options_.on_message)
     options_.on_message(fmt::format("{}{}: {}", split ? "" : "warning: ", where, said));
+}
+
+// Of conversations the first answers, else parts at even distances, continued greedily.
+std::vector<Prediction> CausalLmTask::samples() const {
+  constexpr std::int64_t kSamples = 5, kTokens = 32;
+  const TextCorpus& corpus = dev_ != nullptr ? *dev_ : *train_;
+  const auto size = static_cast<std::int64_t>(corpus.ids().size());
+  const std::int64_t part = std::min(kTokens, recipe_.task.context / 2);
+  std::vector<std::vector<std::int64_t>> prompts;
+  std::vector<Prediction> samples;
+  const auto text = [&](std::int64_t begin, std::int64_t end) {
+    const auto ids =
+        corpus.ids().subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin));
+    return std::vector<std::int64_t>(ids.begin(), ids.end());
+  };
+  const auto add = [&](std::int64_t begin, std::int64_t middle, std::int64_t end) {
+    prompts.push_back(text(begin, middle));
+    samples.push_back({.number = std::ssize(samples),
+                       .text = tokenizer_->decode(prompts.back()),
+                       .right = tokenizer_->decode(text(middle, end))});
+  };
+  for (std::int64_t i = 0; i < kSamples; ++i) {
+    if (corpus.answers().empty()) {
+      const std::int64_t begin = i * size / kSamples;
+      if (begin + 2 * part <= size) add(begin, begin + part, begin + 2 * part);
+    } else if (i < std::ssize(corpus.answers())) {
+      const auto [first, last] = corpus.answers()[static_cast<std::size_t>(i)];
+      const auto document = std::upper_bound(corpus.ends().begin(), corpus.ends().end(), first);
+      const std::int64_t begin = document == corpus.ends().begin() ? 0 : *(document - 1);
+      if (first > begin && first - begin + part <= recipe_.task.context)
+        add(begin, first, std::min(last, first + part));
+    }
+  }
+  if (prompts.empty()) return {};
+  GenerationOptions options;
+  options.max_new_tokens = part;
+  if (const auto end = tokenizer_->eos_id()) options.eos_token_id = {*end};
+  options.pad_token_id = tokenizer_->pad_id().value_or(0);
+  const auto found = search_prompts(*model_, prompts, options, recipe_.train.batch_tokens);
+  for (std::size_t i = 0; i < found.size(); ++i)
+    samples[i].predicted = tokenizer_->decode(found[i].front().ids);
+  return samples;
 }
 
 std::string CausalLmTask::fingerprint() const {

@@ -95,6 +95,7 @@ class CausalLmTask final : public TextTask {
   CausalLmTask(const Recipe& recipe, const TrainOptions& options, const std::filesystem::path& checkpoint);
   SummedLoss next_loss(Context& context) override;
   std::vector<std::string> metrics() const override { return {}; }
+  std::vector<Prediction> samples() const override;
   std::string fingerprint() const override;
 
  private:
