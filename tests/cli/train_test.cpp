@@ -275,7 +275,7 @@ TEST(Train, FindsTheRecipesOfHeedByName) {
               HasSubstr("revers: not found (did you mean the recipe reverse?)"));
   EXPECT_THAT(run({"train", "nothing-like-it", "--output", folder / "none"}).err,
               HasSubstr("not found (give the path of a TOML file, or a recipe of heed: answers, chat, "
-                        "chat-messages, cifar10, classifier, "
+                        "chat-messages, cifar10, classifier, embedding, "
                         "en-fr, "));
 }
 
