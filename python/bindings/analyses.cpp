@@ -13,6 +13,7 @@
 #include "heed/autograd.h"
 #include "heed/doctor.h"
 #include "heed/open/subject.h"
+#include "heed/plot/chart.h"
 #include "heed/plot/picture.h"
 #include "heed/plot/report.h"
 
@@ -286,6 +287,17 @@ void bind_analyses(nb::module_& module) {
              "site"_a.none(), "method"_a, "progress"_a.none());
   module.def("circuits", &circuits_of, "model"_a, "head"_a.none(), "progress"_a.none());
 
+  module.def(
+      "line_chart",
+      [](const std::string& title, const std::string& x, const std::string& y,
+         const std::vector<std::pair<std::string, std::pair<std::vector<double>, std::vector<double>>>>&
+             series) {
+        LineChart chart{.title = title, .x_label = x, .y_label = y};
+        for (const auto& [name, points] : series)
+          chart.series.push_back({.name = name, .x = points.first, .y = points.second, .marks = true});
+        return line_chart_svg(chart);
+      },
+      "title"_a, "x"_a, "y"_a, "series"_a);
   nb::class_<AttentionPicture>(module, "AttentionPicture")
       .def("html", [](const AttentionPicture& self) { return attention_html(self); })
       .def("svg", [](const AttentionPicture& self) { return attention_svg(self); })

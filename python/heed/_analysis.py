@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import html
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -224,3 +224,8 @@ def doctor(model: Model | str, *, text: str = "") -> list[dict[str, Any]]:
     from heed._models import load
     opened = load(model, head=True) if isinstance(model, str) else model
     return _heed.doctor(opened._opened, text, None)
+
+
+def line_chart(title: str, x: str, y: str, series: Mapping[str, tuple[Sequence[float], Sequence[float]]]) -> str:
+    """A small chart of lines as SVG: the points (xs, ys) of each series by its name, joined in their order."""
+    return _heed.line_chart(title, x, y, [(name, (list(xs), list(ys))) for name, (xs, ys) in series.items()])

@@ -1,10 +1,12 @@
 import os
+import shutil
 from pathlib import Path
 
 import pytest
 
-os.environ.setdefault("HEED_MODELS", str(Path(__file__).parents[2] / "models"))
+MODELS = Path(__file__).parents[2] / "models"
 FIXTURES = Path(__file__).parents[1] / "fixtures"
+os.environ.setdefault("HEED_MODELS", str(MODELS))
 
 
 @pytest.fixture(scope="session")
@@ -29,3 +31,13 @@ def masked():
 def translator():
     import heed
     return heed.load("en-fr")
+
+
+@pytest.fixture(scope="session")
+def chat_model(tmp_path_factory):
+    """A folder with the decoder and a chat template."""
+    folder = tmp_path_factory.mktemp("models") / "chat"
+    shutil.copytree(MODELS / "shakespeare", folder)
+    (folder / "chat_template.jinja").write_text(
+        "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}{% if add_generation_prompt %}assistant: {% endif %}")
+    return str(folder)

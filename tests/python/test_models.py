@@ -97,6 +97,16 @@ def test_likelihoods_are_those_of_the_logits(decoder):
     assert greedy == all(logits[t - 1].argmax() == whole[t] for t in range(len(context), len(whole)))
 
 
+def test_chat_follows_the_template(chat_model):
+    model = heed.load(chat_model)
+    messages = [{"role": "user", "content": "Hi"}]
+    assert model.chat(messages, max_new_tokens=8) == model.generate("user: Hi\nassistant: ", max_new_tokens=8)
+    assert "".join(model.chat("Hi", max_new_tokens=8, stream=True)) == model.chat(messages, max_new_tokens=8)
+    answer = json.loads(model.chat("Hi", json_schema={"type": "object", "properties": {"a": {"type": "integer", "maximum": 99,
+                        "minimum": 0}}, "required": ["a"], "additionalProperties": False}, max_new_tokens=40))
+    assert list(answer) == ["a"]
+
+
 def test_translation_with_alignments(translator):
     assert translator.translate("The black cat drinks milk.") == "Le chat noir boit du lait."
     found = translator.translate(["The black cat drinks milk."], return_alignments=True)[0]

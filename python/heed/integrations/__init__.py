@@ -1,0 +1,9 @@
+"""Models of heed for other libraries, each of which is optional: import the module of the one that is installed.
+
+    from heed.integrations.langchain import HeedEmbeddings, ChatHeed
+    from heed.integrations.chroma import HeedEmbeddingFunction
+    from heed.integrations.llama_index import HeedEmbedding
+    from heed.integrations.haystack import HeedTextEmbedder, HeedDocumentEmbedder
+    import heed.integrations.lm_eval           # lm_eval --model heed --model_args pretrained=MODEL
+    from heed.integrations.mteb import HeedEncoder
+"""
