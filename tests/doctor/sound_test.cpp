@@ -16,7 +16,9 @@ namespace fs = std::filesystem;
 std::vector<std::string> fixtures() {
   std::vector<std::string> names;
   for (const auto& entry : fs::recursive_directory_iterator(HEED_FIXTURES)) {
-    if (entry.path().filename() == "config.json")
+    // 1_Pooling of sentence-transformers has a config.json, but is a part of a model.
+    if (entry.path().filename() == "config.json" &&
+        !entry.path().parent_path().string().ends_with("_Pooling"))
       names.push_back(fs::relative(entry.path().parent_path(), HEED_FIXTURES).string());
   }
   std::sort(names.begin(), names.end());
@@ -27,7 +29,7 @@ std::vector<std::string> fixtures() {
 
 // The walk would find nothing wrong with a folder that it misses.
 TEST(SoundFixtures, AreAllThere) {
-  EXPECT_EQ(fixtures().size(), 137u + 5)
+  EXPECT_EQ(fixtures().size(), 142u + 5)
       << "change the first number with the folders of fixtures that have a "
          "config.json, the second with the shipped models";
 }
