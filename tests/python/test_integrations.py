@@ -4,6 +4,8 @@ import asyncio
 import numpy as np
 import pytest
 
+from conftest import FIXTURES
+
 TEXTS = ["A great film.", "Do not watch it."]
 
 
@@ -65,9 +67,8 @@ def test_lm_evaluation_harness(decoder):
     assert many[0] == model.loglikelihood([asked("ROMEO:", "\nBut soft")])[0] == decoder.loglikelihood([("ROMEO:", "\nBut soft")])[0]
     with pytest.raises(ValueError, match="no token that begins one"):
         model.loglikelihood_rolling([asked("But soft")])
-    rolling = HeedLM(str(FIXTURES / "decoders" / "gpt2-text")) if (FIXTURES / "decoders" / "gpt2-text").exists() else None
-    if rolling is not None:
-        assert rolling.loglikelihood_rolling([asked("a b c " * 50)])[0] < 0
+    rolling = HeedLM(str(FIXTURES / "train" / "conversations"))
+    assert rolling.loglikelihood_rolling([asked("some words " * 400)])[0] < 0
     text, = model.generate_until([asked("ROMEO:", {"until": ["\n\n"], "max_gen_toks": 20, "do_sample": False})])
     assert "\n\n" not in text
 
