@@ -5,6 +5,7 @@ import difflib
 import json
 import queue
 import threading
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -101,8 +102,9 @@ class Model:
         (1, 256)
         """
         given, one = _texts(texts)
-        vectors = self._opened.encode(given, prompt_name, prompt, normalize_embeddings and truncate_dim is None,
-                                      batch_tokens, _warn)
+        with _Warnings() as warn:
+            vectors = self._opened.encode(given, prompt_name, prompt, normalize_embeddings and truncate_dim is None,
+                                          batch_tokens, warn)
         if truncate_dim is not None:
             if not 1 <= truncate_dim <= vectors.shape[1]:
                 raise ValueError(f"truncate_dim: expected 1 to {vectors.shape[1]}, got {truncate_dim}")
@@ -219,9 +221,19 @@ def _listener(name: str, view: Callable[[Array], Array], function: Callable[...,
     return call
 
 
-def _warn(index: int, message: str) -> None:
-    import warnings
-    warnings.warn(f"text {index}: {message}", stacklevel=4)
+class _Warnings:
+    """Gathers the warnings of a call's texts; says each kind once, with the number of its texts."""
+
+    def __init__(self) -> None:
+        self._texts: dict[str, list[int]] = {}
+
+    def __enter__(self) -> Callable[[int, str], None]:
+        return lambda index, message: self._texts.setdefault(message, []).append(index)
+
+    def __exit__(self, *_: Any) -> None:
+        for message, indices in self._texts.items():
+            others = f" and {len(indices) - 1} more" if len(indices) > 1 else ""
+            warnings.warn(f"text {indices[0]}{others}: {message}", stacklevel=3)
 
 
 class _Generates(Model):
@@ -264,7 +276,8 @@ class Decoder(_Generates):
             if not one:
                 raise ValueError("stream: expected one prompt")
             return _stream(lambda on_text: self._opened.generate(given, options, list(stop_strings), schema, regex, on_text, None))
-        found = self._opened.generate(given, options, list(stop_strings), schema, regex, None, _warn)
+        with _Warnings() as warn:
+            found = self._opened.generate(given, options, list(stop_strings), schema, regex, None, warn)
         texts = [[text for text, _ in each] for each in found]
         result = [each[0] if options.num_return_sequences == 1 else each for each in texts]
         return result[0] if one else result
@@ -327,7 +340,8 @@ class Encoder(Model):
         """The labels of a text, of a pair (a tuple), or of each of a list: [(label, score), ...], highest first."""
         one = isinstance(texts, (str, tuple))
         given = [text if isinstance(text, tuple) else (text, None) for text in ([texts] if one else texts)]
-        found = self._opened.classify(given, top_k or 0, _warn)
+        with _Warnings() as warn:
+            found = self._opened.classify(given, top_k or 0, warn)
         return found[0] if one else found
 
     def classify_files(self, files: str | Sequence[str], labels: Sequence[str] | None = None, top_k: int | None = None) -> Any:
@@ -362,7 +376,8 @@ class CrossEncoder(Encoder):
 
     def predict(self, pairs: Sequence[tuple[str, str]]) -> Array:
         """The score of each pair, float32 [N]; of a model with several labels [N, labels]."""
-        found = self._opened.classify([(query, document) for query, document in pairs], 0, _warn)
+        with _Warnings() as warn:
+            found = self._opened.classify([(query, document) for query, document in pairs], 0, warn)
         if found and len(found[0]) > 1:
             order = {label: index for index, label in enumerate(sorted(label for label, _ in found[0]))}
             return np.array([[s for _, s in sorted(each, key=lambda pair: order[pair[0]])] for each in found], np.float32)
@@ -402,7 +417,8 @@ class EncoderDecoder(_Generates):
         given, one = _texts(texts)
         if source is not None or target is not None:
             self._opened.set_languages(source, target)
-        found = self._opened.translate(given, self.generation_options(**settings), prefix, return_alignments, _warn)
+        with _Warnings() as warn:
+            found = self._opened.translate(given, self.generation_options(**settings), prefix, return_alignments, warn)
         results: list[Any] = []
         for candidates in found:
             best = candidates[0]

@@ -47,6 +47,12 @@ def test_truncated_vectors_have_unit_length(masked):
     np.testing.assert_allclose(vectors, whole / np.linalg.norm(whole, axis=1, keepdims=True), rtol=1e-6)
 
 
+def test_cut_texts_are_one_warning(masked):
+    with pytest.warns(UserWarning, match="text 0 and 2 more: more than the 512 tokens") as told:
+        masked.encode(["word " * 600, "word " * 700, "short", "word " * 800])
+    assert len(told) == 1
+
+
 def test_similarity_is_the_cosine(masked):
     vectors = masked.encode(TEXTS)
     units = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
