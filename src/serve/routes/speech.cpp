@@ -187,6 +187,14 @@ class SpeechEvents {
   std::string waiting_;
 };
 
+void refuse_long(double seconds) {
+  if (seconds > kMostSeconds)
+    throw ApiError(ErrorCode::too_large,
+                   "request: file: expected a recording of at most 4 hours, got " +
+                       std::to_string(seconds / 3600) + " (cut it)",
+                   "file");
+}
+
 // The call gives its turn back after each window.
 std::shared_ptr<server::PausedCall> started_speech(const std::shared_ptr<Call>& call,
                                                    const ServedModel& model, SpeechRequest request) {
@@ -195,14 +203,13 @@ std::shared_ptr<server::PausedCall> started_speech(const std::shared_ptr<Call>& 
         TranscribeOptions options = request.options;
         options.stop = &call->stop();
         options.on_progress = [&](double, double seconds) {
-          if (seconds > kMostSeconds)
-            throw ApiError(ErrorCode::too_large,
-                           "request: file: expected a recording of at most 4 hours, got " +
-                               std::to_string(seconds / 3600) + " (cut it)",
-                           "file");
+          refuse_long(seconds);
           pause();
         };
         SoundReader sound(request.sound, "file", {.rate = model.opened.transcriber().rate()});
+        const SoundInfo& info = sound.info();
+        if (info.frames && info.rate > 0)  // as the header says
+          refuse_long(static_cast<double>(*info.frames) / static_cast<double>(info.rate));
         if (!request.stream)
           return call->answer(speech_answer(request, model.opened.transcriber()(std::move(sound), options)));
         SpeechEvents events(*call, model.opened.transcriber().settings() != nullptr);
