@@ -197,7 +197,7 @@ async def read_answer(reader, no_body):
             raise ValueError(f"a header {line!r}")
         headers[name.lower()] = text.strip()
     if version not in ("HTTP/1.1", "HTTP/1.0") or int(status) not in STATUSES:
-        raise ValueError(f"a first line {lines[0]!r}")
+        raise ValueError(f"a first line {lines[0]!r}, then {await reader.read(500)!r}")
     body = b""
     if int(status) == 100:
         return await read_answer(reader, no_body)
@@ -238,7 +238,7 @@ class Fuzz:
     def fail(self, what, sent):
         self.failures += 1
         if self.failures <= 10:
-            print(f"FAILED: {what}\n  {sent[:1500]!r}")
+            print(f"FAILED: {what}\n  {sent[:1500]!r} … {sent[-1500:]!r}")
 
     async def connect(self):
         for again in range(50):
