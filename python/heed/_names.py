@@ -32,7 +32,7 @@ class Hook:
     writable: bool = True
 
 
-# In a block: the tap, the order of axes, and whether queries and keys are those before rotation.
+# In a block: the tap, and the order of axes.
 _BLOCK: dict[str, tuple[str, Callable[[Array], Array]]] = {
     "hook_resid_pre": ("in", _same),
     "hook_resid_mid": ("mid", _same),
