@@ -59,6 +59,18 @@ TaskOptions task_options(const std::optional<std::int64_t>& batch_tokens, const 
   return options;
 }
 
+// A list for each of `all`, of what `object_of` makes of its elements.
+template <class Results, class Make>
+nb::list lists_of(const Results& all, const Make& object_of) {
+  nb::list lists;
+  for (const auto& one : all) {
+    nb::list list;
+    for (const auto& element : one) list.append(object_of(element));
+    lists.append(list);
+  }
+  return lists;
+}
+
 // --- vectors
 
 EmbeddingRecipe recipe_with(const LoadedModel& model, const std::optional<std::string>& prompt_name,
@@ -124,14 +136,8 @@ std::function<bool(std::size_t, std::size_t, const std::string&)> listener(const
 }
 
 nb::list hypotheses(const std::vector<std::vector<Completion>>& all) {
-  nb::list prompts;
-  for (const auto& completions : all) {
-    nb::list one;
-    for (const Completion& completion : completions)
-      one.append(nb::make_tuple(completion.text, nb::cast(completion.hypothesis)));
-    prompts.append(one);
-  }
-  return prompts;
+  return lists_of(all,
+                  [](const Completion& one) { return nb::make_tuple(one.text, nb::cast(one.hypothesis)); });
 }
 
 std::optional<Grammar> grammar_of(const std::optional<std::string>& json_schema,
@@ -208,26 +214,14 @@ nb::list likelihoods(const LoadedModel& model, const std::vector<std::pair<Ids, 
       all.push_back(token_likelihoods(model.decoder(), context, continuation, &stop));
     return all;
   });
-  nb::list list;
-  for (const auto& tokens : all) {
-    nb::list one;
-    for (const TokenLikelihood& token : tokens)
-      one.append(nb::make_tuple(token.log_probability, token.greedy));
-    list.append(one);
-  }
-  return list;
+  return lists_of(
+      all, [](const TokenLikelihood& token) { return nb::make_tuple(token.log_probability, token.greedy); });
 }
 
 // --- tasks
 
 nb::list labels(const std::vector<std::vector<Label>>& all) {
-  nb::list list;
-  for (const auto& one : all) {
-    nb::list found;
-    for (const Label& label : one) found.append(nb::make_tuple(label.name, label.score));
-    list.append(found);
-  }
-  return list;
+  return lists_of(all, [](const Label& label) { return nb::make_tuple(label.name, label.score); });
 }
 
 nb::list classify(const LoadedModel& model,
@@ -254,22 +248,15 @@ nb::list fill(const LoadedModel& model, const Texts& texts, std::int64_t top_k) 
   const auto all =
       unlocked([&](const std::atomic<bool>& stop) { return model.fill(texts, top_k, {.stop = &stop}); });
   nb::list list;
-  for (const FilledText& text : all) {
-    nb::list masks;
-    for (const auto& candidates : text) {
-      nb::list one;
-      for (const FillCandidate& candidate : candidates) {
-        nb::dict found;
-        found["score"] = candidate.probability;
-        found["token"] = candidate.id;
-        found["token_str"] = candidate.token;
-        found["sequence"] = candidate.sequence;
-        one.append(found);
-      }
-      masks.append(one);
-    }
-    list.append(masks);
-  }
+  for (const FilledText& text : all)
+    list.append(lists_of(text, [](const FillCandidate& candidate) {
+      nb::dict found;
+      found["score"] = candidate.probability;
+      found["token"] = candidate.id;
+      found["token_str"] = candidate.token;
+      found["sequence"] = candidate.sequence;
+      return found;
+    }));
   return list;
 }
 
@@ -279,21 +266,15 @@ nb::list tag(const LoadedModel& model, const Texts& texts) {
     options.task.stop = &stop;
     return model.tag(texts, options);
   });
-  nb::list list;
-  for (const auto& text : all) {
-    nb::list entities;
-    for (const TaggedText& entity : text) {
-      nb::dict found;
-      found["entity_group"] = entity.label;
-      found["score"] = entity.score;
-      found["word"] = entity.word;
-      found["start"] = entity.start;
-      found["end"] = entity.end;
-      entities.append(found);
-    }
-    list.append(entities);
-  }
-  return list;
+  return lists_of(all, [](const TaggedText& entity) {
+    nb::dict found;
+    found["entity_group"] = entity.label;
+    found["score"] = entity.score;
+    found["word"] = entity.word;
+    found["start"] = entity.start;
+    found["end"] = entity.end;
+    return found;
+  });
 }
 
 nb::list answer(const LoadedModel& model, const std::vector<std::pair<std::string, std::string>>& questions,
@@ -305,20 +286,14 @@ nb::list answer(const LoadedModel& model, const std::vector<std::pair<std::strin
     options.task.stop = &stop;
     return model.answer(asked, options);
   });
-  nb::list list;
-  for (const auto& answers : all) {
-    nb::list one;
-    for (const Answer& found : answers) {
-      nb::dict entry;
-      entry["answer"] = found.text;
-      entry["score"] = found.score;
-      entry["start"] = found.start;
-      entry["end"] = found.end;
-      one.append(entry);
-    }
-    list.append(one);
-  }
-  return list;
+  return lists_of(all, [](const Answer& answer) {
+    nb::dict found;
+    found["answer"] = answer.text;
+    found["score"] = answer.score;
+    found["start"] = answer.start;
+    found["end"] = answer.end;
+    return found;
+  });
 }
 
 nb::list caption(const LoadedModel& model, const Texts& files, const GenerationOptions& options) {
@@ -327,13 +302,7 @@ nb::list caption(const LoadedModel& model, const Texts& files, const GenerationO
     caption.task.stop = &stop;
     return model.caption(files, caption);
   });
-  nb::list list;
-  for (const auto& captions : all) {
-    nb::list one;
-    for (const Caption& caption : captions) one.append(caption.text);
-    list.append(one);
-  }
-  return list;
+  return lists_of(all, [](const Caption& one) { return nb::cast(one.text); });
 }
 
 // --- inside
