@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <limits>
+#include <thread>
 
 #include "heed/io/safetensors.h"
 #include "heed/text/tokenizer.h"
@@ -124,6 +126,19 @@ TEST(ServeFaults, LimitsCountTextsAndNotTheIdsOfOne) {
   };
   EXPECT_EQ(similarity(4096).json.size(), 4096u);
   EXPECT_EQ(similarity(4097).status, 413);
+}
+
+// While a step computes; between two steps it is looked at anyway.
+TEST(ServeFaults, AClientThatLeavesWithinAStepIsNoFault) {
+  Asking server(alone(shakespeare()));
+  const std::vector<std::string> prompts(6, std::string(200, 'a'));
+  const Json body = {{"prompt", prompts}, {"echo", true}, {"logprobs", 3}, {"max_tokens", 1}};
+  for (int i = 0; i < 20; ++i) {
+    const auto answer = server.begin(request_of("POST", "/v1/completions", json_text(body)));
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    answer->leave();
+    EXPECT_NE(answer->response().status, 500) << answer->response().body;
+  }
 }
 
 }  // namespace

@@ -277,7 +277,7 @@ void GenerationQueue::finish(std::uint64_t request) {
     results = generation_.remove(request);
   } catch (const std::exception& error) {
     if (part.job == nullptr) return;
-    part.job->call->fail(error_of(*part.job, error));
+    fail(*part.job, error);
     return drop(*part.job);
   }
   if (part.job == nullptr) return;  // it was dropped
