@@ -35,6 +35,7 @@ bool WorkQueue::post(std::function<void()> work, bool is_long) {
     const std::lock_guard lock(mutex_);
     if (short_.size() + long_.size() >= waiting_) return false;
     (is_long ? long_ : short_).push_back(std::move(work));
+    if (!busy_) add_thread_for_next();  // between two turns of those that are paused
   }
   wake_.notify_all();
   return true;
@@ -44,6 +45,10 @@ std::deque<std::function<void()>>* WorkQueue::next() {
   if (!short_.empty() && paused_.size() < kMostPaused) return &short_;
   if (!long_.empty() && paused_.size() < kMostLong) return &long_;
   return nullptr;
+}
+
+void WorkQueue::add_thread_for_next() {
+  if (idle_ == 0 && next() != nullptr) threads_.emplace_back([this] { run(); });
 }
 
 void WorkQueue::run() {
@@ -77,7 +82,7 @@ void WorkQueue::give_way() {
   if (!is_idle() || !paused_.empty()) {
     const std::uint64_t own = number_++;
     paused_.push_back(own);
-    if (idle_ == 0 && next() != nullptr) threads_.emplace_back([this] { run(); });
+    add_thread_for_next();
     busy_ = false;
     wake_.notify_all();
     wake_.wait(lock, [&] { return !busy_ && next() == nullptr && paused_.front() == own; });

@@ -24,7 +24,7 @@ inline constexpr std::chrono::milliseconds kSlice{50};
 class WorkQueue {
  public:
   static constexpr std::size_t kMostPaused = 64;  ///< when no other begins
-  static constexpr std::size_t kMostLong = 3;     ///< when no other long one begins
+  static constexpr std::size_t kMostLong = 2;     ///< when no other long one begins
   /// `waiting`: how many things may wait that have not begun.
   explicit WorkQueue(std::size_t waiting);
   /// Does what waits, and ends.
@@ -40,6 +40,7 @@ class WorkQueue {
   void give_way();
   /// The works of which the next begins; null if none may.
   std::deque<std::function<void()>>* next();
+  void add_thread_for_next();  ///< if there is a next, and no thread waits for it
   bool is_idle() const { return short_.empty() && long_.empty(); }
 
   const std::size_t waiting_;

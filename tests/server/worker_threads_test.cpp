@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <future>
+#include <memory>
 #include <vector>
 
 #include "core/pause_point.h"
@@ -113,6 +114,32 @@ TEST(WorkQueue, FewLongOnesAreOpenAtATime) {
     go_on = true;
   }
   EXPECT_EQ(begun, 12u);
+}
+
+// When each thread holds a work that is paused, and the next of these has not woken yet.
+TEST(WorkQueue, WhatComesBetweenTwoTurnsIsTaken) {
+  for (int trial = 0; trial < 12; ++trial) {
+    auto queue = std::make_unique<WorkQueue>(8);
+    std::atomic<bool> go_on{false};
+    std::promise<std::chrono::steady_clock::time_point> second;
+    ASSERT_TRUE(queue->post([&] {
+      while (!go_on) pause_point();
+    }));
+    ASSERT_TRUE(queue->post([&] {
+      second.set_value(std::chrono::steady_clock::now());
+      while (!go_on) pause_point();
+    }));
+    const auto turn_ends = second.get_future().get() + kSlice + std::chrono::microseconds(4 * trial);
+    while (std::chrono::steady_clock::now() < turn_ends) {
+    }
+    std::promise<void> worked;
+    ASSERT_TRUE(queue->post([&] { worked.set_value(); }));
+    const bool was_taken =
+        worked.get_future().wait_for(std::chrono::seconds(20)) == std::future_status::ready;
+    if (!was_taken) (void)queue.release();  // it would never end
+    ASSERT_TRUE(was_taken) << trial;
+    go_on = true;
+  }
 }
 
 TEST(WorkQueue, OneWorksAtATime) {
