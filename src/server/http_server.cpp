@@ -432,6 +432,7 @@ class HttpServer::State::Connection : public std::enable_shared_from_this<Connec
     request.room = std::move(room_);
     request.stopping = server_.stopping_;
     is_head_ = request.method == "HEAD";
+    if (buffer_.size() == 0) buffer_.shrink_to_fit();
     exchange_ =
         std::make_shared<Exchange>(server_.network_, weak_from_this(), version_ >= 11, limits_.unsent_bytes);
     wrote_ = std::chrono::steady_clock::now();

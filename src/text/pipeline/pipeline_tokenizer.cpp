@@ -121,9 +121,9 @@ Encoding PipelineTokenizer::post_process_target(Encoding text, bool add_special_
 Encoding Pipeline::tokenize(std::string_view text, std::span<const TextSpan> data) const {
   const CharacterOffsets characters(text);
   Encoding encoding;
-  encoding.ids.reserve(text.size() / 3 + 4);
-  encoding.tokens.reserve(text.size() / 3 + 4);
-  encoding.offsets.reserve(text.size() / 3 + 4);
+  encoding.ids.reserve(text.size() / 4 + 4);
+  encoding.tokens.reserve(text.size() / 4 + 4);
+  encoding.offsets.reserve(text.size() / 4 + 4);
   for (const AddedPart& part : added.split(text, false, OutsideOf(data))) {
     const std::string_view view = text.substr(part.begin, part.end - part.begin);
     if (part.id >= 0) {

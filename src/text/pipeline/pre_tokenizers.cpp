@@ -27,9 +27,8 @@ struct Span {
   bool match;
 };
 
-/// Merges the parts of one piece as `behavior` requires. Empty and removed parts are dropped later.
+/// Merges the parts of one piece as `behavior` requires. Empty ones are dropped later.
 void join(std::vector<Span>& parts, SplitBehavior behavior) {
-  if (behavior == SplitBehavior::removed || behavior == SplitBehavior::isolated) return;
   std::vector<Span> joined;
   bool previous = false;
   const auto add = [&](const Span& part, bool merge) {
@@ -54,26 +53,30 @@ void join(std::vector<Span>& parts, SplitBehavior behavior) {
 /// Splits every piece at the ranges that `find(view, visit)` visits.
 template <class Find>
 void split_pieces(Pieces& pieces, SplitBehavior behavior, bool invert, Find find) {
+  const bool joins = behavior != SplitBehavior::removed && behavior != SplitBehavior::isolated;
   std::vector<Pieces::Piece> list;
-  std::vector<Span> parts;
+  std::vector<Span> parts;  // of one piece, if they are joined
   list.reserve(pieces.list.size() + pieces.text.text().size() / 5);
   for (const Pieces::Piece& piece : pieces.list) {
     const std::string_view view = pieces.view(piece);
-    parts.clear();
-    std::size_t last = 0;
-    find(view, [&](std::size_t begin, std::size_t end) {
-      if (begin > last) parts.push_back({last, begin, invert});
-      parts.push_back({begin, end, !invert});
-      last = end;
-    });
-    if (last < view.size()) parts.push_back({last, view.size(), invert});
-    join(parts, behavior);
-    for (const Span& part : parts) {
-      if (part.begin == part.end || (behavior == SplitBehavior::removed && part.match)) continue;
+    const auto take = [&](const Span& part) {
+      if (part.begin == part.end || (behavior == SplitBehavior::removed && part.match)) return;
       const std::size_t begin = piece.begin + part.begin;
       list.push_back({static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(piece.begin + part.end),
                       pieces.text.origin_of(begin)});
-    }
+    };
+    const auto add = [&](const Span& part) { joins ? parts.push_back(part) : take(part); };
+    std::size_t last = 0;
+    find(view, [&](std::size_t begin, std::size_t end) {
+      if (begin > last) add({last, begin, invert});
+      add({begin, end, !invert});
+      last = end;
+    });
+    if (last < view.size()) add({last, view.size(), invert});
+    if (!joins) continue;
+    join(parts, behavior);
+    for (const Span& part : parts) take(part);
+    parts.clear();
   }
   pieces.list = std::move(list);
 }
