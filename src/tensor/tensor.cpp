@@ -142,7 +142,14 @@ double Tensor::item() const {
 
 Tensor Tensor::clone() const {
   Tensor copy = empty(shape(), dtype());
-  copy.copy_from(*this);
+  const Buffer& buffer = *checked(impl_).buffer;
+  const std::shared_ptr<const Buffer::Source> source = buffer.source();
+  if (source != nullptr && is_contiguous() &&
+      buffer.bytes() == static_cast<std::size_t>(numel()) * size_of(dtype())) {
+    source->write(copy.raw_data());
+  } else {
+    copy.copy_from(*this);
+  }
   return copy;
 }
 
