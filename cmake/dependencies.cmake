@@ -31,8 +31,11 @@ find_package(Boost 1.74 REQUIRED)  # headers only: Beast, the HTTP of heed explo
 # What pkg-config describes: NAME=MODULE becomes PkgConfig::NAME, here and where heed is installed.
 set(HEED_PKG_CONFIG_MODULES
     hwy=libhwy sentencepiece=sentencepiece icu=icu-i18n tomlplusplus=tomlplusplus png=libpng zlib=zlib
-    freetype=freetype2 fontconfig=fontconfig cairo=cairo-ft jpeg=libjpeg webp=libwebp webpdemux=libwebpdemux
+    freetype=freetype2 fontconfig=fontconfig jpeg=libjpeg webp=libwebp webpdemux=libwebpdemux
     sndfile=sndfile mpg123=libmpg123 soxr=soxr)
+if(HEED_CAIRO)
+  list(APPEND HEED_PKG_CONFIG_MODULES cairo=cairo-ft)
+endif()
 foreach(entry ${HEED_PKG_CONFIG_MODULES})
   string(REPLACE "=" ";" entry ${entry})
   list(GET entry 0 name)

@@ -85,8 +85,7 @@ double fill_width(const AttentionPicture& picture, std::vector<Section>& section
 
 constexpr std::size_t kMostCells = 100000;
 
-template <class VectorCanvas>
-std::string vector_figure(const AttentionPicture& picture, double width, VectorCanvas&& canvas) {
+void draw_vectors(const AttentionPicture& picture, double width, plot::Canvas& canvas) {
   plot::check_picture(picture);
   std::size_t cells = 0;
   for (const AttentionMap& map : picture.maps) cells += picture.along_time ? 1 : map.weights.size();
@@ -99,7 +98,6 @@ std::string vector_figure(const AttentionPicture& picture, double width, VectorC
   const std::vector<plot::Section> sections =
       plot::place_maps(picture, width > 0 ? width : plot::kUsualWidth, canvas);
   plot::Figure(picture, sections, canvas).draw(canvas);
-  return canvas.finish();
 }
 
 }  // namespace
@@ -126,11 +124,14 @@ std::string encode_png(std::int64_t width, std::int64_t height, const std::vecto
 }
 
 std::string attention_svg(const AttentionPicture& picture, const FigureStyle& style) {
-  return vector_figure(picture, style.width, plot::SvgCanvas(style));
+  plot::SvgCanvas canvas(style);
+  draw_vectors(picture, style.width, canvas);
+  return canvas.finish();
 }
 
 std::string attention_pdf(const AttentionPicture& picture, const FigureStyle& style) {
-  return vector_figure(picture, style.width, plot::PdfCanvas(style.width, style.palette));
+  return plot::pdf_page(style.width, style.palette,
+                        [&](plot::Canvas& canvas) { draw_vectors(picture, style.width, canvas); });
 }
 
 std::string attention_png(const AttentionPicture& picture, const FigureStyle& style) {

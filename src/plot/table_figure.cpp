@@ -251,9 +251,9 @@ std::string table_svg(const ReportTable& table, const TableStyle& style) {
 }
 
 std::string table_pdf(const ReportTable& table, const TableStyle& style) {
-  plot::PdfCanvas canvas(style.width, Palette::blue);
-  plot::TableFigure(table, style.width, canvas).draw(canvas);
-  return canvas.finish();
+  return plot::pdf_page(style.width, Palette::blue, [&](plot::Canvas& canvas) {
+    plot::TableFigure(table, style.width, canvas).draw(canvas);
+  });
 }
 
 std::string table_png(const ReportTable& table, const TableStyle& style) {
