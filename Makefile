@@ -6,7 +6,7 @@
 #   make install   the library, the command and the model, under PREFIX (default /usr/local)
 #   make deb       Debian packages of library, headers and command, in build/deb
 #   make test-python   the Python package and its tests, in a virtual environment (needs Python 3.10 with headers, and PyPI)
-#   make wheel     the Python package as dist/heed-*.whl
+#   make wheel     the Python package as dist/heed-*.whl, with all libraries inside (needs the same)
 #   make asan      the tests under the address and undefined-behavior sanitizers
 #   make tsan      the tests of threads, kernels, shared models and the server under the thread sanitizer
 #   make fuzz      malformed files through every file reader, FUZZ_SECONDS (30) each; needs clang
@@ -65,7 +65,7 @@ test-python: build
 
 wheel: deps
 	$(call step,"The wheel")
-	@python3 -m pip wheel . --no-deps --wheel-dir dist
+	@CMAKE_ARGS="$(CMAKE_ARGS)" JOBS=$(JOBS) scripts/wheel.sh
 
 test: deps
 	$(call step,"Build everything ($(JOBS) jobs)")

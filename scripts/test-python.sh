@@ -20,11 +20,10 @@ environment=$PWD/build/python-environment
 
 cmake -S . -B "$build" -DHEED_PYTHON=ON -DPython_EXECUTABLE="$environment/bin/python" --log-level=WARNING
 cmake --build "$build" --parallel "$(scripts/build-jobs.sh)" --target heed_command heed_python_stub
-package=build/python-package
+package=$PWD/build/python-package
 rm -rf "$package"
 mkdir -p "$package"
-cp -r python/heed "$package/heed"
-rm -f "$package"/heed/_heed.*
-cp "$build"/python/_heed.* "$package/heed/"
+cp -r python/heed "$package"
+cmake --install "$build" --component python --prefix "$package" >/dev/null
 MYPYPATH=$package "$environment/bin/python" -m mypy --config-file pyproject.toml "$package/heed"
-HEED_COMMAND=$PWD/$build/heed PYTHONPATH=$package "$environment/bin/python" -m pytest -q tests/python
+PYTHONPATH=$package "$environment/bin/python" -m pytest -q tests/python

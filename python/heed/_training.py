@@ -1,10 +1,7 @@
 """Training by a recipe, and the command that comes with the package."""
 from __future__ import annotations
 
-import os
-import shutil
 import subprocess
-import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -36,12 +33,8 @@ def _toml(value: Any) -> str:
 
 
 def command() -> str:
-    """The path of the command `heed`: the one of this package, else that of PATH."""
-    own = Path(__file__).parent / "bin" / "heed"
-    found = str(own) if own.exists() else shutil.which("heed")
-    if found is None:
-        raise _heed.Error("heed: the command was not found (it is part of the wheel; or set PATH)")
-    return found
+    """The path of the command `heed` of this package."""
+    return str(Path(__file__).parent / "bin" / "heed")
 
 
 def convert(model: str, output: str | Path, **options: Any) -> None:
@@ -53,9 +46,3 @@ def convert(model: str, output: str | Path, **options: Any) -> None:
     done = subprocess.run(arguments, capture_output=True, text=True)
     if done.returncode != 0:
         raise _heed.Error(done.stderr.removeprefix("heed: error: ").strip())
-
-
-def main() -> None:
-    """The command `heed` of the package."""
-    path = command()
-    os.execv(path, [path, *sys.argv[1:]])

@@ -1,6 +1,9 @@
 // From a name to the directory of a model.
 #include "heed/models/find_model.h"
 
+#include <dlfcn.h>
+#include <link.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
@@ -173,6 +176,15 @@ std::vector<fs::path> folders_of_heed(const std::string& name) {
     // An installed program does not use the source tree that heed was built from.
     const fs::path built = fs::canonical(HEED_BUILD_DIRECTORY, error);
     if (!error && is_below(program, built)) folders.push_back(fs::path(HEED_SOURCE) / name);
+  }
+  // A Python package has them beside the extension that this code is in.
+  Dl_info part;
+  link_map* library = nullptr;
+  if (::dladdr1(reinterpret_cast<const void*>(&folders_in), &part, reinterpret_cast<void**>(&library),
+                RTLD_DL_LINKMAP) != 0 &&
+      *library->l_name != '\0') {  // the program itself has no name
+    const fs::path folder = fs::path(library->l_name).parent_path() / "share/heed" / name;
+    if (fs::is_directory(folder, error)) folders.push_back(folder);
   }
   std::vector<fs::path> data_of_all = data_folders();
   data_of_all.emplace_back(HEED_DATA_DIRECTORY);  // of the prefix that heed was built for

@@ -1,6 +1,5 @@
 """What models do: results equal those of the command, and errors are Python's."""
 import json
-import os
 import re
 import subprocess
 
@@ -8,15 +7,13 @@ import numpy as np
 import pytest
 
 import heed
+from heed._training import command
 
 TEXTS = ["A great film.", "A wonderful movie.", "Do not watch it."]
 
 
 def of_command(*arguments):
-    command = os.environ.get("HEED_COMMAND")
-    if not command:
-        pytest.skip("HEED_COMMAND is not set")
-    return subprocess.run([command, *arguments], capture_output=True, text=True, check=True).stdout
+    return subprocess.run([command(), *arguments], capture_output=True, text=True, check=True).stdout
 
 
 def test_repr_says_what_it_is(decoder):

@@ -13,11 +13,11 @@
 namespace HEED_API heed {
 
 /// Returns the folders `name` (models, recipes) that come with heed, in the order in which they are searched:
-///   - PREFIX/share/heed/NAME for a program in PREFIX/bin; NAME of the source tree for a program in the build
-///   folder;
+/// - PREFIX/share/heed/NAME for a program in PREFIX/bin; NAME of the source tree for a program in the build
+///   folder; share/heed/NAME beside the library, where it exists;
 /// - those of heed/NAME in $XDG_DATA_HOME (~/.local/share) and $XDG_DATA_DIRS (/usr/local/share and
-/// /usr/share)
-///   that exist, then PREFIX/share/heed/NAME of the prefix that the library was built for.
+///   /usr/share) that exist, then PREFIX/share/heed/NAME of the prefix that the library was built for.
+///
 std::vector<std::filesystem::path> folders_of_heed(const std::string& name);
 
 /// Returns the folders of installed models: those of $HEED_MODELS, separated by ':', then

