@@ -1,7 +1,7 @@
 # Shortcuts: each target also installs and builds what it needs, on a fresh Debian 12 too.
 #
 #   make demo      translate a sentence and show its attention
-#   make test      build and run the tests
+#   make test      build and run the tests, those of the Python package too where PyPI can be reached
 #   make build     the command, build/release/heed
 #   make install   the library, the command and the model, under PREFIX (default /usr/local)
 #   make deb       Debian packages of library, headers and command, in build/deb
@@ -73,6 +73,8 @@ test: deps
 	@cmake --build --preset release --parallel $(JOBS)
 	$(call step,"Test")
 	@scripts/run-tests.sh release -j $(TEST_JOBS)
+	$(call step,"Test the Python package")
+	@scripts/test-python.sh || [ $$? -eq 77 ]
 
 asan: deps
 	$(call step,"Build everything with sanitizers ($(JOBS) jobs)")

@@ -40,7 +40,11 @@ cp -L /etc/resolv.conf /etc/hosts "$root/etc/"
 
 # Nothing of this machine's environment but how to reach and compile; the locale is that of a new machine.
 environment=(HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin TERM="${TERM:-dumb}")
-while IFS= read -r variable; do environment+=("$variable"); done < <(env | grep -E '^(CI|CXX|CCACHE_[A-Z]*|(http|https|no)_proxy)=' || true)
+while IFS= read -r variable; do environment+=("$variable"); done < <(env | grep -E '^(CI|CXX|CCACHE_[A-Z]*|PIP_[A-Z_]*|(http|https|no)_proxy)=' || true)
+if [ -f "${PIP_CERT:-}" ]; then  # the certificates by which this machine reaches PyPI
+  cp -L "$PIP_CERT" "$root/etc/pip-certificates.crt"
+  environment+=(PIP_CERT=/etc/pip-certificates.crt)
+fi
 if [ ${#ccache[@]} -gt 0 ]; then
   cache=$(ccache --get-config cache_dir)
   mkdir -p "$cache"

@@ -54,6 +54,8 @@ packages=(
   libgtest-dev
   libgmock-dev
   libbenchmark-dev
+  python3-venv
+  libpython3-dev
 )
 format_packages=('clang-format-14|clang-format')
 deb_packages=(dpkg-dev file)
@@ -89,7 +91,7 @@ say() { echo "install-deps: $*"; }
 fail() { echo "install-deps: error: $*" >&2; exit 1; }
 
 if [ $libraries = yes ]; then
-  printf '%s\n' "${packages[@]//|/ | }" | grep -e -dev | paste -sd ,
+  printf '%s\n' "${packages[@]//|/ | }" | grep -e -dev | grep -v python | paste -sd ,
   exit 0
 fi
 

@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import heed
 from heed._training import command
 
@@ -25,3 +27,11 @@ def test_the_command_has_the_models_and_recipes_of_the_package():
     assert str(PACKAGE / "share/heed/models/shakespeare") in listed
     planned = subprocess.run([command(), "train", "reverse", "--dry-run"], capture_output=True, text=True, env=ALONE, check=True)
     assert "20000 pairs to train on" in planned.stdout + planned.stderr
+
+
+def test_the_script_of_an_installed_package_starts_its_command():
+    script = Path(sys.executable).parent / "heed"
+    if PACKAGE.parent.name != "site-packages":
+        pytest.skip("the package is not installed")
+    done = subprocess.run([script, "--version"], capture_output=True, text=True, env=ALONE, check=True)
+    assert done.stdout.startswith(f"heed {heed.__version__}\n")
