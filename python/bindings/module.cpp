@@ -9,7 +9,21 @@
 
 namespace nb = nanobind;
 
+namespace {
+
+void warn_of_slow_processor() {
+#if defined(__x86_64__)
+  constexpr const char* kText =
+      "heed: this processor has no AVX2: everything works, but computing takes several times as long";
+  if (!__builtin_cpu_supports("avx2") && PyErr_WarnEx(PyExc_RuntimeWarning, kText, 1) != 0)
+    throw nb::python_error();
+#endif
+}
+
+}  // namespace
+
 NB_MODULE(_heed, module) {
+  warn_of_slow_processor();
   module.doc() = "The library of heed. Programs import `heed`, whose classes and functions stand on these.";
   const nb::exception<heed::Error> error(module, "Error", PyExc_ValueError);
   nb::exception<heed::InternalError>(module, "InternalError", PyExc_RuntimeError);

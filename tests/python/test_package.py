@@ -1,5 +1,7 @@
 """The package as it is installed: what comes with it is found, and the command with it."""
 import os
+import platform
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -35,3 +37,15 @@ def test_the_script_of_an_installed_package_starts_its_command():
         pytest.skip("the package is not installed")
     done = subprocess.run([script, "--version"], capture_output=True, text=True, env=ALONE, check=True)
     assert done.stdout.startswith(f"heed {heed.__version__}\n")
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="AVX2 is of x86-64")
+def test_import_warns_on_a_processor_without_avx2():
+    emulator = shutil.which("qemu-x86_64-static") or shutil.which("qemu-x86_64")
+    if emulator is None:
+        pytest.skip("no emulator of processors (Debian: qemu-user)")
+    code = "import heed; print(heed.load('shakespeare').generate('ROMEO:', max_new_tokens=1) is not None)"
+    done = subprocess.run([emulator, "-cpu", "Nehalem", sys.executable, "-c", code], capture_output=True, text=True, env=ALONE)
+    assert (done.returncode, done.stdout) == (0, "True\n"), done.stderr
+    assert "RuntimeWarning: heed: this processor has no AVX2" in done.stderr
+    assert python("import heed").stderr == ""
