@@ -135,11 +135,11 @@ void require_numbers(const Tensor& vectors) {
 class Vectors {
  public:
   explicit Vectors(std::size_t count) : count_(static_cast<std::int64_t>(count)) {}
-  // The rows of a batch [B, D].
-  void set_rows(std::span<const std::size_t> chosen, const Tensor& rows) {
+  // The rows of a batch [B, D], whose indices count from `first`.
+  void set_rows(std::span<const std::size_t> chosen, const Tensor& rows, std::size_t first = 0) {
     if (!all_.defined()) all_ = Tensor::zeros({count_, rows.size(1)});
     for (std::size_t b = 0; b < chosen.size(); ++b) {
-      const auto from = static_cast<std::int64_t>(b), to = static_cast<std::int64_t>(chosen[b]);
+      const auto from = static_cast<std::int64_t>(b), to = static_cast<std::int64_t>(first + chosen[b]);
       slice(all_, 0, to, to + 1).copy_from(slice(rows, 0, from, from + 1));
     }
   }
@@ -195,6 +195,43 @@ void require_pooling(const Model& model, const EmbeddingRecipe& recipe) {
     throw Error("embed: expected a pooling, as " + model.family() + " makes no vectors itself, got none");
 }
 
+// encode_texts(); one warning of a length that the model was not trained on is enough: `warned`.
+std::vector<Encoding> encode_some(const Model& model, const Tokenizer& tokenizer,
+                                  std::span<const std::string> texts, const EmbeddingRecipe& recipe,
+                                  const TaskOptions& options, bool left, bool& warned) {
+  const std::int64_t longest =
+      std::min(longest_input(model, tokenizer), recipe.max_length.value_or(longest_input(model, tokenizer)));
+  const std::int64_t trained =
+      trained_length(model, tokenizer).value_or(std::numeric_limits<std::int64_t>::max());
+  std::vector<Encoding> encodings;
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    const std::string text = recipe.prompt + texts[i];
+    encodings.push_back(
+        encode_cut(tokenizer, {recipe.lower_case ? lower_case(text) : text}, longest, options, i, left));
+    const std::int64_t length = encodings.back().size();
+    if (warned || length <= trained) continue;
+    options.warn(i, std::to_string(length) + " tokens, more than the " + std::to_string(trained) +
+                        " the model was trained on");
+    warned = true;
+  }
+  return encodings;
+}
+
+// Sets the vectors of texts, from row `first` on.
+void set_vectors(Vectors& vectors, std::size_t first, const Model& model, const Tokenizer& tokenizer,
+                 std::span<const Encoding> encodings, const EmbeddingRecipe& recipe,
+                 const TaskOptions& options, Taps* taps) {
+  const std::int64_t skipped = prompt_tokens(tokenizer, recipe);
+  for_each_hidden(model, tokenizer, encodings, options, taps,
+                  [&](std::span<const std::size_t> chosen, const ModelInput& batch, const Tensor& hidden) {
+                    vectors.set_rows(chosen,
+                                     before_steps(model, encodings, chosen, batch, hidden, skipped, recipe),
+                                     first);
+                  });
+}
+
+constexpr std::size_t kTextsAtOnce = 4096;  // whose tokens are in memory
+
 }  // namespace
 
 std::vector<std::vector<std::size_t>> text_batches(const Model& model, std::span<const std::int64_t> lengths,
@@ -217,41 +254,33 @@ Tensor text_vectors(const Model& model, const Tokenizer& tokenizer, std::span<co
 std::vector<Encoding> encode_texts(const Model& model, const Tokenizer& tokenizer,
                                    std::span<const std::string> texts, const EmbeddingRecipe& recipe,
                                    const TaskOptions& options, bool left) {
-  const std::int64_t longest =
-      std::min(longest_input(model, tokenizer), recipe.max_length.value_or(longest_input(model, tokenizer)));
-  const std::int64_t trained =
-      trained_length(model, tokenizer).value_or(std::numeric_limits<std::int64_t>::max());
-  bool warned = false;  // one warning is enough
-  std::vector<Encoding> encodings;
-  for (std::size_t i = 0; i < texts.size(); ++i) {
-    const std::string text = recipe.prompt + texts[i];
-    encodings.push_back(
-        encode_cut(tokenizer, {recipe.lower_case ? lower_case(text) : text}, longest, options, i, left));
-    const std::int64_t length = encodings.back().size();
-    if (warned || length <= trained) continue;
-    options.warn(i, std::to_string(length) + " tokens, more than the " + std::to_string(trained) +
-                        " the model was trained on");
-    warned = true;
-  }
-  return encodings;
+  bool warned = false;
+  return encode_some(model, tokenizer, texts, recipe, options, left, warned);
 }
 
 Tensor embed(const Model& model, const Tokenizer& tokenizer, std::span<const std::string> texts,
              const EmbeddingRecipe& recipe, const TaskOptions& options) {
-  return embed(model, tokenizer, encode_texts(model, tokenizer, texts, recipe, options), recipe, options);
+  const NoGradients guard;
+  require_pooling(model, recipe);
+  Vectors vectors(texts.size());
+  bool warned = false;
+  for (std::size_t first = 0; first < texts.size(); first += kTextsAtOnce) {
+    TaskOptions some = options;
+    some.first_index += first;
+    const auto encodings =
+        encode_some(model, tokenizer, texts.subspan(first, std::min(kTextsAtOnce, texts.size() - first)),
+                    recipe, some, false, warned);
+    set_vectors(vectors, first, model, tokenizer, encodings, recipe, some, nullptr);
+  }
+  return vectors.finish(recipe);
 }
 
 Tensor embed(const Model& model, const Tokenizer& tokenizer, std::span<const Encoding> encodings,
              const EmbeddingRecipe& recipe, const TaskOptions& options, Taps* taps) {
   const NoGradients guard;
   require_pooling(model, recipe);
-  const std::int64_t skipped = prompt_tokens(tokenizer, recipe);
   Vectors vectors(encodings.size());
-  for_each_hidden(model, tokenizer, encodings, options, taps,
-                  [&](std::span<const std::size_t> chosen, const ModelInput& batch, const Tensor& hidden) {
-                    vectors.set_rows(chosen,
-                                     before_steps(model, encodings, chosen, batch, hidden, skipped, recipe));
-                  });
+  set_vectors(vectors, 0, model, tokenizer, encodings, recipe, options, taps);
   return vectors.finish(recipe);
 }
 

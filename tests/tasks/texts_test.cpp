@@ -152,6 +152,31 @@ TEST(Answers, HaveNoMoreTokensThanTheLimit) {
   for (const Answer& each : found) EXPECT_EQ(each.text.find(' '), std::string::npos) << each.text;
 }
 
+TEST(Embed, ManyTextsAreThoseOfEachAlone) {
+  const auto model = load_as<EncoderModel>(encoder("bert"));
+  const auto tokenizer = load_tokenizer(encoder("bert"));
+  const EmbeddingRecipe recipe = load_embedding_recipe(encoder("bert"), *model);
+  std::vector<std::string> texts(5000, "tea");  // more than whose tokens are in memory at once
+  texts[4095] = "the cat";
+  texts[4096] = "the mat";
+  texts[4999] = "the cat sat on the mat";
+  std::vector<std::size_t> warned;
+  TaskOptions options{.first_index = 10};
+  options.on_warning = [&](std::size_t index, const std::string&) { warned.push_back(index); };
+  std::string longer;
+  for (int i = 0; i < 2000; ++i) longer += "tea ";
+  texts[4500] = longer;
+  const Tensor vectors = embed(*model, *tokenizer, texts, recipe, options);
+  ASSERT_EQ(vectors.size(0), 5000);
+  for (const std::size_t i : {0, 4095, 4096, 4500, 4999}) {
+    const auto row = static_cast<std::int64_t>(i);
+    EXPECT_EQ(slice(vectors, 0, row, row + 1).contiguous().to_vector<float>(),
+              embed(*model, *tokenizer, {&texts[i], 1}, recipe).to_vector<float>())
+        << i;
+  }
+  EXPECT_THAT(warned, ElementsAre(4510));
+}
+
 TEST(EmbedTokens, GivesTheLastHiddenState) {
   const auto model = load_as<EncoderModel>(encoder("bert"));
   const auto tokenizer = load_tokenizer(encoder("bert"));
