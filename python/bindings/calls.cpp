@@ -11,7 +11,7 @@
 namespace heed::python {
 namespace {
 
-constexpr std::chrono::milliseconds kPatience{30};  // between looks at signals
+constexpr std::chrono::milliseconds kPatience{10};  // between looks at signals
 
 bool is_main_thread() {
   const nb::object threading = nb::module_::import_("threading");

@@ -9,6 +9,8 @@
 #include <type_traits>
 #include <utility>
 
+#include "heed/core/stop_scope.h"
+
 namespace heed::python {
 
 namespace nb = nanobind;
@@ -18,17 +20,15 @@ namespace nb = nanobind;
 /// this call once `work` has ended. Exceptions of `work` leave it as they are. `work` may take the lock.
 void run_unlocked(const std::function<void(const std::atomic<bool>& stop)>& work);
 
-/// The same with a result.
+/// The result of work that ends once `stop` is true, also in calls that do not take it.
 template <class Work>
 auto unlocked(Work&& work) {
-  using Result = std::invoke_result_t<Work, const std::atomic<bool>&>;
-  if constexpr (std::is_void_v<Result>) {
-    run_unlocked(work);
-  } else {
-    std::optional<Result> result;
-    run_unlocked([&](const std::atomic<bool>& stop) { result.emplace(work(stop)); });
-    return std::move(*result);
-  }
+  std::optional<std::invoke_result_t<Work, const std::atomic<bool>&>> result;
+  run_unlocked([&](const std::atomic<bool>& stop) {
+    const StopScope scope(stop);
+    result.emplace(work(stop));
+  });
+  return std::move(*result);
 }
 
 }  // namespace heed::python

@@ -27,7 +27,8 @@ nb::dict train_recipe(const std::string& file, const std::string& output,
                       const std::vector<std::string>& settings, const std::optional<std::string>& init,
                       bool resume, const nb::object& on_step, const nb::object& on_evaluation,
                       const nb::object& on_message) {
-  const TrainResult result = unlocked([&](const std::atomic<bool>& stop) {
+  TrainResult result;
+  run_unlocked([&](const std::atomic<bool>& stop) {  // it ends with a checkpoint
     Recipe recipe = load_recipe(file, settings);
     for (const std::string& setting : settings) apply_override(recipe, setting);
     recipe = with_defaults(std::move(recipe));
@@ -56,7 +57,7 @@ nb::dict train_recipe(const std::string& file, const std::string& output,
         const nb::gil_scoped_acquire lock;
         on_message(text);
       };
-    return train(recipe, options);
+    result = train(recipe, options);
   });
   nb::dict found;
   found["steps"] = result.steps;
