@@ -6,12 +6,15 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include "arrays.h"
 #include "bindings.h"
 #include "calls.h"
 #include "heed/analyses/analyses.h"
 #include "heed/analyses/attend.h"
 #include "heed/autograd.h"
 #include "heed/doctor.h"
+#include "heed/inspect/steering_directions.h"
+#include "heed/models/steering.h"
 #include "heed/open/subject.h"
 #include "heed/plot/chart.h"
 #include "heed/plot/picture.h"
@@ -199,6 +202,54 @@ Report circuits_of(const AnalyzedModel& model, const std::optional<std::string>&
   });
 }
 
+// What heed.steer() finds: vectors, their measures, and what a file of them says.
+struct Steering {
+  std::vector<SteeringDirection> directions;
+  Report report;
+  std::map<std::string, std::string> metadata;
+};
+
+std::vector<std::vector<std::int64_t>> ids_of(const AnalyzedModel& model,
+                                              const std::vector<std::string>& texts) {
+  std::vector<std::vector<std::int64_t>> ids;
+  for (const std::string& text : texts) ids.push_back(model.tokenizer()->encode(text).ids);
+  return ids;
+}
+
+Steering steer(const AnalyzedModel& model, const std::vector<std::string>& positive,
+               const std::vector<std::string>& negative, const std::string& method, const std::string& tokens,
+               const nb::object& progress) {
+  if (method != "mean" && method != "pca") throw Error("method: expected mean or pca, got " + method);
+  if (tokens != "last" && tokens != "mean") throw Error("tokens: expected last or mean, got " + tokens);
+  if (model.reads_files())
+    throw Error("steer: expected a model of texts, got " + model.model->family() + ", which reads " +
+                model.reads() + "s");
+  return unlocked([&](const std::atomic<bool>& stop) {
+    const AnalysisProgress counted = progress_of(progress, stop);
+    Steering steering;
+    steering.directions = steering_directions(
+        *model.model, ids_of(model, positive), ids_of(model, negative),
+        {.method = method == "pca" ? SteeringMethod::pca : SteeringMethod::mean,
+         .mean_over_tokens = tokens == "mean",
+         .progress = [&](std::int64_t done, std::int64_t total) { counted(done, total, "texts"); }});
+    steering.report = steering_report(model, steering.directions, "positive − negative");
+    steering.metadata = {{"format", "pt"},
+                         {"model", model.name},
+                         {"model_type", model.model->family()},
+                         {"method", method},
+                         {"tokens", tokens},
+                         {"positive_texts", std::to_string(positive.size())},
+                         {"negative_texts", std::to_string(negative.size())}};
+    return steering;
+  });
+}
+
+void save(const Steering& steering, const std::string& file) {
+  std::vector<SteeringVector> vectors;
+  for (const SteeringDirection& one : steering.directions) vectors.push_back(one.vector);
+  save_steering(file, vectors, steering.metadata.at("model_type"), steering.metadata);
+}
+
 AttentionPicture attend_to(const LoadedModel& model, const std::string& name, const std::string& text,
                            const std::optional<std::string>& pair, const std::optional<std::string>& target,
                            const std::string& kind, const std::optional<std::vector<std::int64_t>>& layers,
@@ -286,6 +337,19 @@ void bind_analyses(nb::module_& module) {
   module.def("patch", &patch_of, "model"_a, "clean"_a, "corrupted"_a, "target"_a.none(), "metric"_a,
              "site"_a.none(), "method"_a, "progress"_a.none());
   module.def("circuits", &circuits_of, "model"_a, "head"_a.none(), "progress"_a.none());
+
+  nb::class_<Steering>(module, "Steering")
+      .def_ro("report", &Steering::report)
+      .def_prop_ro("vectors",
+                   [](const Steering& self) {
+                     nb::list vectors;
+                     for (const SteeringDirection& one : self.directions)
+                       vectors.append(nb::make_tuple(one.vector.layer, array_of(one.vector.vector)));
+                     return vectors;
+                   })
+      .def("save", &save, "file"_a);
+  module.def("steer", &steer, "model"_a, "positive"_a, "negative"_a, "method"_a, "tokens"_a,
+             "progress"_a.none());
 
   module.def(
       "line_chart",

@@ -119,9 +119,9 @@ nb::any array_of(const Tensor& tensor, bool writable) {
   return array_as(static_cast<nb::ndarray<nb::numpy, nb::ro>*>(nullptr));
 }
 
-nb::dict arrays_of(const TensorMap& tensors) {
+nb::dict arrays_of(const TensorMap& tensors, bool writable) {
   nb::dict arrays;
-  for (const auto& [name, tensor] : tensors) arrays[name.c_str()] = array_of(tensor);
+  for (const auto& [name, tensor] : tensors) arrays[name.c_str()] = array_of(tensor, writable);
   return arrays;
 }
 

@@ -26,7 +26,7 @@ Tensor tensor_of(nb::handle object, const std::string& name);
 /// f32. Read-only unless `writable`.
 nb::any array_of(const Tensor& tensor, bool writable = false);
 /// A dict of the arrays.
-nb::dict arrays_of(const TensorMap& tensors);
+nb::dict arrays_of(const TensorMap& tensors, bool writable = false);
 /// The tensors of a dict of arrays. Throws as tensor_of().
 TensorMap tensors_of(const nb::dict& arrays);
 

@@ -20,6 +20,7 @@
 #include "heed/models/model.h"
 #include "heed/open/loaded_model.h"
 #include "heed/open/subject.h"
+#include "heed/ops/shape.h"
 #include "heed/tasks/embed.h"
 #include "heed/tasks/similarity.h"
 
@@ -31,6 +32,8 @@ namespace {
 
 using Texts = std::vector<std::string>;
 using Ids = std::vector<std::int64_t>;
+// Patterns of taps, and what is called with their values.
+using Hooks = std::vector<std::pair<std::string, nb::object>>;
 using OnWarning = std::optional<std::function<void(std::size_t, const std::string&)>>;
 
 DType dtype_named(const std::string& name) {
@@ -39,10 +42,15 @@ DType dtype_named(const std::string& name) {
   throw nb::value_error(("dtype: expected float32 or bfloat16, got " + name).c_str());
 }
 
+using Layers = std::pair<std::int64_t, std::optional<std::int64_t>>;
+
 LoadedModel open(const std::string& name, const std::string& dtype, bool int8,
-                 const std::vector<std::pair<std::string, double>>& adapters, std::optional<bool> head) {
+                 const std::vector<std::pair<std::string, double>>& adapters, std::optional<bool> head,
+                 const std::vector<std::pair<std::string, double>>& steer, const Layers& steer_layers) {
   LoadOptions options{.dtype = dtype_named(dtype), .int8_activations = int8, .head = head};
   for (const auto& [adapter, weight] : adapters) options.adapters.push_back({adapter, weight});
+  for (const auto& [file, strength] : steer)
+    options.steering.push_back({file, strength, {steer_layers.first, steer_layers.second}});
   return unlocked([&](const std::atomic<bool>&) { return load(name, options); });
 }
 
@@ -123,6 +131,39 @@ nb::list token_embeddings(const LoadedModel& model, const Texts& texts) {
   return list;
 }
 
+// Vectors [N, D]; one alone is a row.
+Tensor rows_of(nb::handle object, const std::string& name) {
+  const Tensor vectors = tensor_of(object, name).to(DType::f32);
+  return vectors.rank() == 1 ? reshape(vectors, {1, vectors.size(0)}) : vectors;
+}
+
+// --- hooks
+
+// A listener of Python, which reads a value or replaces it: by what it returns, or by what it writes into the
+// array that it is given, a copy.
+Listener hook_of(const nb::object& hook) {
+  return [&hook](const std::string& name, Tensor& value) {
+    const nb::gil_scoped_acquire lock;
+    const Tensor copy = value.clone();
+    const nb::object array = array_of(copy, true);
+    const nb::object answer = hook(name, array);
+    if (answer.is_none()) {
+      value = copy.dtype() == value.dtype() ? copy : copy.to(value.dtype());
+      return;
+    }
+    Tensor given = tensor_of(answer, name);
+    if (given.shape() != value.shape())
+      throw nb::value_error(
+          (name + ": expected an array " + value.shape().str() + " from the hook, got " + given.shape().str())
+              .c_str());
+    value = given.to(value.dtype());
+  };
+}
+
+void listen(Taps& taps, const Hooks& hooks) {
+  for (const auto& [name, hook] : hooks) taps.listen(name, hook_of(hook));
+}
+
 // --- generation
 
 // What a callback of Python is to the library: it may be called without the lock.
@@ -149,14 +190,17 @@ std::optional<Grammar> grammar_of(const std::optional<std::string>& json_schema,
 
 nb::list generate(const LoadedModel& model, const Texts& prompts, const GenerationOptions& options,
                   const Texts& stop_strings, const std::optional<std::string>& json_schema,
-                  const std::optional<std::string>& regex, const nb::object& on_text,
+                  const std::optional<std::string>& regex, const Hooks& hooks, const nb::object& on_text,
                   const OnWarning& on_warning) {
   const auto on_part = listener(on_text);
+  Taps taps;
+  listen(taps, hooks);
   return hypotheses(unlocked([&](const std::atomic<bool>& stop) {
     CompleteOptions complete{.task = task_options({}, on_warning, stop), .generation = options};
     complete.stop_strings = stop_strings;
     complete.grammar = grammar_of(json_schema, regex);
     complete.on_text = on_part;
+    if (!hooks.empty()) complete.taps = &taps;
     return model.generate(prompts, complete);
   }));
 }
@@ -164,14 +208,17 @@ nb::list generate(const LoadedModel& model, const Texts& prompts, const Generati
 nb::list generate_ids(const LoadedModel& model, const std::vector<Ids>& prompts,
                       const GenerationOptions& options, const Texts& stop_strings,
                       const std::optional<std::string>& json_schema, const std::optional<std::string>& regex,
-                      const nb::object& on_text) {
+                      const Hooks& hooks, const nb::object& on_text) {
   const auto on_part = listener(on_text);
+  Taps taps;
+  listen(taps, hooks);
   return hypotheses(unlocked([&](const std::atomic<bool>& stop) {
     model.require_unchanged_files();
     CompleteOptions complete{.task = task_options({}, {}, stop), .generation = options};
     complete.stop_strings = stop_strings;
     complete.grammar = grammar_of(json_schema, regex);
     complete.on_text = on_part;
+    if (!hooks.empty()) complete.taps = &taps;
     const NoGradients guard;
     return heed::complete(model.decoder(), model.tokenizer(), std::span<const Ids>(prompts), complete);
   }));
@@ -307,38 +354,18 @@ nb::list caption(const LoadedModel& model, const Texts& files, const GenerationO
 
 // --- inside
 
-// A listener of Python, which reads a value or replaces it: by what it returns, or by what it writes into the
-// array that it is given, a copy.
-Listener hook_of(const nb::object& hook) {
-  return [&hook](const std::string& name, Tensor& value) {
-    const nb::gil_scoped_acquire lock;
-    const Tensor copy = value.clone();
-    const nb::object array = array_of(copy, true);
-    const nb::object answer = hook(name, array);
-    if (answer.is_none()) {
-      value = copy.dtype() == value.dtype() ? copy : copy.to(value.dtype());
-      return;
-    }
-    Tensor given = tensor_of(answer, name);
-    if (given.shape() != value.shape())
-      throw nb::value_error(
-          (name + ": expected an array " + value.shape().str() + " from the hook, got " + given.shape().str())
-              .c_str());
-    value = given.to(value.dtype());
-  };
-}
-
-// One pass. `names` are kept as they are, `hooks` are called; both are patterns of taps, all of which must
-// exist if `strict`.
-nb::tuple forward(const LoadedModel& model, const nb::dict& inputs, const Texts& names,
-                  const std::vector<std::pair<std::string, nb::object>>& hooks, bool strict, bool logits) {
+// One pass. `names` are kept as they are, of `heads` alone unless there are none, and `hooks` are called;
+// both are patterns of taps, all of which must exist if `strict`.
+nb::tuple forward(const LoadedModel& model, const nb::dict& inputs, const Texts& names, const Ids& heads,
+                  const Hooks& hooks, bool strict, bool logits) {
   const TensorMap given = tensors_of(inputs);
   TensorMap kept, outputs;
   {
     Taps taps;
-    for (const auto& [name, hook] : hooks) taps.listen(name, hook_of(hook));
+    listen(taps, hooks);
     for (const std::string& name : names)
-      taps.listen(name, [&kept](const std::string& full, Tensor& value) { kept[full] = value.detach(); });
+      taps.listen(name, {.heads = heads},
+                  [&kept](const std::string& full, Tensor& value) { kept[full] = value.detach(); });
     outputs = unlocked([&](const std::atomic<bool>& stop) {
       model.require_unchanged_files();
       const NoGradients guard;
@@ -348,7 +375,7 @@ nb::tuple forward(const LoadedModel& model, const nb::dict& inputs, const Texts&
       return found;
     });
   }
-  return nb::make_tuple(arrays_of(outputs), arrays_of(kept));
+  return nb::make_tuple(arrays_of(outputs, true), arrays_of(kept));
 }
 
 nb::dict inputs_of(const LoadedModel& model, const std::string& text, const std::optional<std::string>& pair,
@@ -416,9 +443,9 @@ void bind_model(nb::module_& module) {
       .def("encode_images", &encode_images, "files"_a)
       .def("token_embeddings", &token_embeddings, "texts"_a)
       .def("generate", &generate, "prompts"_a, "options"_a, "stop_strings"_a, "json_schema"_a.none(),
-           "regex"_a.none(), "on_text"_a.none(), "on_warning"_a.none())
+           "regex"_a.none(), "hooks"_a, "on_text"_a.none(), "on_warning"_a.none())
       .def("generate_ids", &generate_ids, "prompts"_a, "options"_a, "stop_strings"_a, "json_schema"_a.none(),
-           "regex"_a.none(), "on_text"_a.none())
+           "regex"_a.none(), "hooks"_a, "on_text"_a.none())
       .def("chat_prompt", &chat_prompt, "conversation"_a)
       .def("translate", &translate, "texts"_a, "options"_a, "prefix"_a, "alignments"_a, "on_warning"_a.none())
       .def("likelihoods", &likelihoods, "requests"_a)
@@ -429,12 +456,13 @@ void bind_model(nb::module_& module) {
       .def("answer", &answer, "questions"_a, "top_k"_a, "impossible"_a)
       .def("caption", &caption, "files"_a, "options"_a)
       .def("inputs", &inputs_of, "text"_a, "pair"_a.none(), "target"_a.none())
-      .def("forward", &forward, "inputs"_a, "names"_a, "hooks"_a, "strict"_a, "logits"_a);
-  module.def("load", &open, "name"_a, "dtype"_a, "int8"_a, "adapters"_a, "head"_a.none());
+      .def("forward", &forward, "inputs"_a, "names"_a, "heads"_a, "hooks"_a, "strict"_a, "logits"_a);
+  module.def("load", &open, "name"_a, "dtype"_a, "int8"_a, "adapters"_a, "head"_a.none(), "steer"_a,
+             "steer_layers"_a);
   module.def(
       "similarity",
       [](nb::handle a, nb::handle b, const std::string& kind) {
-        const Tensor first = tensor_of(a, "a").to(DType::f32), second = tensor_of(b, "b").to(DType::f32);
+        const Tensor first = rows_of(a, "a"), second = rows_of(b, "b");
         return array_of(unlocked([&](const std::atomic<bool>&) {
                           return similarity(first, second, similarity_named(kind));
                         }),

@@ -86,7 +86,14 @@ class Names:
 
 
 class ActivationCache(Mapping[str, Array]):
-    """The values of one pass by name. `cache["pattern", 3]` is short for `cache["blocks.3.attn.hook_pattern"]`."""
+    """The values of one pass by name. `cache["pattern", 3]` is short for `cache["blocks.3.attn.hook_pattern"]`.
+
+    A KeyError for what was not kept.
+
+    >>> _, cache = heed.load("shakespeare").run_with_cache("ROMEO:")
+    >>> cache["pattern", 3].shape, cache.stack_activation("resid_post").shape
+    ((1, 6, 6, 6), (4, 1, 6, 192))
+    """
 
     def __init__(self, values: dict[str, Array]) -> None:
         self._values = values
@@ -111,7 +118,7 @@ class ActivationCache(Mapping[str, Array]):
         return f"ActivationCache({len(self._values)} values)"
 
     def stack_activation(self, short: str) -> Array:
-        """The value of all layers, [layers, ...]."""
+        """The value of all layers, [layers, ...]. A KeyError for what was not kept."""
         layers: list[Array] = []
         while True:
             try:

@@ -3,9 +3,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from heed import _heed
+from heed._checks import checked
 from heed._heed import Segment
 from heed._models import Model, _open
 
@@ -17,13 +19,14 @@ class TranscriptionInfo:
     duration: float
 
 
+@checked
 class Whisper(Model):
-    """A model of speech: Whisper, wav2vec 2.0, Moonshine."""
+    """A model of speech: Whisper, wav2vec 2.0, Moonshine. options are those of heed.load()."""
 
-    def __init__(self, name: str, **options: Any) -> None:
-        super().__init__(_open(name, **options), str(name))
+    def __init__(self, name: str | Path, **options: Any) -> None:
+        super().__init__(_open(name, **options), str(name), options)
 
-    def transcribe(self, audio: str, *, language: str | None = None, task: str = "transcribe", beam_size: int = 1,
+    def transcribe(self, audio: str | Path, *, language: str | None = None, task: str = "transcribe", beam_size: int = 1,
                    best_of: int = 5, temperature: float | Sequence[float] = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0),
                    initial_prompt: str | None = None, condition_on_previous_text: bool = True, word_timestamps: bool = False,
                    without_timestamps: bool = False, compression_ratio_threshold: float | None = 2.4,
@@ -31,7 +34,13 @@ class Whisper(Model):
                    max_new_tokens: int | None = None, on_segment: Callable[[Segment], Any] | None = None) -> tuple[Iterator[Segment], TranscriptionInfo]:
         """The segments of a recording (WAV, FLAC, Ogg, MP3, AIFF, ... of any length), and what is known of it.
 
-        language is found in the first window unless it is given. on_segment is called with each segment as it is final.
+        language is found in the first window unless it is given. on_segment is called with each segment as it is final. A
+        heed.Error for a file that is no recording, and for a language that the model does not have.
+
+        >>> speech = heed.Whisper("tests/fixtures/moonshine-speech")
+        >>> segments, info = speech.transcribe("tests/fixtures/sound/speech.wav", max_new_tokens=4)
+        >>> info.duration
+        0.35
         """
         if task not in ("transcribe", "translate"):
             raise ValueError(f"task: expected transcribe or translate, got {task}")

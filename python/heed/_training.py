@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from heed import _heed
+from heed._checks import checked
 
 
+@checked
 def train(recipe: str | Path, output: str | Path, *, init: str | None = None, resume: bool = False,
           on_step: Callable[[dict[str, Any]], Any] | None = None,
           on_evaluation: Callable[[int, dict[str, float], bool], Any] | None = None,
@@ -18,7 +20,12 @@ def train(recipe: str | Path, output: str | Path, *, init: str | None = None, re
     settings are keys of the recipe with `__` for the dot: train__lr=3e-4, data__train="my.txt". init: a model to start from.
     on_step gets a dict of step, total, epoch, loss, lr and seconds_left; on_evaluation the step, the scores, and whether they
     are the best so far. Returns steps, epochs, seconds, evaluation and test. Ctrl-C ends the run with a checkpoint, from which
-    resume=True goes on.
+    resume=True goes on. A heed.Error for a recipe or a setting that is wrong names it.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     heed.train("recipes/text.toml", folder, data__train="README.md", train__steps=2)["steps"]
+    2
     """
     return _heed.train(str(recipe), str(output), [f"{key.replace('__', '.')}={_toml(value)}" for key, value in settings.items()],
                        init, resume, on_step, on_evaluation, on_message)
@@ -37,9 +44,10 @@ def command() -> str:
     return str(Path(__file__).parent / "bin" / "heed")
 
 
-def convert(model: str, output: str | Path, **options: Any) -> None:
+@checked
+def convert(model: str | Path, output: str | Path, **options: Any) -> None:
     """`heed convert`: writes a model in another form. options are those of the command: bits=4, type="q8_0", dtype="bf16",
-    adapter="DIR", method="gptq", calibrate="FILE"."""
+    adapter="DIR", method="gptq", calibrate="FILE". A heed.Error with the command's message."""
     arguments = [command(), "convert", str(model), "--output", str(output), "--quiet"]
     for name, value in options.items():
         arguments += [f"--{name.replace('_', '-')}"] + ([] if value is True else [str(value)])

@@ -1,5 +1,6 @@
 import os
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,11 @@ import pytest
 MODELS = Path(__file__).parents[2] / "models"
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 os.environ.setdefault("HEED_MODELS", str(MODELS))
+
+
+def of_command(*arguments):
+    from heed._training import command
+    return subprocess.run([command(), *arguments], capture_output=True, text=True, check=True).stdout
 
 
 @pytest.fixture(scope="session")

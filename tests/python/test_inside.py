@@ -3,6 +3,7 @@ import numpy as np
 import pytest
 
 import heed
+from conftest import of_command
 
 TEXT = "ROMEO:\nBut soft"
 
@@ -75,8 +76,9 @@ def test_an_exception_of_a_hook_comes_out(decoder):
     def raises(value, hook):
         raise Mine("of the hook")
 
-    with pytest.raises(Mine, match="of the hook"):
+    with pytest.raises(Mine, match="of the hook") as raised:
         decoder.run_with_hooks(TEXT, fwd_hooks=[("blocks.0.hook_resid_post", raises)])
+    assert raised.traceback[-1].name == "raises"
     assert decoder.forward(TEXT)["logits"].shape[1] == 15
 
 
@@ -100,6 +102,82 @@ def test_reports_are_arrays_with_names(decoder):
     assert "<svg" in report._repr_html_() and "Attention heads" in str(report)
 
 
+def test_arrays_have_named_axes(decoder, translator):
+    found = heed.patch(decoder, "ROMEO:", "JULIE:", token="\n", show_progress_bar=False)
+    effects = found.array
+    assert effects.dims == ("layer", "position") and effects.coords == {"layer": [0, 1, 2, 3], "position": list("JULIE:")}
+    np.testing.assert_array_equal(effects.values, found["effects"])
+    assert effects.sel(layer=2, position="I").values == found["effects"][2][3] == effects.sel(layer=2, position=3)[()]
+    with pytest.raises(KeyError, match="'Q'"):
+        effects.sel(position="Q")
+    parts = heed.attribute(decoder, ["ROMEO:", "JULIET:"], token="\n").arrays
+    assert parts["self_attn"].shape == parts["self_attn_error"].shape == (4, 6) and parts["embed"].shape == ()
+    lens = heed.lens(translator, "The cat", target="Le chat", top_k=3).arrays
+    assert lens["probability"].dims == ("layer", "position", "rank") and lens["token"].dtype == object
+    ablated = heed.ablate(decoder, "ROMEO:", metric="loss", feed_forward=True, show_progress_bar=False).arrays
+    assert ablated["change"].shape == (1, 4, 6) and ablated["feed_forward_change"].shape == (1, 4)
+    assert list(heed.saliency(translator, "The cat", target="Le chat", show_progress_bar=False).arrays) == ["encoder_adds", "decoder_adds"]
+
+
+@pytest.mark.parametrize("name, kind", [("copying", "DataFrame"), ("ov", "Series")])
+def test_arrays_go_to_pandas(decoder, name, kind):
+    pytest.importorskip("pandas")
+    array = heed.circuits(decoder, show_progress_bar=False).arrays[name]
+    frame = array.to_pandas()
+    assert type(frame).__name__ == kind and frame.size == array.values.size
+    assert (frame.index.names + (list(frame.columns.names) if kind == "DataFrame" else [])) == list(array.dims)
+
+
+JOY, WOE = ["O joy!", "What love!", "Sweet day!"], ["O woe!", "What pain!", "Dark day!"]
+
+
+def test_vectors_steer_as_those_of_the_command(decoder, tmp_path):
+    steering = heed.steer(decoder, JOY, WOE, show_progress_bar=False)
+    vectors = steering.arrays["vectors"]
+    assert vectors.dims == ("layer", "dimension") and vectors.shape == (4, 192) and vectors.dtype == np.float32
+    _, joy = decoder.run_with_cache(JOY[0], names=["blocks.1.hook_resid_post"])
+    means = [np.mean([decoder.run_with_cache(text, names=["blocks.1.hook_resid_post"])[1]["resid_post", 1][0, -1] for text in texts], 0)
+             for texts in (JOY, WOE)]
+    np.testing.assert_allclose(vectors.sel(layer=1), means[0] - means[1], atol=1e-4)
+
+    plain = decoder.run_with_cache("ROMEO:", names=["blocks.1.hook_resid_post", "blocks.0.hook_resid_post"])[1]
+    steered = decoder.steered(steering, 2.0, layers=(1, 2))
+    added = steered.run_with_cache("ROMEO:", names=["blocks.1.hook_resid_post", "blocks.0.hook_resid_post"])[1]
+    np.testing.assert_array_equal(added["resid_post", 0], plain["resid_post", 0])
+    np.testing.assert_allclose(added["resid_post", 1] - plain["resid_post", 1], np.broadcast_to(2 * vectors.sel(layer=1).values, (1, 6, 192)), atol=1e-4)
+
+    (tmp_path / "joy.txt").write_text("\n".join(JOY))
+    (tmp_path / "woe.txt").write_text("\n".join(WOE))
+    steering.save(tmp_path / "own.safetensors")
+    of_command("steer", "--model", "shakespeare", "--positive", str(tmp_path / "joy.txt"), "--negative", str(tmp_path / "woe.txt"),
+               "--output", str(tmp_path / "other.safetensors"), "--quiet")
+    assert (tmp_path / "own.safetensors").read_bytes() == (tmp_path / "other.safetensors").read_bytes()
+    text = heed.load("shakespeare", steer={tmp_path / "own.safetensors": 2.0}, steer_layers=(1, 2)).generate("ROMEO:", max_new_tokens=30)
+    assert text == steered.generate("ROMEO:", max_new_tokens=30) != decoder.generate("ROMEO:", max_new_tokens=30)
+
+
+def test_hooks_hold_while_a_text_is_written(decoder, tmp_path):
+    vector = heed.steer(decoder, JOY, WOE, show_progress_bar=False).arrays["vectors"].sel(layer=1).values
+    steps = []
+
+    def add(stream, hook):
+        steps.append(stream.shape[1])
+        stream += 2 * vector
+
+    text = decoder.generate("ROMEO:", max_new_tokens=20, fwd_hooks=[("blocks.1.hook_resid_post", add)])
+    assert text == decoder.steered(heed.steer(decoder, JOY, WOE, show_progress_bar=False), 2.0, layers=(1, 2)).generate("ROMEO:", max_new_tokens=20)
+    assert steps == [6] + [1] * 19
+
+
+def test_one_head_is_read_alone(decoder):
+    _, whole = decoder.run_with_cache(TEXT, names=["blocks.*.attn.hook_pattern", "blocks.2.attn.hook_z"])
+    _, one = decoder.run_with_cache(TEXT, names=["blocks.*.attn.hook_pattern", "blocks.2.attn.hook_z"], heads=[5, 2])
+    np.testing.assert_array_equal(one["pattern", 1], whole["pattern", 1][:, [2, 5]])
+    np.testing.assert_array_equal(one["z", 2], whole["z", 2][:, :, [2, 5]])
+    with pytest.raises(heed.Error, match="head"):
+        decoder.run_with_cache(TEXT, names=["blocks.0.attn.hook_pattern"], heads=[6])
+
+
 def test_a_report_is_saved(decoder, tmp_path):
     report = heed.lens(decoder, "ROMEO:")
     for ending in ("svg", "json", "csv"):
@@ -111,6 +189,7 @@ def test_the_page_of_attention(translator, tmp_path):
     picture = translator.attend("The black cat drinks milk.", kind="cross", layers=[1], heads=[0])
     assert picture.html().startswith("<!") and "<iframe" in picture._repr_html_()
     picture.save(tmp_path / "a.html")
+    assert repr(picture) == "<heed.Attention: 'The black cat drinks milk.'>"
     with pytest.raises(ValueError, match="expected a name that ends"):
         picture.save(tmp_path / "a.doc")
 

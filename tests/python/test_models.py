@@ -1,19 +1,14 @@
 """What models do: results equal those of the command, and errors are Python's."""
 import json
 import re
-import subprocess
 
 import numpy as np
 import pytest
 
 import heed
-from heed._training import command
+from conftest import of_command
 
 TEXTS = ["A great film.", "A wonderful movie.", "Do not watch it."]
-
-
-def of_command(*arguments):
-    return subprocess.run([command(), *arguments], capture_output=True, text=True, check=True).stdout
 
 
 def test_repr_says_what_it_is(decoder):
