@@ -28,4 +28,5 @@ cmake --build "$build" --parallel "$(scripts/build-jobs.sh)" --target heed_comma
 cp -r python/heed "$package"
 cmake --install "$build" --component python --prefix "$package" >/dev/null
 MYPYPATH=$package "$environment/bin/python" -m mypy --config-file pyproject.toml "$package/heed"
+PYTHONPATH=$package "$environment/bin/python" scripts/python-reference.py --check
 PYTHONPATH=$package "$environment/bin/python" -m pytest -q -rs tests/python

@@ -26,8 +26,12 @@ NB_MODULE(_heed, module) {
   warn_of_slow_processor();
   module.doc() = "The library of heed. Programs import `heed`, whose classes and functions stand on these.";
   const nb::exception<heed::Error> error(module, "Error", PyExc_ValueError);
-  nb::exception<heed::InternalError>(module, "InternalError", PyExc_RuntimeError);
-  nb::exception<heed::Canceled>(module, "Canceled", PyExc_RuntimeError);
+  error.attr("__doc__") =
+      "What is wrong with a model, a file or a value, in the words of the library: a ValueError.";
+  const nb::exception<heed::InternalError> internal(module, "InternalError", PyExc_RuntimeError);
+  internal.attr("__doc__") = "A bug of heed: an assertion failed.";
+  const nb::exception<heed::Canceled> canceled(module, "Canceled", PyExc_RuntimeError);
+  canceled.attr("__doc__") = "A call that was ended before it had a result.";
   module.def("version", &heed::version, "The version of the library.");
   module.def("threads", &heed::threads, "The number of threads that compute.");
   module.def(
