@@ -25,9 +25,13 @@ class Attention:
         return self._picture.html()
 
     def show(self, height: int = 640) -> Any:
-        """The page in a notebook."""
-        from IPython.display import HTML
-        return HTML(self._frame(height))  # type: ignore[no-untyped-call,unused-ignore]
+        """The page in a notebook: a widget whose `layer` and `head` are those that are shown, where anywidget is installed."""
+        try:
+            from heed.integrations.widget import AttentionWidget
+        except ImportError:
+            from IPython.display import HTML
+            return HTML(self._frame(height))  # type: ignore[no-untyped-call,unused-ignore]
+        return AttentionWidget(page=self.html(), height=height)
 
     def save(self, path: str | Path) -> None:
         """Writes the page (.html), a figure (.svg, .png) or the numbers (.json)."""
@@ -45,7 +49,7 @@ class Attention:
 
     def _frame(self, height: int) -> str:
         page = html.escape(self._picture.html(), quote=True)
-        return f'<iframe srcdoc="{page}" style="width:100%;height:{height}px;border:0"></iframe>'
+        return f'<div><iframe srcdoc="{page}" style="width:100%;height:{height}px;border:0"></iframe></div>'
 
     def _repr_html_(self) -> str:
         return self._frame(640)

@@ -1,4 +1,6 @@
 """Values inside: names, order of axes, replacement, exceptions of hooks."""
+import sys
+
 import numpy as np
 import pytest
 
@@ -192,6 +194,17 @@ def test_the_page_of_attention(translator, tmp_path):
     assert repr(picture) == "<heed.Attention: 'The black cat drinks milk.'>"
     with pytest.raises(ValueError, match="expected a name that ends"):
         picture.save(tmp_path / "a.doc")
+
+
+def test_the_page_is_a_widget_where_anywidget_is(translator, monkeypatch):
+    pytest.importorskip("anywidget")
+    picture = translator.attend("The black cat drinks milk.", kind="cross")
+    widget = picture.show(height=500)
+    assert widget.page == picture.html() and widget.height == 500 and (widget.layer, widget.head) == (-1, "")
+    widget.layer, widget.head = 1, "mean"
+    assert widget.get_state()["layer"] == 1 and widget.get_state()["head"] == "mean"
+    monkeypatch.setitem(sys.modules, "heed.integrations.widget", None)
+    assert picture.show(height=500).data.startswith("<div><iframe srcdoc=")
 
 
 def test_doctor(decoder):

@@ -6,4 +6,5 @@
     from heed.integrations.haystack import HeedTextEmbedder, HeedDocumentEmbedder
     import heed.integrations.lm_eval           # lm_eval --model heed --model_args pretrained=MODEL
     from heed.integrations.mteb import HeedEncoder
+    from heed.integrations.widget import AttentionWidget       # what lm.attend(...).show() is in Jupyter
 """

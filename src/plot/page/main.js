@@ -3,7 +3,10 @@
 const stored = JSON.parse($("data").textContent), { frames } = stored;
 const chosen = { frame: frames ? frames.length - 1 : 0, text: 0 };
 let data = frames ? framed() : AttentionData.ofPage();
-const viewer = new Viewer({ shown() { drawSide(); history.replaceState(null, "", "#" + viewer.address()); }, chosen: drawSide });
+const viewer = new Viewer({ shown() { drawSide(); remember(viewer.address()); }, chosen: drawSide });
+
+/// Puts what is shown into the address; that of a page inside another (about:srcdoc) resolves against the outer one.
+function remember(address) { history.replaceState(null, "", location.href.replace(/#.*/, "") + "#" + address); }
 
 function drawSide() {
   if (!viewer.panels.length) return;
