@@ -80,6 +80,10 @@ class Names:
                              f"{pattern}: the model has no rotary positions ({pattern.replace('hook_rot_', 'hook_')})")
         return found or [Hook(pattern, pattern)]
 
+    def all(self) -> list[str]:
+        """The names that TransformerLens has, too."""
+        return list(self._hooks)
+
     def usual(self) -> list[Hook]:
         """What run_with_cache() keeps without `names`."""
         return [hook for name, hook in self._hooks.items() if not any(name.endswith(end) for end in _ON_REQUEST)]

@@ -78,3 +78,89 @@ def test_mteb():
     from heed.integrations.mteb import HeedEncoder
     model = HeedEncoder("reviews-mlm")
     assert model.encode([{"text": TEXTS}, {"text": TEXTS[:1]}]).shape == (3, 256)
+
+
+def test_a_notebook_of_transformer_lens():
+    """The calls of its main demo, in their order, on a model of characters."""
+    torch = pytest.importorskip("torch")
+    from functools import partial
+
+    from heed.integrations import transformer_lens
+    from heed.integrations.transformer_lens import HookedTransformer, utils
+    from heed.integrations.transformer_lens.hook_points import HookPoint
+    model = HookedTransformer.from_pretrained("shakespeare", device=utils.get_device())
+    assert (model.cfg.n_layers, model.cfg.n_heads, model.cfg.d_model, model.cfg.d_head, model.cfg.n_ctx) == (4, 6, 192, 32, 256)
+
+    text = "ROMEO:\nBut soft, what light"
+    loss = model(text, return_type="loss")
+    tokens, names = model.to_tokens(text), model.to_str_tokens(text)
+    assert tokens.shape == (1, len(text)) and names == list(text) == model.to_str_tokens(tokens) and model.to_string(tokens[0]) == text
+    assert model.to_single_token("R") == tokens[0, 0] and model.to_single_str_token(int(tokens[0, 0])) == "R"
+    assert model.get_token_position("t", tokens) == text.index("t") and model.get_token_position("t", text, mode="last") == len(text) - 1
+    with pytest.raises(ValueError, match="one token"):
+        model.to_single_token("RO")
+
+    logits, cache = model.run_with_cache(tokens, remove_batch_dim=True)
+    pattern = cache["pattern", 0, "attn"]
+    assert pattern.shape == (6, len(text), len(text)) and torch.equal(pattern, cache["blocks.0.attn.hook_pattern"])
+    assert torch.equal(cache["resid_post", -1], cache["blocks.3.hook_resid_post"]) and cache["embed"].shape == (len(text), 192)
+    assert cache.stack_activation("pattern").shape == (4, 6, len(text), len(text))
+    name = "blocks.0.attn.hook_pattern"
+    stream, only = model.run_with_cache(tokens, remove_batch_dim=True, stop_at_layer=1, names_filter=[name])
+    assert list(only) == [name] and torch.equal(only[name], pattern) and torch.equal(stream[0], cache["resid_pre", 1])
+    expected = torch.nn.functional.cross_entropy(logits[0, :-1], tokens[0, 1:])
+    assert loss.item() == pytest.approx(expected.item(), abs=1e-5)
+
+    def head_ablation_hook(value, hook):
+        value[:, :, 2, :] = 0.0
+        return value
+
+    ablated = model.run_with_hooks(tokens, return_type="loss", fwd_hooks=[(utils.get_act_name("v", 0), head_ablation_hook)])
+    assert ablated.item() != pytest.approx(loss.item(), abs=1e-3)
+    with model.hooks(fwd_hooks=[(utils.get_act_name("v", 0), head_ablation_hook)]):
+        assert torch.equal(model(tokens, return_type="loss"), ablated)
+        assert torch.equal(model.run_with_cache(tokens, names_filter="blocks.0.attn.hook_v")[1]["v", 0][:, :, 2], torch.zeros(1, len(text), 32))
+    assert torch.equal(model(tokens, return_type="loss"), loss)
+    model.add_hook("blocks.0.attn.hook_v", head_ablation_hook)
+    assert torch.equal(model(tokens, return_type="loss"), ablated)
+    model.reset_hooks()
+
+    clean, corrupted = model.to_tokens("ROMEO:"), model.to_tokens("JULIE:")
+    answers = model.to_single_token("\n"), model.to_single_token("I")
+
+    def difference(logits):
+        return logits[0, -1, answers[0]] - logits[0, -1, answers[1]]
+
+    clean_logits, clean_cache = model.run_with_cache(clean)
+
+    def patch(stream, hook: HookPoint, position: int):
+        stream[:, position, :] = clean_cache[hook.name][:, position, :]
+        return stream
+
+    result = torch.zeros((model.cfg.n_layers, clean.shape[1]), device=model.cfg.device)
+    for layer in range(model.cfg.n_layers):
+        for position in range(clean.shape[1]):
+            hooks = [(utils.get_act_name("resid_pre", layer), partial(patch, position=position))]
+            result[layer, position] = difference(model.run_with_hooks(corrupted, fwd_hooks=hooks)).detach()
+    import heed
+    report = heed.patch(model.model, "ROMEO:", "JULIE:", token="\n", other="I", show_progress_bar=False)
+    np.testing.assert_allclose(result, report.arrays["patched"].values, atol=1e-4)
+
+    torch.manual_seed(0)
+    half = torch.randint(0, 60, (3, 20))
+    repeated = torch.cat([half, half], 1)
+    assert model.loss_fn(model(repeated), repeated, per_token=True).shape == (3, 39)
+    scores = torch.zeros((model.cfg.n_layers, model.cfg.n_heads))
+
+    def induction_score_hook(pattern, hook):
+        scores[hook.layer(), :] = pattern.diagonal(dim1=-2, dim2=-1, offset=1 - 20).mean((0, -1))
+
+    assert model.run_with_hooks(repeated, return_type=None, fwd_hooks=[(lambda name: name.endswith("pattern"), induction_score_hook)]) is None
+    assert 0 < scores.max() < 1 and (scores > 0).all()
+    text = model.generate("ROMEO:", max_new_tokens=5, temperature=0.7, verbose=False)
+    assert text.startswith("ROMEO:") and len(text) == 11
+    assert model.generate(clean, max_new_tokens=5, do_sample=False).shape == (1, 11)
+    assert transformer_lens.utils.get_act_name("post", 2) == "blocks.2.mlp.hook_post"
+    assert model.to_tokens(["ROMEO:", "A"]).shape == (2, 6)
+    with pytest.raises(ValueError, match="no token that begins"):
+        model.to_tokens("A", prepend_bos=True)
