@@ -146,7 +146,7 @@ ParallelCorpus load_columns(const std::filesystem::path& path, const CorpusOptio
         report.skip(SkipReason::not_utf8, number);
       } else if (std::all_of(row.begin(), row.end(), [](const auto& field) { return trim(field).empty(); })) {
         report.skip(SkipReason::empty_side, number);
-      } else if (const auto columns = pick_columns(row, options)) {
+      } else if (const auto columns = pick_columns(row, options); columns && row.size() <= table.width()) {
         take(columns->first, columns->second, number, options, corpus, report);
       } else {
         report.skip(SkipReason::wrong_columns, number);

@@ -47,8 +47,8 @@ std::int64_t for_each_line(const fs::path& file, const Handle& handle) {
 
 bool is_empty_text(const std::string& text) { return text.find_first_not_of(kSpace) == std::string::npos; }
 
-// Calls `on_row` for every row of a table, else `on_line` for every line, with its place and its number, but
-// for blank ones; returns the number of control bytes.
+// Calls `on_row` for every row of a table, with the table, else `on_line` for every line, with its place and
+// its number, but for blank ones; returns the number of control bytes.
 template <class OnRow, class OnLine>
 std::int64_t read_file(const fs::path& file, const DataOptions& data, const OnRow& on_row,
                        const OnLine& on_line) {
@@ -56,7 +56,7 @@ std::int64_t read_file(const fs::path& file, const DataOptions& data, const OnRo
     data::Table table(file, data.format, data.header);
     for (std::vector<std::string> row; table.next(row);) {
       if (!table.is_utf8()) refuse_bytes(table.where());
-      if (!std::all_of(row.begin(), row.end(), is_empty_text)) on_row(row, table.where(), table.line());
+      if (!std::all_of(row.begin(), row.end(), is_empty_text)) on_row(row, table);
     }
     return table.control_bytes();
   }
@@ -291,8 +291,10 @@ LabeledTexts read_labeled(const fs::path& path, const DataOptions& data, bool mu
     };
     read.control_bytes += read_file(
         name, data,
-        [&](const std::vector<std::string>& row, const std::string& where, std::int64_t line) {
-          add(parse_columns(row, where, data, multi_label), line);
+        [&](const std::vector<std::string>& row, const data::Table& table) {
+          LabeledText text = parse_columns(row, table.where(), data, multi_label);
+          table.check_width(row);
+          add(std::move(text), table.line());
         },
         [&](const std::string& line, const std::string& where, std::int64_t number) {
           add(data.format == "jsonl" ? parse_object(line, where, data, multi_label)
@@ -320,8 +322,8 @@ ComparedEntries read_compared(const fs::path& path, const DataOptions& data, boo
     };
     read.control_bytes += read_file(
         read.files[file], data,
-        [&](const std::vector<std::string>& row, const std::string& where, std::int64_t line) {
-          add(parse_compared(row, where, scored), where, line);
+        [&](const std::vector<std::string>& row, const data::Table& table) {
+          add(parse_compared(row, table.where(), scored), table.where(), table.line());
         },
         [&](const std::string& line, const std::string& where, std::int64_t number) {
           add(parse_compared(line, where), where, number);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/stop_scope.h"
+#include "core/strings.h"
 #include "core/text_lines.h"
 #include "core/utf8.h"
 #include "files/input_file.h"
@@ -77,8 +78,17 @@ bool Table::next(std::vector<std::string>& fields) {
     } else {
       split_at_tabs(fields);
     }
+    if (width_ == 0 && !trimmed(text_).empty()) width_ = fields.size();
   } while (std::exchange(header_, false));
   return true;
+}
+
+void Table::check_width(const std::vector<std::string>& fields) const {
+  if (fields.size() == width_) return;
+  throw Error(where() + ": expected " + std::to_string(width_) + " columns, as in the first row, got " +
+              std::to_string(fields.size()) +
+              (quoted_ ? " (a text that has commas stands in quotes)"
+                       : " (a tab separates columns; texts that have tabs need csv, with quotes, or jsonl)"));
 }
 
 void Table::split_at_tabs(std::vector<std::string>& fields) const {

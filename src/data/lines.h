@@ -49,6 +49,10 @@ class Table {
   bool next(std::vector<std::string>& fields);
   /// Whether the row is valid UTF-8.
   bool is_utf8() const { return utf8_; }
+  /// The number of fields of the first row that is not blank, a header included.
+  std::size_t width() const { return width_; }
+  /// Throws Error unless `fields`, the last row, has as many: a separator in a text makes one more.
+  void check_width(const std::vector<std::string>& fields) const;
   /// The line, from 1, on which the row begins.
   std::int64_t line() const { return line_; }
   /// "FILE:LINE" of it.
@@ -64,6 +68,7 @@ class Table {
 
   Lines lines_;
   bool quoted_, header_;
+  std::size_t width_ = 0;
   std::string text_;  // the last line read
   bool utf8_ = true;
   std::int64_t line_ = 0;

@@ -40,6 +40,7 @@ class RecordingReader {
         throw Error(fmt::format("{}: expected {} columns separated by {}, got {}{}", table.where(),
                                 std::max(sound, text) + 1, format == "csv" ? "commas" : "tabs", row.size(),
                                 by_name ? "" : " (data.source_column and data.target_column choose them)"));
+      table.check_width(row);
       add(row[static_cast<std::size_t>(sound)], row[static_cast<std::size_t>(text)], table.line());
     }
     read_.control_bytes += table.control_bytes();

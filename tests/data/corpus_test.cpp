@@ -34,9 +34,10 @@ TEST_F(Corpus, SkipsAndReportsBadLines) {
                           "\tquatre\n"
                           "five\t  \n"
                           "\r\n"
-                          " six \t six\textra\n"
+                          " six \t six\n"
                           "\xC0\xAF\tseven\n"
-                          "eight\thuit");
+                          "eight\thuit\n"
+                          "nine\tne\tuf\n");
   DataReport report;
   const ParallelCorpus corpus = load_columns(file, {}, report);
   ASSERT_EQ(corpus.size(), 3);
@@ -45,14 +46,15 @@ TEST_F(Corpus, SkipsAndReportsBadLines) {
   EXPECT_EQ(corpus.source(1), "six");
   EXPECT_EQ(corpus.line(1), 7);
   EXPECT_EQ(corpus.target(2), "huit");
-  EXPECT_EQ(report.lines, 9);
+  EXPECT_EQ(report.lines, 10);
   EXPECT_EQ(report.kept, 3);
-  EXPECT_THAT(report[SkipReason::wrong_columns].lines, ElementsAre(2));
+  EXPECT_THAT(report[SkipReason::wrong_columns].lines, ElementsAre(2, 10));
   EXPECT_THAT(report[SkipReason::not_utf8].lines, ElementsAre(3, 8));
   EXPECT_THAT(report[SkipReason::empty_side].lines, ElementsAre(4, 5, 6));
-  EXPECT_EQ(report.summary(),
-            "9 lines, 3 kept, 6 skipped\n  not UTF-8: 2 (lines 3, 8)\n  wrong number of columns: 1 (line 2)\n"
-            "  empty side: 3 (lines 4, 5, 6)");
+  EXPECT_EQ(
+      report.summary(),
+      "10 lines, 3 kept, 7 skipped\n  not UTF-8: 2 (lines 3, 8)\n  wrong number of columns: 2 (lines 2, "
+      "10)\n  empty side: 3 (lines 4, 5, 6)");
 }
 
 TEST_F(Corpus, PicksColumnsAndRefusesExtraOnes) {

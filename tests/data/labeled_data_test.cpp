@@ -101,6 +101,25 @@ TEST(LabeledData, RowsOfTabsAndOfCommasAreReadAlike) {
               HasSubstr("texts:2: expected 2 columns separated by commas"));
 }
 
+TEST(LabeledData, ASeparatorInATextIsAnError) {
+  const TemporaryFolder folder;
+  DataOptions options;
+  const auto refusal = [&](const std::string& format, const std::string& content) {
+    options.format = format;
+    spill(folder / "texts", content);
+    return error_of([&] { read_labeled(folder / "texts", options, false, {}); });
+  };
+  EXPECT_THAT(refusal("tsv", "good\ta film\n\nbad\ta\tfilm\n"),
+              HasSubstr("texts:3: expected 2 columns, as in the first row, got 3 (a tab separates columns"));
+  // The first row has the tab.
+  EXPECT_THAT(refusal("tsv", "good\ta\tfilm\nbad\ta film\n"),
+              HasSubstr("texts:2: expected 3 columns, as in the first row, got 2"));
+  EXPECT_THAT(refusal("csv", "good,a film\nbad,\"well, a film\"\nbad,well, a film\n"),
+              HasSubstr("texts:3: expected 2 columns, as in the first row, got 3 (a text that has commas"));
+  options.header = true;
+  EXPECT_THAT(refusal("tsv", "label\ttext\nbad\ta\tfilm\n"), HasSubstr("texts:2: expected 2 columns"));
+}
+
 TEST(LabeledData, FoldersAreReadFileByFile) {
   const TemporaryFolder folder;
   for (const char* name : {"texts", "words", "none"}) std::filesystem::create_directories(folder / name);

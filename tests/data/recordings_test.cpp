@@ -72,6 +72,8 @@ TEST_F(Recordings, NameWhatIsWrong) {
   EXPECT_ERROR(read("none.tsv"), "none.tsv");
   write_file(folder_ / "list.tsv", "a.wav\tone\nb.wav\n");
   EXPECT_ERROR(read("list.tsv"), "list.tsv:2: expected 2 columns separated by tabs, got 1");
+  write_file(folder_ / "list.tsv", "a.wav\tone\nb.wav\ttwo\tthree\n");
+  EXPECT_ERROR(read("list.tsv"), "list.tsv:2: expected 2 columns, as in the first row, got 3");
   write_file(folder_ / "list.tsv", " \tone\n");
   EXPECT_ERROR(read("list.tsv"), "list.tsv:1: expected the path of a sound");
   write_file(folder_ / "list.tsv", "a.wav\t\xff\n");

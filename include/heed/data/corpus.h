@@ -56,7 +56,8 @@ struct CorpusOptions {
   bool header = false;  ///< the first row of a file is not read
   int source_column = 0;
   int target_column = 1;
-  bool allow_extra_columns = true;    ///< false: lines with more than two columns are skipped
+  /// false: lines with more than two columns are skipped; of others, those with more than the first row has
+  bool allow_extra_columns = true;
   std::int64_t max_characters = 0;    ///< maximum on either side; 0 = no limit
   double max_character_ratio = 0;     ///< longer side / shorter side; 0 = no limit
   std::filesystem::path folder = {};  ///< of the corpus, see ParallelCorpus
