@@ -106,6 +106,7 @@ const std::vector<OptionField>& option_fields() {
       {"decoder_start_token_id", &O::decoder_start_token_id, kKnownIds, kSpecial,
        "Token id the decoder starts from"},
       {"bos_token_id", &O::bos_token_id},
+      {"max_source_length", &O::max_source_length, at_least(1)},
       {"cache_dtype", &O::cache_dtype, {}, kMemory, kCacheDTypeHelp},
   };
   return fields;

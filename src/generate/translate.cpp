@@ -23,13 +23,18 @@ class Preparation {
   Preparation(const EncoderDecoderModel& model, const Tokenizer& tokenizer, const TranslateOptions& options)
       : tokenizer_(tokenizer),
         options_(options),
-        positions_(model.max_positions()),
+        limit_(model.max_positions()),
         trained_(trained_length(model, tokenizer)) {
+    if (limit_) limit_name_ = fmt::format("the model's {} positions", *limit_);
+    if (const auto& most = options.generation.max_source_length; most && (!limit_ || *most < *limit_)) {
+      limit_ = most;
+      limit_name_ = fmt::format("the {} of the longest sources in training", *most);
+    }
     special_tokens_ = static_cast<std::int64_t>(tokenizer.encode("").ids.size());
     fixed_tokens_ = static_cast<std::int64_t>(tokenizer.encode(options.prefix).ids.size());
-    if (positions_ && *positions_ <= fixed_tokens_) {
+    if (limit_ && *limit_ <= fixed_tokens_) {
       throw Error(fmt::format("translate: expected a model with more than {} positions, got {}",
-                              fixed_tokens_, *positions_));
+                              fixed_tokens_, *limit_));
     }
   }
 
@@ -49,37 +54,36 @@ class Preparation {
 
  private:
   void add(std::size_t line, const std::string& text) {
-    if (options_.long_lines == LongLines::cut && positions_) return add_cut(line, text, *positions_);
+    if (options_.long_lines == LongLines::cut && limit_) return add_cut(line, text);
     Encoding encoding = tokenizer_.encode(text);
     if (encoding.size() <= special_tokens_) return;  // blank: nothing to translate
     if (!options_.prefix.empty()) encoding = tokenizer_.encode(options_.prefix + text);
     const std::int64_t length = encoding.size();
-    if (!positions_ && trained_ && length > *trained_) {
+    if (!limit_ && trained_ && length > *trained_) {
       options_.task.warn(
           line, fmt::format("{} tokens, more than the {} the model was trained on", length, *trained_));
       trained_.reset();  // one warning is enough
     }
-    if (!positions_ || length <= *positions_) return push(std::move(encoding));
-    const std::string reason =
-        fmt::format("{} tokens, more than the model's {} positions", length, *positions_);
+    if (!limit_ || length <= *limit_) return push(std::move(encoding));
+    const std::string reason = fmt::format("{} tokens, more than {}", length, limit_name_);
     switch (options_.long_lines) {
       case LongLines::error: {
         return options_.task.fail(
             "translate", line,
             fmt::format("expected at most {} tokens, got {} (shorten it, or have long lines cut or split)",
-                        *positions_, length));
+                        *limit_, length));
       }
-      case LongLines::cut: break;  // models without positions accept all lines
+      case LongLines::cut: break;  // without a limit, all lines are accepted
       case LongLines::split: {
-        const auto parts = generate::split_text(text, tokenizer_, *positions_ - fixed_tokens_);
+        const auto parts = generate::split_text(text, tokenizer_, *limit_ - fixed_tokens_);
         options_.task.warn(line, reason + fmt::format(": translated in {} parts", parts.size()));
         for (const std::string& part : parts) push(cut(tokenizer_.encode(options_.prefix + part)));
       }
     }
   }
 
-  /// Adds a line of which only the model's positions are used. A long line is not tokenized to its end.
-  void add_cut(std::size_t line, const std::string& text, std::int64_t positions) {
+  /// Adds a line of which only the tokens within the limit are used. A long line is not tokenized to its end.
+  void add_cut(std::size_t line, const std::string& text) {
     const auto encode = [this](const std::string& input, std::int64_t length, bool& shortened) {
       Truncation truncation;
       truncation.max_length = length;
@@ -87,17 +91,15 @@ class Preparation {
     };
     bool shortened = false;
     if (encode(text, special_tokens_ + 1, shortened).size() <= special_tokens_) return;  // blank
-    Encoding encoding = encode(options_.prefix + text, positions, shortened);
-    if (shortened)
-      options_.task.warn(line,
-                         fmt::format("more than the model's {} positions: the rest is ignored", positions));
+    Encoding encoding = encode(options_.prefix + text, *limit_, shortened);
+    if (shortened) options_.task.warn(line, fmt::format("more than {}: the rest is ignored", limit_name_));
     push(std::move(encoding));
   }
 
   /// Keeps the tokens that fit, and the end token.
   Encoding cut(Encoding encoding) const {
-    if (static_cast<std::int64_t>(encoding.ids.size()) <= *positions_) return encoding;
-    const auto keep = static_cast<std::size_t>(*positions_);
+    if (static_cast<std::int64_t>(encoding.ids.size()) <= *limit_) return encoding;
+    const auto keep = static_cast<std::size_t>(*limit_);
     if (tokenizer_.eos_id() && encoding.ids.back() == *tokenizer_.eos_id()) {
       encoding.ids[keep - 1] = encoding.ids.back();
       encoding.tokens[keep - 1] = encoding.tokens.back();
@@ -114,7 +116,8 @@ class Preparation {
 
   const Tokenizer& tokenizer_;
   const TranslateOptions& options_;
-  std::optional<std::int64_t> positions_, trained_;
+  std::optional<std::int64_t> limit_, trained_;
+  std::string limit_name_;
   std::int64_t special_tokens_ = 0;
   std::int64_t fixed_tokens_ = 0;  // including those of the prefix
   TranslationSources sources_;

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "core/json.h"
 #include "heed/error.h"
 #include "heed/generate/options.h"
 #include "heed/generate/translate.h"
@@ -13,6 +14,7 @@
 namespace heed {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 class Seq2SeqTest : public FolderTest {
@@ -187,7 +189,31 @@ TEST_F(Seq2SeqTest, TruncatesToTheGivenTokens) {
   EXPECT_THAT(messages, HasSubstr("tokens of the training set: 6 sources truncated to 8, 6 targets to 2"));
   EXPECT_THAT(messages,
               HasSubstr("tokens of the development set: 12 sources truncated to 8, 12 targets to 2"));
+  for (const char* family : {"t5", "bart"}) {  // which has positions
+    SCOPED_TRACE(family);
+    if (family == std::string("bart")) {
+      add_bart(r);
+      options.output = folder_ / "bart";
+      train(r, options);
+    }
+    const auto tokenizer = load_tokenizer(options.output);
+    std::vector<std::string> warnings;
+    TranslateOptions use{.generation = load_generation_options(options.output)};
+    EXPECT_EQ(use.generation.max_new_tokens, 2);
+    use.task.on_warning = [&](std::size_t, const std::string& text) { warnings.push_back(text); };
+    const std::vector<std::string> texts{"We saw the song . It was fine ."};
+    const Translation found =
+        translate(*load_as<EncoderDecoderModel>(options.output), *tokenizer, texts, use).front();
+    EXPECT_EQ(found.source_tokens.size(), 8);
+    EXPECT_EQ(found.source_tokens.back(), tokenizer->token(tokenizer->eos_id().value()));
+    EXPECT_THAT(warnings,
+                ElementsAre("more than the 8 of the longest sources in training: the rest is ignored"));
+    EXPECT_THAT(read_file(options.output / "predictions-dev.jsonl"), HasSubstr(json_quoted(found.text())));
+  }
   add_bart(r);
+  r.data.max_source = 0;
+  train(r, {.output = folder_ / "longer", .init = folder_ / "bart"});
+  EXPECT_EQ(load_generation_options(folder_ / "longer").max_source_length, std::nullopt);
   r.data.max_source = 65;
   EXPECT_THAT(refusal_of(r),
               HasSubstr("data.max_source: expected at most 64, the model's positions, got 65"));

@@ -35,6 +35,9 @@ struct GenerationOptions {
   std::optional<std::int64_t> max_length = {};
   std::optional<std::int64_t> min_new_tokens = {};
   std::int64_t min_length = 0;
+  /// Of an encoder-decoder: translate() treats longer sources as those longer than the model's positions.
+  /// heed's own option, which training with data.max_source sets.
+  std::optional<std::int64_t> max_source_length = {};
 
   // Beam search.
   std::int64_t num_beams = 1;

@@ -14,7 +14,8 @@ namespace HEED_API heed {
 
 class Tokenizer;
 
-/// The treatment of a line that has more tokens than the model has positions.
+/// The treatment of a line that has more tokens than the model has positions, or than
+/// GenerationOptions::max_source_length.
 enum class LongLines : std::uint8_t {
   cut,    ///< truncate the line
   split,  ///< translate it in parts, split at sentence ends if possible, and join the translations

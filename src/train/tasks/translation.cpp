@@ -353,14 +353,20 @@ std::optional<Evaluation> TranslationTask::test() {
 void TranslationTask::save(const std::filesystem::path& directory, DType dtype) const {
   tokenizer_->save(directory);
   model_->save(directory, dtype);
-  if (recipe_.data.max_target == 0 || recipe_.lora.rank > 0) return;
-  // At inference, limit texts to the trained length.
+  if (recipe_.lora.rank > 0) return;
+  // At inference, limit texts to the trained lengths.
+  const std::int64_t most_read = recipe_.data.max_source, most_written = recipe_.data.max_target;
   const std::filesystem::path file = directory / "generation_config.json";
   const Config generation = Config::load(file);
-  if (generation.has("max_length") || generation.has("max_new_tokens")) return;
-  write_file(
-      file,
-      generation.with(fmt::format("{{\"max_new_tokens\": {}}}", recipe_.data.max_target)).text() + "\n");
+  const bool other = generation.has("max_source_length");  // of the run before
+  if (most_read == 0 && most_written == 0 && !other) return;
+  JsonWriter limits;
+  limits.begin_object();
+  if (most_read > 0 || other)
+    limits.field("max_source_length", most_read > 0 ? std::optional(most_read) : std::nullopt);
+  if (most_written > 0 && !generation.has("max_length") && !generation.has("max_new_tokens"))
+    limits.field("max_new_tokens", most_written);
+  write_file(file, generation.with(limits.end_object().text()).text() + "\n");
 }
 
 std::string TranslationTask::fingerprint() const {
