@@ -26,7 +26,7 @@ struct Answer {
 struct AnswerOptions {
   TaskOptions task = {};
   std::int64_t top_k = 1;
-  std::int64_t max_answer_tokens = 15;
+  std::int64_t max_answer_tokens = 30;  ///< as in training's scores, and those of BERT on SQuAD
   std::int64_t max_input_tokens =
       384;                    ///< tokens per window: question, special tokens and a part of the context
   std::int64_t stride = 128;  ///< overlap of consecutive windows, in tokens of the context

@@ -125,7 +125,6 @@ Evaluation AnswersTask::evaluate(const ChosenRecords<AnsweredQuestions>& questio
   AnswerOptions options;
   options.max_input_tokens = longest();
   options.stride = recipe_.task.stride;
-  options.max_answer_tokens = 30;
   double exact = 0, f1 = 0;
   std::vector<Prediction> predictions;
   constexpr std::int64_t kAtOnce = 1024;
