@@ -247,7 +247,8 @@ TEST_F(RecipeTest, ComparesValuesWithEachOther) {
   EXPECT_EQ(recipe_error(no_dev), "no error");  // no evaluations
   EXPECT_THAT(recipe_error(no_dev + "[eval]\nevery = 500\n"), HasSubstr("eval.every: no development set"));
   EXPECT_THAT(recipe_error(no_dev + "[eval]\npatience = 2\n"),
-              HasSubstr("eval.patience: no development set"));
+              HasSubstr("eval.patience: no development set to evaluate on (set data.dev_size or data.dev, or "
+                        "eval.patience = 0)"));
   EXPECT_THAT(recipe_error("[data]\nformat = \"lines\"\ntrain_source = \"x\"\n"),
               HasSubstr("data.train_target"));
   EXPECT_THAT(recipe_error(data + "[eval]\nmetric = \"bleu\"\nbleu = false\n"), HasSubstr("eval.metric"));

@@ -331,7 +331,8 @@ void validate_recipe(const Recipe& given) {
   require(r.eval.patience == 0 || evaluates,
           has_development_set(r)
               ? "eval.patience: expected eval.every above 0, got 0"
-              : "eval.patience: no development set to evaluate on (set data.dev_size or data.dev)");
+              : "eval.patience: no development set to evaluate on (set data.dev_size or data.dev, or "
+                "eval.patience = 0)");
 }
 
 }  // namespace heed
