@@ -11,6 +11,7 @@
 #include "heed/train/train.h"
 #include "reference/json.h"
 #include "run_folder.h"
+#include "train/tasks/language_modeling.h"
 
 namespace heed {
 namespace {
@@ -115,6 +116,14 @@ TEST_F(ConversationsTest, AreHeldOutWhole) {
   EXPECT_NEAR(run(r).evaluation->loss,
               expected_.at("sums")[7].get<double>() / expected_.at("counts")[7].get<double>(), 1e-5);
   EXPECT_THAT(log_lines(folder_ / "run").at(0), HasSubstr("\"tokens\": 163,"));
+  // The rows have 601 tokens, which tokens_per_second counts.
+  const Recipe whole = with_defaults(r);
+  const TrainOptions options{.init = kCase};
+  CausalLmTask task(whole, options, {});
+  Context context;
+  const SummedLoss loss = task.next_loss(context);
+  EXPECT_EQ(loss.tokens, 163);
+  EXPECT_EQ(loss.read, 601);
 }
 
 TEST_F(ConversationsTest, UnusableLinesAreSkippedAndCounted) {

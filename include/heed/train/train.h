@@ -28,8 +28,8 @@ struct ProgressEvent {
                            ///< pass
   double loss = 0;         ///< per target
   double lr = 0;
-  double targets_per_second = 0;  ///< over the latest steps
-  std::string unit{};             ///< of the targets: TrainingTask::unit
+  double per_second = 0;  ///< targets, or SummedLoss::read, over the latest steps
+  std::string unit{};     ///< of the targets: TrainingTask::unit
   double seconds_left = 0;
   std::vector<Metric> metrics{};  ///< TrainingTask::step_metrics
 };

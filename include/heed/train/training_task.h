@@ -26,6 +26,9 @@ struct SummedLoss {
   std::optional<double> weight{};  ///< by which the sum is divided, where targets are weighted; else `tokens`
   /// The sums over the targets of what TrainingTask::step_metrics names; empty: zeros.
   std::vector<double> metrics{};
+  /// Where targets are tokens, those of all rows, of pairs on both sides, without padding; by default
+  /// `tokens`
+  std::optional<std::int64_t> read{};
 };
 
 /// A score of a task besides the loss, e.g. {"bleu", 41.0}.

@@ -318,7 +318,7 @@ void run(const TrainArguments& arguments, const Globals& globals) {
     progress.show(
         e.step, e.total,
         fmt::format("epoch {:.2f}  loss {:.4f}  lr {:.2e}  {:.0f} {}/s  {} left{}", e.passes, e.loss, e.lr,
-                    e.targets_per_second, e.unit, clock_time(e.seconds_left), named_values(e.metrics)));
+                    e.per_second, e.unit, clock_time(e.seconds_left), named_values(e.metrics)));
   };
   std::optional<TrainingMaps> maps;
   if (!arguments.maps.empty() && !arguments.dry_run && !arguments.find_lr) {

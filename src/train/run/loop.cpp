@@ -335,7 +335,7 @@ class Loop {
     const std::vector<std::string> names = task_.step_metrics();
     std::vector<double> metrics(names.size());
     double loss = 0;
-    std::int64_t tokens = 0;
+    std::int64_t tokens = 0, read = 0;
     double weight = 0;
     std::optional<MixedPrecision> mixed;
     if (recipe_.train.precision == "bf16") mixed.emplace();
@@ -347,6 +347,7 @@ class Loop {
       const SummedLoss micro = task_.next_loss(context);
       if (micro.sum.defined()) loss += micro.sum.item();
       tokens += micro.tokens;
+      read += micro.read.value_or(micro.tokens);
       weight += micro.weight.value_or(static_cast<double>(micro.tokens));
       for (std::size_t m = 0; m < micro.metrics.size(); ++m) metrics[m] += micro.metrics[m];
       if (!std::isfinite(loss)) not_finite("loss", loss / weight, lr);
@@ -354,7 +355,7 @@ class Loop {
     }
     const Stopwatch wait;
     gradients_->finish();
-    add_up(loss, tokens, weight, metrics);
+    add_up(loss, tokens, read, weight, metrics);
     const double waited = wait.seconds();
     const double mean = weight > 0 ? 1.0 / weight : 0;  // examples of weight 0 teach nothing
     const double norm = gradients_->norm() * mean;
@@ -374,11 +375,11 @@ class Loop {
             .lr = lr,
             .grad_norm = norm,
             .targets = tokens,
-            .targets_per_second = static_cast<double>(tokens) / watch.seconds(),
+            .per_second = static_cast<double>(read) / watch.seconds(),
             .seconds = state_.seconds,
             .communication = communication_since(before, waited),
             .metrics = means(names, metrics, tokens)},
-           watch.seconds());
+           static_cast<double>(read), watch.seconds());
     return loss * mean;
   }
 
@@ -392,15 +393,17 @@ class Loop {
 
   // Adds up the step's loss, targets and metrics of all processes. Random streams go on where the first
   // process is, which has rows of every batch.
-  void add_up(double& loss, std::int64_t& tokens, double& weight, std::vector<double>& metrics) {
+  void add_up(double& loss, std::int64_t& tokens, std::int64_t& read, double& weight,
+              std::vector<double>& metrics) {
     const double streams = world_.is_first() ? static_cast<double>(generator_.position()) : 0.0;
-    std::vector<double> all{loss, static_cast<double>(tokens), streams, weight};
+    std::vector<double> all{loss, static_cast<double>(tokens), streams, weight, static_cast<double>(read)};
     all.insert(all.end(), metrics.begin(), metrics.end());
     const std::vector<double> total = world_.sum(all);
-    std::copy(total.begin() + 4, total.end(), metrics.begin());
+    std::copy(total.begin() + 5, total.end(), metrics.begin());
     loss = total[0];
     tokens = static_cast<std::int64_t>(total[1]);
     weight = total[3];
+    read = static_cast<std::int64_t>(total[4]);
     generator_.seek(static_cast<std::uint64_t>(total[2]));
     if (tokens > 0) return;
     throw Error(
@@ -416,14 +419,14 @@ class Loop {
     return CommunicationRecord{now.bytes_sent - before.bytes_sent, now.seconds - before.seconds, waited};
   }
 
-  void report(const StepRecord& record, double step_seconds) {
+  void report(const StepRecord& record, double read, double step_seconds) {
     if (!log_) return;  // not the first process, or a dry run
     log_->add(record, task_.unit());
     const double mean = mean_seconds(step_seconds);
     estimate(record.step, mean);
     constexpr double kMemory = 0.95;  // smoothing factor of the displayed rate
-    const double weight = recent_targets_ == 0 ? 0 : kMemory;
-    recent_targets_ = weight * recent_targets_ + (1 - weight) * static_cast<double>(record.targets);
+    const double weight = recent_read_ == 0 ? 0 : kMemory;
+    recent_read_ = weight * recent_read_ + (1 - weight) * read;
     recent_seconds_ = weight * recent_seconds_ + (1 - weight) * step_seconds;
     if (!options_.on_progress) return;
     options_.on_progress({.step = record.step,
@@ -432,7 +435,7 @@ class Loop {
                           .passes = passes(),
                           .loss = record.loss,
                           .lr = record.lr,
-                          .targets_per_second = recent_targets_ / recent_seconds_,
+                          .per_second = recent_read_ / recent_seconds_,
                           .unit = task_.unit(),
                           .seconds_left = mean * static_cast<double>(total_ - record.step),
                           .metrics = record.metrics});
@@ -548,7 +551,7 @@ class Loop {
   std::int64_t last_saved_ = -1;
   Stopwatch run_watch_;
   double earlier_seconds_ = 0;
-  double recent_targets_ = 0;
+  double recent_read_ = 0;
   double recent_seconds_ = 0;
   std::int64_t steps_here_ = 0;
   double after_first_ = 0;  // seconds of the run then

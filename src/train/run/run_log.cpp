@@ -104,7 +104,7 @@ void RunLog::add(const StepRecord& r, const std::string& unit) {
   json.begin_object();
   json.field("step", r.step).field("epoch", r.epoch).field("loss", r.loss).field("lr", r.lr);
   json.field("grad_norm", r.grad_norm).field(unit, r.targets);
-  json.field(unit + "_per_second", r.targets_per_second).field("seconds", r.seconds);
+  json.field(unit + "_per_second", r.per_second).field("seconds", r.seconds);
   for (const Metric& metric : r.metrics) json.field(metric.name, metric.value);
   if (r.communication) {
     json.field("bytes_sent", r.communication->bytes);

@@ -26,7 +26,7 @@ struct StepRecord {
   double lr = 0;
   double grad_norm = 0;
   std::int64_t targets = 0;
-  double targets_per_second = 0;
+  double per_second = 0;  ///< SummedLoss::read
   double seconds = 0;
   std::optional<CommunicationRecord> communication{};  ///< of several processes
   std::vector<Metric> metrics{};                       ///< TrainingTask::step_metrics

@@ -20,6 +20,7 @@ TokenBatch rows_of(const TextCorpus& corpus, std::int64_t rows, std::int64_t len
   TokenBatch batch{Tensor::empty({rows, length}, DType::i64),
                    {},
                    Tensor::empty({rows, length}, DType::i64),
+                   rows * length,
                    rows * length};
   for (std::int64_t row = 0; row < rows; ++row) {
     const std::int32_t* from = corpus.ids().data() + first(row);
@@ -114,6 +115,7 @@ TokenBatch CausalLmTask::Documents::batch(std::span<const std::int64_t> chosen) 
                   batch.document_starts.data<std::int64_t>() + first + width, t);
       t += part.size();
     }
+    batch.tokens += t;
   }
   return batch;
 }
@@ -277,8 +279,10 @@ std::string CausalLmTask::fingerprint() const {
 SummedLoss CausalLmTask::next_loss(Context& context) {
   const TokenBatch batch = next_batch();
   if (batch.targets == 0) return {};
-  return {model_->loss({.ids = batch.ids}, batch.labels, loss_options(), context, batch.document_starts),
-          batch.targets};
+  return {
+      .sum = model_->loss({.ids = batch.ids}, batch.labels, loss_options(), context, batch.document_starts),
+      .tokens = batch.targets,
+      .read = batch.tokens};
 }
 
 Evaluation CausalLmTask::evaluate(const TextCorpus& corpus) const {

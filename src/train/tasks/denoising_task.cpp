@@ -120,7 +120,8 @@ TokenBatch noisy_batch(const NoisyRows& source, std::span<const std::int64_t> ro
   for (std::size_t i = 0; i < pairs.size(); ++i) {
     std::fill_n(batch.mask.data<std::int64_t>() + static_cast<std::int64_t>(i) * batch.ids.size(1),
                 pairs[i].input.size(), 1);
-    batch.targets += static_cast<std::int64_t>(pairs[i].target.size());
+    batch.targets += std::ssize(pairs[i].target);
+    batch.tokens += std::ssize(pairs[i].input) + std::ssize(pairs[i].target);
   }
   return batch;
 }

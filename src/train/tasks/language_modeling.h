@@ -26,6 +26,7 @@ struct TokenBatch {
   Tensor mask;  ///< i64 [B, T], 1 = token, 0 = padding; undefined if there is no padding
   Tensor labels;
   std::int64_t targets = 0;  ///< labels that count
+  std::int64_t tokens = 0;   ///< of the rows, and of decoders' targets, without padding
   Tensor document_starts{};  ///< i64 [B, T], where rows hold documents that are kept apart
 };
 
@@ -63,7 +64,9 @@ class TextTask : public BatchedTask<TokenBatch> {
   SummedLoss loss_of_next(const MaskedModel& model, Context& context) {
     const TokenBatch batch = next_batch();
     if (batch.targets == 0) return {};
-    return {model.loss({batch.ids, batch.mask}, batch.labels, loss_options(), context), batch.targets};
+    return {.sum = model.loss({batch.ids, batch.mask}, batch.labels, loss_options(), context),
+            .tokens = batch.targets,
+            .read = batch.tokens};
   }
   virtual Evaluation evaluate(const TextCorpus& corpus) const = 0;
 

@@ -71,6 +71,7 @@ TokenBatch batch_of_masked(const MaskedRows& source, std::span<const std::int64_
     const auto stream =
         kMasks | static_cast<std::uint64_t>(epoch) << 32 | static_cast<std::uint64_t>(rows[i]);
     mask_row(source, ids + 1, labels + 1, end - begin, {source.seed, stream});
+    batch.tokens += end - begin + 2;
     batch.targets +=
         std::count_if(labels, labels + width, [](std::int64_t label) { return label != kIgnoredLabel; });
   }

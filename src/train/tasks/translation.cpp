@@ -270,8 +270,9 @@ SummedLoss TranslationTask::next_loss(Context& context) {
   const CrossEntropyOptions options{.label_smoothing = recipe_.train.label_smoothing,
                                     .ignore_index = kIgnoredLabel,
                                     .reduction = Reduction::sum};
-  return {model_->loss({batch.source_ids, batch.source_mask}, batch.labels, options, context),
-          batch.target_tokens};
+  return {.sum = model_->loss({batch.source_ids, batch.source_mask}, batch.labels, options, context),
+          .tokens = batch.target_tokens,
+          .read = batch.source_tokens + batch.target_tokens};
 }
 
 double TranslationTask::mean_loss(const TokenizedCorpus& pairs) const {
