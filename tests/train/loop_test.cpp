@@ -138,6 +138,25 @@ TEST_F(LoopTest, StoppedAndResumedEqualsUnbroken) {
   }
 }
 
+TEST_F(LoopTest, MissingLinesOfTheLogAreTold) {
+  const std::filesystem::path folder = folder_ / "run", log = folder / "log.jsonl";
+  std::string said;
+  TrainOptions options{.output = folder, .resume = true};
+  options.on_message = [&](const std::string& message) { said += message + "\n"; };
+  run(Regression(), recipe(6), options);
+  run(Regression(), recipe(12), options);
+  EXPECT_THAT(said, testing::Not(HasSubstr("missing")));
+  std::string kept;
+  for (const std::string& line : log_lines(folder))
+    if (line.find("{\"step\": 4,") != 0 && line.find("{\"step\": 8,") != 0) kept += line + "\n";
+  write_file(log, kept);
+  run(Regression(), recipe(18), options);
+  EXPECT_THAT(said, HasSubstr("warning: " + log.string() + ": lines are missing from step 4 on"));
+  std::filesystem::remove(log);
+  run(Regression(), recipe(24), options);
+  EXPECT_THAT(said, HasSubstr("warning: " + log.string() + ": lines are missing from step 1 on"));
+}
+
 // A run that is killed before its first step leaves the checkpoint of step 0.
 TEST_F(LoopTest, StoppedBeforeTheFirstStepAndResumedEqualsUnbroken) {
   const Recipe r = recipe(12);

@@ -216,6 +216,9 @@ class Loop {
     state_.fingerprint = task_.fingerprint();
     state_.files = checksums_of_data(recipe_);
     if (world_.is_first()) log_.emplace(options_.output / "log.jsonl", state_.step);
+    if (log_ && log_->first_missing())
+      message(fmt::format("warning: {}: lines are missing from step {} on: curves and tables lack them",
+                          (options_.output / "log.jsonl").string(), *log_->first_missing()));
     if (world_.size() > 1) message(memory_report(world_, task_.parameters(), *optimizer_));
     earlier_seconds_ = state_.seconds;
     if (state_.step == 0) save();

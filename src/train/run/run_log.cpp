@@ -44,6 +44,10 @@ ChartSeries smoothed(const std::string& name, const std::vector<double>& x, cons
 
 RunLog::RunLog(const std::filesystem::path& file, std::int64_t last_step) : file_(file) {
   if (std::filesystem::exists(file)) keep(last_step);
+  std::int64_t next = 1;
+  for (const double step : training_.x)
+    if (step == static_cast<double>(next)) ++next;
+  if (next <= last_step) first_missing_ = next;
   descriptor_ = ::open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
   if (descriptor_ < 0) fail(file, "open");
 }

@@ -40,6 +40,8 @@ class RunLog {
   RunLog(const RunLog&) = delete;
   RunLog& operator=(const RunLog&) = delete;
 
+  /// The first step that lacks a line, of those that were there before.
+  std::optional<std::int64_t> first_missing() const { return first_missing_; }
   /// `unit` names the targets: "tokens" gives the members tokens and tokens_per_second.
   void add(const StepRecord& record, const std::string& unit);
   /// `final_model`: the evaluation is of the saved final model.
@@ -65,6 +67,7 @@ class RunLog {
 
   std::filesystem::path file_;
   int descriptor_ = -1;
+  std::optional<std::int64_t> first_missing_;
   std::vector<std::string> members_;  // of all lines, as they first appeared
   Points training_, rates_;
   Points development_;
