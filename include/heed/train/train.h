@@ -79,8 +79,8 @@ struct TrainResult {
 struct DryRun {
   std::int64_t trained = 0;  ///< parameters
   std::int64_t steps = 0, batches_per_epoch = 0;
-  double seconds_per_step = 0;        ///< of the second step
-  std::int64_t targets_per_step = 0;  ///< in it
+  double seconds_per_step = 0;        ///< of the steps behind the first
+  std::int64_t targets_per_step = 0;  ///< in them
   std::string unit{};                 ///< of the targets: TrainingTask::unit
   std::int64_t peak_memory = 0;       ///< of the process, in bytes
   DataSummary data{};
@@ -116,8 +116,9 @@ TrainResult train_loop(TrainingTask& task, const Recipe& recipe, const TrainOpti
 /// usable pairs, and as train_loop does.
 TrainResult train(const Recipe& recipe, const TrainOptions& options);
 
-/// Reads the data, makes the model and runs two steps, as train does, but writes nothing: options.output is
-/// not used, and all data are kept in memory. Throws Error as train does.
+/// Reads the data, makes the model and runs two steps, as train does, and more, up to twenty or a minute,
+/// while they take more memory; but writes nothing: options.output is not used, and all data are kept in
+/// memory. Throws Error as train does.
 DryRun dry_run(const Recipe& recipe, const TrainOptions& options);
 
 /// Trains for at most 100 steps with a learning rate that rises by a constant factor from 1e-7 to 1, or until

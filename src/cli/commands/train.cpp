@@ -395,7 +395,7 @@ void add_train(CLI::App& app, const Globals& globals) {
       ->trigger_on_parse()
       ->group("Input");
   output.flag("--dry-run", arguments->dry_run,
-              "Check the recipe and the data, run two steps, print what the run would take, write nothing");
+              "Check the recipe and the data, run some steps, print what the run would take, write nothing");
   output.flag(
       "--find-lr", arguments->find_lr,
       "Raise the learning rate in up to 100 steps until the loss rises, print a table and a suggestion; "
