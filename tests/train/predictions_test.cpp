@@ -101,6 +101,38 @@ TEST_F(PredictionsTest, OfOtherTasks) {
   }
 }
 
+// Rows of a stream, and documents: together they have the development loss.
+TEST_F(PredictionsTest, OfHeldOutTexts) {
+  for (const bool stream : {true, false}) {
+    SCOPED_TRACE(stream);
+    Recipe r = causal(3);
+    if (!stream) {
+      r.task.cross_documents = false;
+      r.task.context = 64;
+      r.model.settings["n_positions"] = "64";
+      r.data.documents = "line";
+    }
+    const TrainResult result = train(r, {.output = folder_ / "run"});
+    double sum = 0;
+    std::int64_t tokens = 0;
+    std::string text;
+    for (const Config& line : lines_of("predictions-dev.jsonl")) {
+      const double loss = line.required_number("loss");
+      const std::int64_t count = line.required_integer("tokens");
+      EXPECT_NEAR(line.required_number("perplexity"), std::exp(loss), 1e-9 * std::exp(loss));
+      EXPECT_FALSE(line.has("predicted"));
+      sum += loss * static_cast<double>(count);
+      tokens += count;
+      text += line.required_string("text") + (stream ? "" : "\n");
+    }
+    EXPECT_NEAR(sum / static_cast<double>(tokens), result.evaluation->loss, 1e-9);
+    const std::string held_out = read_file(folder_ / "text.txt").substr(60 * 44 - 12 * 44);
+    EXPECT_EQ(text, stream ? held_out.substr(1) : held_out);
+    EXPECT_EQ(tokens, stream ? 12 * 44 - 1 : 12 * 42);
+    std::filesystem::remove_all(folder_ / "run");
+  }
+}
+
 TEST_F(PredictionsTest, APageHasNoTextThatEndsIt) {
   Recipe r = classification(1);
   write_file(folder_ / "dev.txt", "good a <script>alert(1)</script> & \"film\"\nbad a fine film\n");
@@ -108,7 +140,6 @@ TEST_F(PredictionsTest, APageHasNoTextThatEndsIt) {
   train(r, {.output = folder_ / "run"});
   EXPECT_THAT(page(), Not(HasSubstr("<script")));
   train(causal(2), {.output = folder_ / "other"});
-  EXPECT_FALSE(std::filesystem::exists(folder_ / "other" / "predictions-dev.jsonl"));
   const std::string page_of_texts = read_file(folder_ / "other" / "report.html");
   EXPECT_THAT(page_of_texts, AllOf(HasSubstr("development"), HasSubstr("<h2>Samples</h2>")));
   // The dev set is the end of the lines; the first of its samples begins with a line.

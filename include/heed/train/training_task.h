@@ -44,7 +44,8 @@ struct Prediction {
   std::string text{};                   ///< the example, or the path of its file
   std::string right{}, predicted{};     ///< a label, labels, a value, or a text
   std::vector<double> probabilities{};  ///< of each label that the model knows
-  double loss = std::nan("");           ///< if it is known
+  double loss = std::nan("");           ///< if it is known; of a text that is modeled, per token
+  std::int64_t tokens = 0;              ///< of such a text: those predicted
 };
 
 /// Result of an evaluation.

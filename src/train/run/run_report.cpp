@@ -166,6 +166,7 @@ std::string held_out(const char* name, const std::optional<Evaluation>& evaluati
                      const std::vector<std::string>& labels) {
   if (!evaluation || evaluation->predictions.empty()) return "";
   const std::vector<Prediction>& predictions = evaluation->predictions;
+  if (predictions.front().tokens > 0) return "";  // of texts, samples are shown
   std::string html = fmt::format("<h2>Predictions on the {} set</h2>\n", name);
   if (has_single_labels(predictions, labels))
     html += "<div class=\"figures\">\n" + figure(confusion_svg(predictions, labels)) +

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 
 #include "core/json.h"
 #include "heed/autograd.h"
@@ -10,9 +11,16 @@
 #include "heed/generate/search.h"
 #include "heed/models/registry.h"
 #include "train/tasks/language_modeling.h"
+#include "train/tasks/predictions.h"
 
 namespace heed {
 namespace {
+
+std::vector<std::int64_t> ids_of(const TextCorpus& corpus, std::int64_t begin, std::int64_t end) {
+  const auto ids =
+      corpus.ids().subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin));
+  return {ids.begin(), ids.end()};
+}
 
 // `rows` rows of `length` tokens that begin at first(row), and the tokens after each as labels.
 template <class First>
@@ -234,16 +242,11 @@ std::vector<Prediction> CausalLmTask::samples() const {
   const std::int64_t part = std::min(kTokens, recipe_.task.context / 2);
   std::vector<std::vector<std::int64_t>> prompts;
   std::vector<Prediction> samples;
-  const auto text = [&](std::int64_t begin, std::int64_t end) {
-    const auto ids =
-        corpus.ids().subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin));
-    return std::vector<std::int64_t>(ids.begin(), ids.end());
-  };
   const auto add = [&](std::int64_t begin, std::int64_t middle, std::int64_t end) {
-    prompts.push_back(text(begin, middle));
+    prompts.push_back(ids_of(corpus, begin, middle));
     samples.push_back({.number = std::ssize(samples),
                        .text = tokenizer_->decode(prompts.back()),
-                       .right = tokenizer_->decode(text(middle, end))});
+                       .right = text_of(corpus, middle, end)});
   };
   for (std::int64_t i = 0; i < kSamples; ++i) {
     if (corpus.answers().empty()) {
@@ -285,32 +288,51 @@ SummedLoss CausalLmTask::next_loss(Context& context) {
       .read = batch.tokens};
 }
 
+std::vector<float> CausalLmTask::token_losses(const TokenBatch& batch) const {
+  Context context;
+  return model_
+      ->loss({.ids = batch.ids}, batch.labels, {.ignore_index = kIgnoredLabel, .reduction = Reduction::none},
+             context, batch.document_starts)
+      .to(DType::f32)
+      .to_vector<float>();
+}
+
+std::string CausalLmTask::text_of(const TextCorpus& corpus, std::int64_t begin, std::int64_t end) const {
+  return tokenizer_->decode(ids_of(corpus, begin, end));
+}
+
 Evaluation CausalLmTask::evaluate(const TextCorpus& corpus) const {
   return recipe_.task.cross_documents ? evaluate_stream(corpus) : evaluate_documents(corpus);
 }
 
 Evaluation CausalLmTask::evaluate_stream(const TextCorpus& corpus) const {
   const NoGradients off;
-  const CrossEntropyOptions options{.ignore_index = kIgnoredLabel, .reduction = Reduction::sum};
   const std::int64_t predicted = static_cast<std::int64_t>(corpus.ids().size()) - 1,
                      length = recipe_.task.context;
   const std::int64_t most_rows = std::max<std::int64_t>(1, recipe_.train.batch_tokens / length);
   Communicator& world = processes_of(options_);
+  std::int64_t batch_number = 0, rows = 0, width = 0;
   double sum = 0;
-  std::int64_t targets = 0, batch_number = 0, rows = 0, width = 0;
+  std::vector<Prediction> texts;
   for (std::int64_t first = 0; first < predicted; first += rows * width) {
     const std::int64_t left = predicted - first;
     width = std::min(length, left);
     rows = std::clamp<std::int64_t>(left / width, 1, most_rows);
     if (batch_number++ % world.size() != world.rank()) continue;
-    const TokenBatch batch =
-        rows_of(corpus, rows, width, [&](std::int64_t row) { return first + row * width; });
-    Context context;
-    sum += model_->loss({.ids = batch.ids}, batch.labels, options, context).item();
-    targets += batch.targets;
+    const auto first_of = [&](std::int64_t row) { return first + row * width; };
+    const std::vector<float> losses = token_losses(rows_of(corpus, rows, width, first_of));
+    for (std::int64_t row = 0; row < rows; ++row) {
+      const auto own = losses.begin() + row * width;
+      const double loss = std::accumulate(own, own + width, 0.0);
+      sum += loss;
+      texts.push_back({.number = first_of(row),
+                       .text = text_of(corpus, first_of(row) + 1, first_of(row) + width + 1),
+                       .loss = loss / static_cast<double>(width),
+                       .tokens = width});
+    }
   }
-  const std::vector<double> total = world.sum({sum, static_cast<double>(targets)});
-  return {.loss = total[0] / total[1]};
+  return {.loss = world.sum({sum})[0] / static_cast<double>(predicted),
+          .predictions = gather_predictions(world, std::move(texts))};
 }
 
 // Documents that training truncates or leaves out are read whole, as far as the model has positions.
@@ -324,7 +346,6 @@ DocumentParts CausalLmTask::held_out_parts(const TextCorpus& corpus,
 
 Evaluation CausalLmTask::evaluate_documents(const TextCorpus& corpus) const {
   const NoGradients off;
-  const CrossEntropyOptions options{.ignore_index = kIgnoredLabel, .reduction = Reduction::sum};
   std::vector<TextRow> answers = answers_in(corpus, *tokenizer_, recipe_);
   DocumentParts parts = held_out_parts(corpus, answers);
   const Documents documents =
@@ -332,14 +353,32 @@ Evaluation CausalLmTask::evaluate_documents(const TextCorpus& corpus) const {
   std::vector<ExampleLength> lengths = documents.lengths();
   for (ExampleLength& length : lengths)  // a longer row is a batch
     length.longest = std::min(length.longest, recipe_.train.batch_tokens);
-  return {
-      .loss = mean_loss(
-          std::move(lengths), recipe_, options_, [&](const std::vector<std::int64_t>& rows) -> SummedLoss {
-            const TokenBatch batch = documents.batch(rows);
-            Context context;
-            return {model_->loss({.ids = batch.ids}, batch.labels, options, context, batch.document_starts),
-                    batch.targets};
-          })};
+  double sum = 0, tokens = 0;
+  std::vector<Prediction> texts;
+  for_each_batch(std::move(lengths), recipe_, options_, [&](const std::vector<std::int64_t>& rows) {
+    const TokenBatch batch = documents.batch(rows);
+    const std::vector<float> losses = token_losses(batch);
+    const std::int64_t width = batch.ids.size(1);
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      auto at = static_cast<std::int64_t>(i) * width;
+      for (const DocumentPart& part : documents.rows.row(rows[i])) {
+        Prediction text{.number = part.begin, .text = text_of(corpus, part.begin, part.end), .loss = 0};
+        for (const std::int64_t end = at + part.size(); at < end; ++at) {
+          if (batch.labels.data<std::int64_t>()[at] == kIgnoredLabel) continue;
+          const double loss = losses[static_cast<std::size_t>(at)];
+          text.loss += loss;
+          ++text.tokens;
+          sum += loss;
+          ++tokens;
+        }
+        text.loss /= static_cast<double>(text.tokens);
+        texts.push_back(std::move(text));
+      }
+    }
+  });
+  Communicator& world = processes_of(options_);
+  const std::vector<double> total = world.sum({sum, tokens});
+  return {.loss = total[0] / total[1], .predictions = gather_predictions(world, std::move(texts))};
 }
 
 }  // namespace heed

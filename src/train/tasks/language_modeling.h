@@ -111,6 +111,10 @@ class CausalLmTask final : public TextTask {
                          std::vector<TextRow> answers) const;
   DocumentParts held_out_parts(const TextCorpus& corpus, const std::vector<TextRow>& answers) const;
   Evaluation evaluate(const TextCorpus& corpus) const override;
+  /// Of the labels of a batch, in the order of its positions.
+  std::vector<float> token_losses(const TokenBatch& batch) const;
+  /// Of the tokens begin .. end - 1.
+  std::string text_of(const TextCorpus& corpus, std::int64_t begin, std::int64_t end) const;
   Evaluation evaluate_stream(const TextCorpus& corpus) const;
   Evaluation evaluate_documents(const TextCorpus& corpus) const;
   DecoderModel* model_ = nullptr;  // kept_

@@ -11,7 +11,9 @@
 namespace heed {
 namespace {
 
-auto fields(auto& p) { return std::tie(p.number, p.text, p.right, p.predicted, p.probabilities, p.loss); }
+auto fields(auto& p) {
+  return std::tie(p.number, p.text, p.right, p.predicted, p.probabilities, p.loss, p.tokens);
+}
 
 }  // namespace
 
@@ -39,14 +41,17 @@ std::string predictions_jsonl(const std::vector<Prediction>& predictions,
   std::string lines;
   for (const Prediction& prediction : predictions) {
     JsonWriter json;
-    json.begin_object().field("text", prediction.text).field("right", prediction.right);
-    json.field("predicted", prediction.predicted);
+    json.begin_object().field("text", prediction.text);
+    if (prediction.tokens == 0)
+      json.field("right", prediction.right).field("predicted", prediction.predicted);
     if (prediction.probabilities.size() == labels.size() && !labels.empty()) {
       json.key("probabilities").begin_object();
       for (std::size_t i = 0; i < labels.size(); ++i) json.field(labels[i], prediction.probabilities[i]);
       json.end_object();
     }
     if (std::isfinite(prediction.loss)) json.field("loss", prediction.loss);
+    if (prediction.tokens > 0)
+      json.field("tokens", prediction.tokens).field("perplexity", std::exp(prediction.loss));
     lines += json.end_object().text() + "\n";
   }
   return lines;
