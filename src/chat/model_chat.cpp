@@ -123,7 +123,7 @@ std::vector<std::pair<std::int64_t, std::int64_t>> tokens_of(const std::vector<T
 EncodedChat encoded(RenderedChat chat, const Tokenizer& tokenizer) {
   Encoding encoding = tokenizer.encode_chat(chat.text, chat.data);
   auto generated = tokens_of(chat.generated, chat.text, encoding);
-  return {std::move(chat.text), std::move(encoding), std::move(generated)};
+  return {std::move(chat.text), std::move(encoding), std::move(generated), {}};
 }
 
 /// Throws Error for a text that has more tokens whatever they are.
@@ -228,28 +228,34 @@ class AnswerTokens {
   std::size_t next_ = 0, byte_ = 0;  // what advance() has come to
 };
 
-/// An answer of the assistant: the number of its message, and whether training learns it.
+/// An answer of the assistant: the number of its message, and the weight of its loss; 0: it is not learned.
 struct Answer {
   std::size_t message;
-  bool learned;
+  double weight;
 };
 
-/// All answers. Messages may say whether they are learned: `train`, or `weight` 0 or 1.
+/// All answers. Messages may say whether they are learned: `train`, or `weight`.
 std::vector<Answer> answers_in(const Json& messages, const std::string& where) {
   std::vector<Answer> answers;
   for (std::size_t i = 0; i < messages.size(); ++i) {
     if (messages[i]["role"] != "assistant") continue;
     const JsonField message(messages[i], where, "messages." + std::to_string(i));
     const auto weight = message.find("weight");
-    if (weight && weight->number() != 0 && weight->number() != 1) weight->fail("0 or 1");
-    answers.push_back({i, message.boolean("train", true) && (!weight || weight->number() == 1)});
+    if (weight && weight->number() < 0) weight->fail("a number of at least 0");
+    answers.push_back({i, message.boolean("train", true) ? (weight ? weight->number() : 1) : 0});
   }
   return answers;
 }
 
-/// Removes the answers that are not learned from those that a template marks.
+/// Without weights, all are 1.
+void drop_equal_weights(EncodedChat& chat) {
+  if (std::all_of(chat.weights.begin(), chat.weights.end(), [](double weight) { return weight == 1; }))
+    chat.weights.clear();
+}
+
+/// Removes the answers that are not learned from those that a template marks, and weighs the others.
 void keep_learned(const std::vector<Answer>& answers, EncodedChat& chat, const std::string& where) {
-  if (std::all_of(answers.begin(), answers.end(), [](const Answer& one) { return one.learned; })) return;
+  if (std::all_of(answers.begin(), answers.end(), [](const Answer& one) { return one.weight == 1; })) return;
   if (answers.size() != chat.generated.size())
     throw Error(where +
                 ": messages: expected a chat template that marks each answer once beside train and weight, "
@@ -257,9 +263,13 @@ void keep_learned(const std::vector<Answer>& answers, EncodedChat& chat, const s
                 std::to_string(chat.generated.size()) + " marks for " + std::to_string(answers.size()) +
                 " answers");
   std::size_t kept = 0;
-  for (std::size_t i = 0; i < answers.size(); ++i)
-    if (answers[i].learned) chat.generated[kept++] = chat.generated[i];
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    if (answers[i].weight == 0) continue;
+    chat.generated[kept++] = chat.generated[i];
+    chat.weights.push_back(answers[i].weight);
+  }
   chat.generated.resize(kept);
+  drop_equal_weights(chat);
 }
 
 [[noreturn]] void throw_nothing_to_learn(const std::string& where) {
@@ -487,12 +497,14 @@ std::vector<EncodedChat> ModelChat::encode_answers(const chat::Conversation& con
     return {std::move(chat)};
   }
   std::vector<std::size_t> prompts, answered;  // numbers of messages
+  std::vector<double> weights;                 // of the answers to `prompts`
   for (const Answer& answer : answers) {
-    if (!answer.learned) continue;
+    if (answer.weight == 0) continue;
     if (answer.message == 0)
       throw Error(conversation.where() + ": messages.0: expected a message to answer, got an answer");
     prompts.push_back(answer.message);
     answered.push_back(answer.message + 1);
+    weights.push_back(answer.weight);
   }
   if (prompts.empty()) throw_nothing_to_learn(conversation.where());
   const auto prefixes = [&](bool starts, const std::vector<std::size_t>& counts) {
@@ -510,11 +522,13 @@ std::vector<EncodedChat> ModelChat::encode_answers(const chat::Conversation& con
   };
   std::vector<EncodedChat> parts;
   AnswerTokens tokens_of(whole, chat.encoding, *tokenizer_);
-  for (const std::size_t i : prompts) {
-    const RenderedChat prompt = first(i, true);
-    const RenderedChat answer = first(i + 1, false);
+  for (std::size_t i = 0; i < prompts.size(); ++i) {
+    const RenderedChat prompt = first(prompts[i], true);
+    const RenderedChat answer = first(answered[i], false);
     if (const auto tokens = tokens_of.of(prompt, answer)) {
-      if (tokens->first < tokens->second) chat.generated.push_back(*tokens);
+      if (tokens->first == tokens->second) continue;
+      chat.generated.push_back(*tokens);
+      chat.weights.push_back(weights[i]);
       continue;
     }
     // What follows changes how the template writes the answer.
@@ -522,8 +536,11 @@ std::vector<EncodedChat> ModelChat::encode_answers(const chat::Conversation& con
     const auto tokens = AnswerTokens(answer, part.encoding, *tokenizer_).of(prompt, answer);
     if (!tokens || tokens->first == tokens->second) continue;
     part.generated = {*tokens};
+    part.weights = {weights[i]};
+    drop_equal_weights(part);
     parts.push_back(std::move(part));
   }
+  drop_equal_weights(chat);
   if (!chat.generated.empty()) parts.push_back(std::move(chat));
   if (parts.empty()) throw_nothing_to_learn(conversation.where());
   return parts;

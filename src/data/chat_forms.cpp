@@ -160,7 +160,7 @@ std::string chat_form_name(ChatForm form) {
 }
 
 ChatLine read_chat_line(Json line, const std::string& where) {
-  if (line.is_array()) return {ChatForm::messages, Json::object({{"messages", std::move(line)}})};
+  if (line.is_array()) return {ChatForm::messages, Json::object({{"messages", std::move(line)}}), 1};
   if (!line.is_object()) JsonField(line, where).fail("a conversation");
   const auto form = form_of(line);
   if (!form)
@@ -168,15 +168,18 @@ ChatLine read_chat_line(Json line, const std::string& where) {
                 ": expected messages, conversations (ShareGPT), instruction and output (Alpaca), prompt and "
                 "completion, or text, got none of them");
   const JsonField field(line, where);
+  const auto given = field.find("weight");
+  if (given && given->number() < 0) given->fail("a number of at least 0");
+  const double weight = given ? given->number() : 1;
   Json messages;
   switch (*form) {
-    case ChatForm::messages: return {*form, std::move(line)};
-    case ChatForm::text: field.at("text").string(); return {*form, std::move(line)};
+    case ChatForm::messages: return {*form, std::move(line), weight};
+    case ChatForm::text: field.at("text").string(); return {*form, std::move(line), weight};
     case ChatForm::sharegpt: messages = sharegpt_messages(field); break;
     case ChatForm::alpaca: messages = alpaca_messages(field); break;
     case ChatForm::prompt_completion: messages = pair_messages(field); break;
   }
-  return {*form, conversation_of(std::move(messages), field)};
+  return {*form, conversation_of(std::move(messages), field), weight};
 }
 
 PreferenceLine read_preference_line(const Json& line, const std::string& where) {

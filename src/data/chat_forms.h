@@ -25,6 +25,7 @@ std::string chat_form_name(ChatForm form);
 struct ChatLine {
   ChatForm form = ChatForm::messages;
   Json conversation{};  ///< an object with messages, and what else the line has; with ChatForm::text, `text`
+  double weight = 1;    ///< of the losses of all its answers
 };
 
 /// Finds out the form of a line. `where` begins messages. Throws Error for a line of no form, and for one

@@ -26,7 +26,7 @@ bool has_target(const DocumentPart& part, const std::vector<TextRow>& answers) {
 }
 
 std::int64_t label_part(const TextCorpus& corpus, const std::vector<TextRow>& answers,
-                        const DocumentPart& part, std::int64_t* labels) {
+                        const DocumentPart& part, std::int64_t* labels, float* weights) {
   const std::int64_t first = part.begin + 1;
   std::int64_t targets = 0;
   auto answer = answer_at(answers, first);
@@ -34,6 +34,9 @@ std::int64_t label_part(const TextCorpus& corpus, const std::vector<TextRow>& an
     while (answer != answers.end() && answer->second <= at) ++answer;
     if (!answers.empty() && (answer == answers.end() || answer->first > at)) continue;
     labels[at - first] = corpus.ids()[static_cast<std::size_t>(at)];
+    if (weights != nullptr)
+      weights[at - first] =
+          static_cast<float>(corpus.weights()[static_cast<std::size_t>(answer - answers.begin())]);
     ++targets;
   }
   return targets;

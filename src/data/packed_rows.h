@@ -43,9 +43,10 @@ DocumentParts parts_of_documents(const TextCorpus& corpus, const std::vector<Tex
                                  std::int64_t longest, LongDocuments policy);
 
 /// Writes the labels of a part, whose first token is at labels[0]: the tokens behind each of its tokens, with
-/// answers those in answers alone. Returns how many; others stay as they are.
+/// answers those in answers alone. Returns how many; others stay as they are. `weights`, if it is not null,
+/// gets the weight of each label's answer in the same places.
 std::int64_t label_part(const TextCorpus& corpus, const std::vector<TextRow>& answers,
-                        const DocumentPart& part, std::int64_t* labels);
+                        const DocumentPart& part, std::int64_t* labels, float* weights = nullptr);
 
 /// Rows of at most `capacity` tokens, but for a single part that is longer: the parts in descending order of
 /// size, each in the fullest row that has room for it (best fit decreasing). With capacity 0, each part is a

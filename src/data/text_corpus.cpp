@@ -186,9 +186,11 @@ TextCorpus TextCorpus::slice(std::int64_t begin, std::int64_t end) const {
     if (place > begin && place < end) part.ends_.push_back(place - begin);
   }
   part.ends_.push_back(end - begin);
-  for (const auto& [first, last] : answers_) {
-    if (first < end && last > begin)
-      part.answers_.emplace_back(std::max(first, begin) - begin, std::min(last, end) - begin);
+  for (std::size_t i = 0; i < answers_.size(); ++i) {
+    const auto& [first, last] = answers_[i];
+    if (first >= end || last <= begin) continue;
+    part.answers_.emplace_back(std::max(first, begin) - begin, std::min(last, end) - begin);
+    if (!weights_.empty()) part.weights_.push_back(weights_[i]);
   }
   return part;
 }
@@ -206,9 +208,15 @@ std::vector<TextRow> rows_of_documents(const TextCorpus& corpus, std::int64_t lo
 class TextCorpusWriter {
  public:
   explicit TextCorpusWriter(const fs::path& folder) : ids_(folder) {}
-  void add(std::span<const std::int32_t> ids, const std::vector<TextRow>& answers) {
-    for (const auto& [begin, end] : answers) corpus_.answers_.emplace_back(count() + begin, count() + end);
-    ids_.append(ids);
+  void add(const TokenizedPart& part) {
+    if (!part.weights.empty() || !corpus_.weights_.empty()) {
+      corpus_.weights_.resize(corpus_.answers_.size(), 1);
+      corpus_.weights_.insert(corpus_.weights_.end(), part.weights.begin(), part.weights.end());
+      corpus_.weights_.resize(corpus_.answers_.size() + part.answers.size(), 1);
+    }
+    for (const auto& [begin, end] : part.answers)
+      corpus_.answers_.emplace_back(count() + begin, count() + end);
+    ids_.append(std::vector<std::int32_t>(part.ids.begin(), part.ids.end()));
   }
   void end_document() {
     if (corpus_.ends_.empty() || corpus_.ends_.back() < count()) corpus_.ends_.push_back(count());
@@ -262,8 +270,7 @@ TextCorpus tokenize_texts(TextReader& reader,
       }
       for (std::size_t k = 0; k < results[i].documents.size(); ++k) {
         if (k > 0) writer.end_document();
-        const std::vector<std::int64_t>& wide = results[i].documents[k].ids;
-        writer.add(std::vector<std::int32_t>(wide.begin(), wide.end()), results[i].documents[k].answers);
+        writer.add(results[i].documents[k]);
       }
       if (parts[i].ends_document) writer.end_document();
     }

@@ -27,6 +27,8 @@ class TextCorpus {
   const std::vector<std::int64_t>& ends() const { return ends_; }
   /// The tokens begin .. end - 1 of each answer of conversations, in ascending order.
   const std::vector<TextRow>& answers() const { return answers_; }
+  /// The weight of the loss of each answer; empty: all 1.
+  const std::vector<double>& weights() const { return weights_; }
   /// The tokens begin .. end - 1, and the parts of documents and answers among them.
   TextCorpus slice(std::int64_t begin, std::int64_t end) const;
 
@@ -36,6 +38,7 @@ class TextCorpus {
   std::span<const std::int32_t> ids_;
   std::vector<std::int64_t> ends_;
   std::vector<TextRow> answers_;
+  std::vector<double> weights_;
 };
 
 /// Cuts every document of a corpus into rows of at most `longest` tokens.
@@ -76,6 +79,7 @@ class TextReader {
 struct TokenizedPart {
   std::vector<std::int64_t> ids;
   std::vector<TextRow> answers = {};
+  std::vector<double> weights = {};  ///< of the losses of the answers; empty: all 1
 };
 
 /// What cannot be used of a corpus.

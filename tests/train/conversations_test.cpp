@@ -184,8 +184,68 @@ TEST_F(ConversationsTest, AnswersMayBeLeftOut) {
   EXPECT_THAT(tokens(R"(, "weight": 1)", R"(, "weight": 0)"), counts(2));
   EXPECT_THAT(tokens(R"(, "train": false)", R"(, "weight": 0)"),
               HasSubstr("two.jsonl:1: expected an answer of the assistant to learn, got none"));
-  EXPECT_THAT(tokens(R"(, "weight": 0.5)", ""),
-              HasSubstr("two.jsonl:1: messages.1.weight: expected 0 or 1, got 0.5"));
+  EXPECT_THAT(tokens(R"(, "weight": 0.5)", ""), counts(5));
+  EXPECT_THAT(tokens(R"(, "weight": -0.5)", ""),
+              HasSubstr("two.jsonl:1: messages.1.weight: expected a number of at least 0, got -0.5"));
+}
+
+// Weights of messages and of lines, of which one is 0, however the lines are packed and held out.
+TEST_F(ConversationsTest, WeighAnswersAsPyTorchDoes) {
+  const nlohmann::json wanted = read_json(kCase / "weighted.json");
+  const auto losses = wanted.at("training_losses").get<std::vector<double>>();
+  for (const std::int64_t context : {512, 203}) {
+    Recipe r = recipe(context, std::ssize(losses));
+    r.data.train = kCase / "weighted.jsonl";
+    run(r);
+    for (std::size_t step = 0; step < losses.size(); ++step)
+      EXPECT_NEAR(loss_of_step(step), losses[step], 2e-5) << step;
+    EXPECT_EQ(Config::parse(log_lines(folder_ / "run").at(0), "log.jsonl").required_integer("tokens"),
+              wanted.at("tokens").get<int>());
+    EXPECT_THAT(said_, HasSubstr("left out, with nothing to learn: 1"));
+  }
+  Recipe r = recipe(203, 1);
+  r.data.train = r.data.dev = kCase / "weighted.jsonl";
+  r.train.batch_tokens = 256;
+  r.train.lr = 1e-30;
+  r.eval.every = 1;
+  EXPECT_NEAR(run(r).evaluation->loss, losses[0], 2e-5);
+}
+
+TEST_F(ConversationsTest, LinesOfOtherFormsHaveWeights) {
+  const auto losses = [&](const std::string& first, const std::string& second) {
+    write_file(folder_ / "two.jsonl", first + "\n" + second + "\n");
+    Recipe r = recipe(512, 1);
+    r.data.train = folder_ / "two.jsonl";
+    run(r);
+    return loss_of_step(0);
+  };
+  const std::string x = R"("prompt": "x", "completion": "y")", y = R"("text": "story window")";
+  const double one = losses("{" + x + "}", "{" + y + R"(, "weight": 0})"),
+               two = losses("{" + x + R"(, "weight": 0.0})", "{" + y + "}"),
+               both = losses("{" + x + R"(, "weight": 3})", "{" + y + "}");
+  const auto counts = [&](const std::string& line) {
+    losses(line, "{" + y + R"(, "weight": 0})");
+    return Config::parse(log_lines(folder_ / "run").at(0), "log.jsonl").required_number("tokens");
+  };
+  losses("{" + x + R"(, "weight": 0.0})", "{" + y + "}");
+  const double tokens =
+      Config::parse(log_lines(folder_ / "run").at(0), "log.jsonl").required_number("tokens");
+  EXPECT_NEAR(both, (3 * 2 * one + tokens * two) / (3 * 2 + tokens), 2e-5);
+  // The same answer in other forms, with the weight of its line and of its message.
+  for (
+      const char* line :
+      {R"({"instruction": "x", "output": "y", "weight": 3})",
+       R"({"conversations": [{"from": "human", "value": "x"}, {"from": "gpt", "value": "y", "weight": 3}]})",
+       R"({"prompt": "x", "completion": [{"role": "assistant", "content": "y", "weight": 1.5}], "weight": 2})"}) {
+    EXPECT_NEAR(losses(line, "{" + y + "}"), both, 2e-5) << line;
+    EXPECT_EQ(counts(line), 2) << line;
+  }
+  Recipe r = recipe(512, 1);
+  r.data.train = folder_ / "two.jsonl";
+  r.data.bad_share = 0;
+  write_file(r.data.train, R"({"text": "x", "weight": -1})"
+                           "\n");
+  EXPECT_THAT(refusal(r), HasSubstr("two.jsonl:1: weight: expected a number of at least 0, got -1"));
 }
 
 }  // namespace

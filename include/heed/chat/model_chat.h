@@ -31,6 +31,7 @@ struct EncodedChat {
   /// The tokens begin .. end - 1 with a character between `{% generation %}` and `{% endgeneration %}`, in
   /// ascending order: the tokens that are learned in training on answers only.
   std::vector<std::pair<std::int64_t, std::int64_t>> generated;
+  std::vector<double> weights;  ///< of the losses of `generated`, if encode_answers() read one but 0 and 1
 };
 
 /// The templates of a model with its tokenizer. A conversation is a JSON object, as apply_chat_template() of
@@ -82,9 +83,11 @@ class ModelChat {
   /// The whole conversation, for training: `generated` are the assistant's answers with what ends them. If
   /// the template marks none, an answer is the difference between the conversation with it and the prompt
   /// before it (TRL's rule for prompts with completions), without whitespace behind its last special token.
-  /// An answer that the template writes in another way once others follow (Qwen3 drops earlier thinking) is
-  /// learned as it is generated: the conversation up to it comes first, as a part of its own. Throws Error
-  /// for a conversation without an answer, and for one that begins with an answer.
+  /// A message may have a `weight` of at least 0, with which its answer's loss is multiplied; one of 0, or
+  /// with `train` false, is not learned. An answer that the template writes in another way once others follow
+  /// (Qwen3 drops earlier thinking) is learned as it is generated: the conversation up to it comes first, as
+  /// a part of its own. Throws Error for a conversation without an answer, and for one that begins with an
+  /// answer.
   std::vector<EncodedChat> encode_answers(std::string_view conversation,
                                           const std::string& where = "chat") const;
   /// For heed's own modules: the same of a conversation that is a value already (src/chat/conversation.h).

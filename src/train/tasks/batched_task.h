@@ -40,14 +40,13 @@ void for_each_batch(std::vector<ExampleLength> lengths, const Recipe& recipe, co
 template <class LossOf>
 double mean_loss(std::vector<ExampleLength> lengths, const Recipe& recipe, const TrainOptions& options,
                  const LossOf& loss_of) {
-  double sum = 0;
-  std::int64_t targets = 0;
+  double sum = 0, weight = 0;
   for_each_batch(std::move(lengths), recipe, options, [&](const std::vector<std::int64_t>& rows) {
     const SummedLoss loss = loss_of(rows);
     sum += loss.sum.item();
-    targets += loss.tokens;
+    weight += loss.weight.value_or(static_cast<double>(loss.tokens));
   });
-  const std::vector<double> total = processes_of(options).sum({sum, static_cast<double>(targets)});
+  const std::vector<double> total = processes_of(options).sum({sum, weight});
   return total[0] / total[1];
 }
 

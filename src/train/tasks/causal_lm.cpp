@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 #include <numeric>
 
@@ -10,6 +11,8 @@
 #include "heed/error.h"
 #include "heed/generate/search.h"
 #include "heed/models/registry.h"
+#include "heed/ops/elementwise.h"
+#include "heed/ops/reduce.h"
 #include "train/tasks/language_modeling.h"
 #include "train/tasks/predictions.h"
 
@@ -111,12 +114,15 @@ TokenBatch CausalLmTask::Documents::batch(std::span<const std::int64_t> chosen) 
                    Tensor::full(shape, static_cast<double>(kIgnoredLabel), DType::i64),
                    0};
   if (apart) batch.document_starts = Tensor::empty(shape, DType::i64);
+  const bool weighted = !corpus->weights().empty();
+  if (weighted) batch.weights = Tensor::zeros(shape);
   for (std::size_t i = 0; i < chosen.size(); ++i) {
     const std::int64_t first = static_cast<std::int64_t>(i) * width;
     std::int64_t t = 0;
     for (const DocumentPart& part : rows.row(chosen[i])) {
       std::copy_n(corpus->ids().data() + part.begin, part.size(), batch.ids.data<std::int64_t>() + first + t);
-      batch.targets += label_part(*corpus, answers, part, batch.labels.data<std::int64_t>() + first + t);
+      batch.targets += label_part(*corpus, answers, part, batch.labels.data<std::int64_t>() + first + t,
+                                  weighted ? batch.weights.data<float>() + first + t : nullptr);
       // The padding behind the last part is a document, too.
       if (apart)
         std::fill(batch.document_starts.data<std::int64_t>() + first + t,
@@ -276,16 +282,21 @@ std::string CausalLmTask::fingerprint() const {
   Fingerprint hash;  // rows follow from the ends of the documents, too
   hash.add(TextTask::fingerprint());
   for (const std::int64_t end : train_->ends()) hash.add(static_cast<std::uint64_t>(end));
+  for (const double weight : train_->weights()) hash.add(std::bit_cast<std::uint64_t>(weight));
   return hash.text();
 }
 
 SummedLoss CausalLmTask::next_loss(Context& context) {
   const TokenBatch batch = next_batch();
   if (batch.targets == 0) return {};
-  return {
-      .sum = model_->loss({.ids = batch.ids}, batch.labels, loss_options(), context, batch.document_starts),
-      .tokens = batch.targets,
-      .read = batch.tokens};
+  SummedLoss loss{.sum = {}, .tokens = batch.targets, .read = batch.tokens};
+  CrossEntropyOptions options = loss_options();
+  if (batch.weights.defined()) options.reduction = Reduction::none;
+  loss.sum = model_->loss({.ids = batch.ids}, batch.labels, options, context, batch.document_starts);
+  if (!batch.weights.defined()) return loss;
+  loss.sum = sum(loss.sum * batch.weights);
+  loss.weight = sum(batch.weights.to(DType::f64)).item();
+  return loss;
 }
 
 std::vector<float> CausalLmTask::token_losses(const TokenBatch& batch) const {
@@ -353,7 +364,7 @@ Evaluation CausalLmTask::evaluate_documents(const TextCorpus& corpus) const {
   std::vector<ExampleLength> lengths = documents.lengths();
   for (ExampleLength& length : lengths)  // a longer row is a batch
     length.longest = std::min(length.longest, recipe_.train.batch_tokens);
-  double sum = 0, tokens = 0;
+  double sum = 0, weight = 0;
   std::vector<Prediction> texts;
   for_each_batch(std::move(lengths), recipe_, options_, [&](const std::vector<std::int64_t>& rows) {
     const TokenBatch batch = documents.batch(rows);
@@ -365,11 +376,12 @@ Evaluation CausalLmTask::evaluate_documents(const TextCorpus& corpus) const {
         Prediction text{.number = part.begin, .text = text_of(corpus, part.begin, part.end), .loss = 0};
         for (const std::int64_t end = at + part.size(); at < end; ++at) {
           if (batch.labels.data<std::int64_t>()[at] == kIgnoredLabel) continue;
-          const double loss = losses[static_cast<std::size_t>(at)];
+          const double loss = losses[static_cast<std::size_t>(at)],
+                       own = batch.weights.defined() ? batch.weights.data<float>()[at] : 1;
           text.loss += loss;
           ++text.tokens;
-          sum += loss;
-          ++tokens;
+          sum += own * loss;
+          weight += own;
         }
         text.loss /= static_cast<double>(text.tokens);
         texts.push_back(std::move(text));
@@ -377,7 +389,7 @@ Evaluation CausalLmTask::evaluate_documents(const TextCorpus& corpus) const {
     }
   });
   Communicator& world = processes_of(options_);
-  const std::vector<double> total = world.sum({sum, tokens});
+  const std::vector<double> total = world.sum({sum, weight});
   return {.loss = total[0] / total[1], .predictions = gather_predictions(world, std::move(texts))};
 }
 

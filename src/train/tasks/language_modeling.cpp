@@ -54,6 +54,7 @@ class ChatReader {
       std::vector<TokenizedPart> documents = line.form == ChatForm::text
                                                  ? text(line.conversation["text"])
                                                  : chat(std::move(line.conversation), part.where);
+      for (TokenizedPart& document : documents) weigh(document, line.weight);
       ++lines_[static_cast<std::size_t>(line.form)];
       return documents;
     } catch (const Error& error) {
@@ -73,6 +74,13 @@ class ChatReader {
   }
 
  private:
+  // A document of weight 0 has nothing to learn.
+  static void weigh(TokenizedPart& document, double weight) {
+    if (weight == 1) return;
+    if (weight == 0) document.answers.clear();
+    document.weights.resize(document.answers.size(), 1);
+    for (double& own : document.weights) own *= weight;
+  }
   std::vector<TokenizedPart> text(const std::string& text) const {
     TokenizedPart document{tokenizer_.encode(text, false).ids};
     if (const auto end = tokenizer_.eos_id()) document.ids.push_back(*end);
@@ -82,7 +90,7 @@ class ChatReader {
   std::vector<TokenizedPart> chat(Json conversation, const std::string& where) const {
     std::vector<TokenizedPart> documents;
     for (EncodedChat& chat : chat_.encode_answers(chat::Conversation(std::move(conversation), where)))
-      documents.push_back({std::move(chat.encoding.ids), std::move(chat.generated)});
+      documents.push_back({std::move(chat.encoding.ids), std::move(chat.generated), std::move(chat.weights)});
     return documents;
   }
 

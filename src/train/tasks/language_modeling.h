@@ -28,6 +28,7 @@ struct TokenBatch {
   std::int64_t targets = 0;  ///< labels that count
   std::int64_t tokens = 0;   ///< of the rows, and of decoders' targets, without padding
   Tensor document_starts{};  ///< i64 [B, T], where rows hold documents that are kept apart
+  Tensor weights{};          ///< f32 [B, T], of the losses; undefined: all 1
 };
 
 /// Says what is skipped of the lines of a chat file. Throws Error if that is more than data.bad_share.

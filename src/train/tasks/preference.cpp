@@ -158,6 +158,8 @@ TokenizedPart PreferenceTask::chat(Json conversation, const std::string& where) 
     throw Error(where +
                 ": expected one answer after the common beginning, got several, which the model's template "
                 "does not write as they are generated");
+  if (!parts.front().weights.empty())
+    throw Error(where + ": expected answers of weight 0 or 1 to prefer, got another weight");
   return {std::move(parts.front().encoding.ids), std::move(parts.front().generated)};
 }
 
