@@ -144,6 +144,17 @@ TEST_F(PreferenceTest, DpoFollowsTrl) {
   }
 }
 
+// With plain PyTorch on the same checkpoints: it gives TRL's losses and gradients of dpo-sigmoid.
+TEST_F(PreferenceTest, WholeModelsFollowPyTorch) {
+  Recipe r = recipe("ipo", 6);
+  r.task.reference = kFixture / "reference";
+  expect_case("ipo-whole", r, "llama");
+  r.task.loss = "dpo";
+  r.task.beta = 0.3;
+  r.train.label_smoothing = 0.1;
+  expect_case("dpo-smooth-whole", r, "llama");
+}
+
 TEST_F(PreferenceTest, AdaptersFollowTrl) {
   expect_case("dpo-lora", with_lora(recipe("dpo", 6)), "llama", "dpo-adapter");
   expect_case("ipo-lora", with_lora(recipe("ipo", 6)), "llama", "ipo-adapter");
