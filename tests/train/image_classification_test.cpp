@@ -155,7 +155,8 @@ TEST_F(ImageClassification, OtherFilesAreSkippedAndCounted) {
   EXPECT_THAT(
       said,
       AllOf(HasSubstr("24 images to train on, 24 for development, 0 for the test, 4 other files skipped"),
-            HasSubstr("a vit model of "), HasSubstr(" parameters, 3 labels")));
+            HasSubstr("\nall 48 images were decoded to find damaged ones\n"), HasSubstr("a vit model of "),
+            HasSubstr(" parameters, 3 labels")));
 }
 
 TEST_F(ImageClassification, RefusesWhatDoesNotFit) {
@@ -191,6 +192,11 @@ TEST_F(ImageClassification, RefusesWhatDoesNotFit) {
   write_file(folder_ / "images/red/broken.png", "no image");
   EXPECT_THAT(refusal_of(r), HasSubstr("red/broken.png: expected a PNG, JPEG, WebP, GIF or PNM image"));
   std::filesystem::remove(folder_ / "images/red/broken.png");
+  std::filesystem::remove_all(folder_ / "refused");
+  write_file(folder_ / "images/red/cut.ppm", "P6 4 4 255\nonly sixteen byte");  // of 48
+  EXPECT_THAT(refusal_of(r), AllOf(HasSubstr("expected images that can be read, got 1 that cannot"),
+                                   HasSubstr("red/cut.ppm: ")));
+  std::filesystem::remove(folder_ / "images/red/cut.ppm");
   std::filesystem::remove_all(folder_ / "refused");
   train(masked(1), {.output = folder_ / "text"});
   EXPECT_THAT(refusal_of(images(1), folder_ / "text"), HasSubstr("expected"));

@@ -17,6 +17,7 @@
 #include "heed/ops/elementwise.h"
 #include "heed/ops/shape.h"
 #include "heed/ops/softmax.h"
+#include "heed/threads.h"
 #include "image/decoder.h"
 #include "io/processor_config.h"
 #include "models/labels.h"
@@ -178,27 +179,50 @@ ImageClassificationTask::ImageClassificationTask(const Recipe& recipe, const Tra
   begin_training();
 }
 
+// Of many images only the first are decoded; of the others, the beginnings are read.
 void ImageClassificationTask::look_at_images() {
+  constexpr std::int64_t kFew = 2000, kAtOnce = 64;
+  constexpr double kSeconds = 5;
+  const std::int64_t all = train_.size() + dev_.size() + test_.size();
+  const Stopwatch watch;
   DataCounts counts("images", "", std::nullopt);
-  std::int64_t unreadable = 0;
+  std::int64_t unreadable = 0, whole = 0;
   std::vector<std::string> first;
   for (const auto& [name, images] :
        {std::pair("training", &train_), std::pair("development", &dev_), std::pair("test", &test_)}) {
     counts.begin(name);
-    for (std::int64_t i = 0; i < images->size(); ++i) {
+    for (std::int64_t begin = 0; begin < images->size(); begin += kAtOnce) {
       throw_if_stopped();
-      const LabeledText image = (*images)[i];
-      counts.add(content_key(image));
-      counts.add_label(image.labels.front());
-      try {
-        check_image_header(image.text);
-      } catch (const Error& error) {
+      const std::int64_t end = std::min(begin + kAtOnce, images->size());
+      const bool decodes = all <= kFew || watch.seconds() < kSeconds;
+      std::vector<std::string> files, errors(static_cast<std::size_t>(end - begin));
+      for (std::int64_t i = begin; i < end; ++i) {
+        const LabeledText image = (*images)[i];
+        counts.add(content_key(image));
+        counts.add_label(image.labels.front());
+        files.push_back(image.text);
+      }
+      parallel_for(end - begin, 1, [&](std::int64_t from, std::int64_t to) {
+        for (auto i = static_cast<std::size_t>(from); i < static_cast<std::size_t>(to); ++i) {
+          try {
+            decodes ? static_cast<void>(load_image(files[i])) : check_image_header(files[i]);
+          } catch (const Error& error) {
+            errors[i] = error.what();
+          }
+        }
+      });
+      whole += decodes ? end - begin : 0;
+      for (std::string& error : errors) {
         constexpr std::int64_t kNamed = 3;
-        if (unreadable++ < kNamed) first.push_back(error.what());
+        if (!error.empty() && unreadable++ < kNamed) first.push_back(std::move(error));
       }
     }
   }
   data_ = counts.finish();
+  message(whole == all ? fmt::format("all {} images were decoded to find damaged ones", all)
+                       : fmt::format("{} of {} images were decoded to find damaged ones, of the others the "
+                                     "beginnings were read",
+                                     whole, all));
   if (unreadable == 0) return;
   throw Error(fmt::format("recipe: data: expected images that can be read, got {} that cannot:\n  {}{}",
                           unreadable, fmt::join(first, "\n  "),

@@ -61,7 +61,7 @@ class ImageClassificationTask final : public BatchedTask<ImageBatch> {
  private:
   using Images = ChosenRecords<LabeledTexts>;
   void load_or_make(const std::filesystem::path& from, const std::string& members);
-  /// Fills data_. Throws Error naming the first images that cannot be read, by their beginnings.
+  /// Fills data_. Throws Error naming the first images that cannot be read.
   void look_at_images();
   void begin_training();
   SummedLoss weighted_loss(const ImageBatch& batch, const Tensor& logits) const;
