@@ -12,6 +12,7 @@
 #include "heed/models/find_model.h"
 #include "heed/models/kind.h"
 #include "heed/tasks/embed.h"
+#include "tasks/text_vectors.h"
 
 namespace heed {
 namespace {
@@ -19,6 +20,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kModules = "modules.json";
+constexpr const char *kDense = "Dense", *kLayerNorm = "LayerNorm";  // modules with weights
+constexpr std::size_t kFirstStep = 2;                               // module, behind transformer and pooling
 
 // Returns a module's kind: the last part of its class name, as in sentence_transformers.models.Pooling.
 std::string kind_of(const std::string& type) { return type.substr(type.rfind('.') + 1); }
@@ -119,8 +122,8 @@ void add_module(EmbeddingRecipe& recipe, const Config& module, const ModelFiles&
   const ModelFiles folder = folder_of(module, model);
   if (kind == "Transformer") return;
   if (kind == "Pooling") return add_pooling(recipe, Config::load(folder, "config.json"));
-  if (kind == "Dense") return add_dense(recipe, folder);
-  if (kind == "LayerNorm") return add_norm_step(recipe, folder);
+  if (kind == kDense) return add_dense(recipe, folder);
+  if (kind == kLayerNorm) return add_norm_step(recipe, folder);
   if (kind == "Dropout") return;  // used in training only
   if (kind != "Normalize")
     module.fail("type", "a Transformer, Pooling, Dense, LayerNorm, Dropout or Normalize module");
@@ -177,13 +180,18 @@ EmbeddingRecipe with_prompt(EmbeddingRecipe recipe, std::initializer_list<const 
   return recipe;
 }
 
+// The folder of a module, by its number in modules.json.
+std::string module_folder(std::size_t number, const std::string& kind) {
+  return fmt::format("{}_{}", number, kind);
+}
+
 // Writes the folders of modules, and their list.
 class ModuleWriter {
  public:
   explicit ModuleWriter(fs::path directory) : directory_(std::move(directory)) { list_.begin_array(); }
   // Returns the module's folder, which is made unless it is the model's own.
   fs::path add(const std::string& kind, bool has_files) {
-    const std::string folder = has_files ? fmt::format("{}_{}", count_, kind) : "";
+    const std::string folder = has_files ? module_folder(count_, kind) : "";
     list_.begin_object().field("idx", count_).field("name", std::to_string(count_)).field("path", folder);
     list_.field("type", "sentence_transformers.models." + kind).end_object();
     ++count_;
@@ -195,7 +203,7 @@ class ModuleWriter {
  private:
   fs::path directory_;
   JsonWriter list_{2};
-  std::int64_t count_ = 0;
+  std::size_t count_ = 0;
 };
 
 void write_json(const fs::path& file, JsonWriter& json) { write_file(file, json.end_object().text() + "\n"); }
@@ -256,8 +264,8 @@ void save_embedding_recipe(const EmbeddingRecipe& recipe, std::int64_t width, co
   modules.add("Transformer", false);
   write_pooling(recipe, width, modules.add("Pooling", true));
   for (const EmbeddingStep& step : recipe.steps) {
-    if (step.dense) write_dense(step, modules.add("Dense", true));
-    if (step.norm) write_norm(*step.norm, modules.add("LayerNorm", true));
+    if (step.dense) write_dense(step, modules.add(kDense, true));
+    if (step.norm) write_norm(*step.norm, modules.add(kLayerNorm, true));
     if (step.normalize) modules.add("Normalize", true);
   }
   modules.finish();
@@ -278,6 +286,31 @@ void save_embedding_recipe(const EmbeddingRecipe& recipe, std::int64_t width, co
   }
   settings.field("similarity_fn_name", recipe.similarity.empty() ? "cosine" : recipe.similarity);
   write_json(directory / "config_sentence_transformers.json", settings);
+}
+
+std::vector<Parameter> step_parameters(EmbeddingRecipe& recipe) {
+  std::vector<Parameter> parameters;
+  const auto own = [&](const Tensor& tensor, const std::string& name, bool decays) {
+    Tensor copy = tensor.clone().set_requires_grad();
+    parameters.push_back({name, copy, decays});
+    return copy;
+  };
+  for (std::size_t i = 0; i < recipe.steps.size(); ++i) {
+    EmbeddingStep& step = recipe.steps[i];
+    const std::size_t number = kFirstStep + i;
+    if (step.dense) {
+      const std::string folder = module_folder(number, kDense) + "/";
+      const Tensor bias = step.dense->bias;
+      step.dense = Linear{own(step.dense->weight.tensor(), folder + "linear.weight", true), {}};
+      if (bias.defined()) step.dense->bias = own(bias, folder + "linear.bias", false);
+    }
+    if (step.norm) {
+      const std::string folder = module_folder(number, kLayerNorm) + "/";
+      step.norm->weight = own(step.norm->weight, folder + "norm.weight", false);
+      step.norm->bias = own(step.norm->bias, folder + "norm.bias", false);
+    }
+  }
+  return parameters;
 }
 
 Pooling pooling_named(std::string_view name) {

@@ -207,6 +207,69 @@ TEST_F(ComparisonTest, WhatIsSavedMakesTheSameVectors) {
   EXPECT_LE(evaluate(r, {.init = folder_ / "run"}).metric("mrr@10").value(), again.metric("mrr@10").value());
 }
 
+// Five steps, and a sixth that goes on from their checkpoint.
+TEST_F(ComparisonTest, LayersBehindThePoolingFollowPyTorch) {
+  const fs::path dense = kCases / "dense", model = folder_ / "model";
+  fs::copy(kCases / "encoder", model, fs::copy_options::recursive);
+  fs::copy(dense, model, fs::copy_options::recursive | fs::copy_options::overwrite_existing);
+  const nlohmann::json expected = read_json(dense / "expected.json");
+  const auto losses = expected.at("training_losses").get<std::vector<double>>();
+  const TensorMap tensors = read_tensors(dense / "gradients.safetensors");
+  Recipe r = vectors("mnrl.jsonl", "multiple-negatives", 5);
+  train(r, {.output = folder_ / "run", .init = model});
+  const SavedWeights saved(folder_ / "run");
+  for (const char* name :
+       {"2_Dense/linear.weight", "2_Dense/linear.bias", "3_LayerNorm/norm.weight", "3_LayerNorm/norm.bias"}) {
+    const std::vector<float> got = saved.get(name).to_vector<float>(),
+                             want = tensors.at("after/" + std::string(name)).to_vector<float>();
+    for (std::size_t i = 0; i < want.size(); ++i) ASSERT_NEAR(got[i], want[i], 2e-5) << name << " " << i;
+  }
+  r.train.steps = 6;
+  train(r, {.output = folder_ / "run", .resume = true});
+  for (std::size_t step = 0; step < losses.size(); ++step)
+    EXPECT_NEAR(loss_of_step(step), losses[step], 1e-5 * losses[step]) << step;
+
+  const TrainOptions options{.output = folder_ / "spilled", .init = model};
+  fs::create_directories(options.output);
+  EmbeddingTask task(r, options, {});
+  Context context{.training = true};
+  const SummedLoss loss = task.next_loss(context);
+  loss.sum.backward();
+  const auto norms = expected.at("gradient_norms").get<std::map<std::string, double>>();
+  std::size_t compared = 0;
+  for (const Parameter& p : task.parameters()) {
+    const auto norm = norms.find(p.name);
+    if (norm == norms.end()) continue;
+    ++compared;
+    const Tensor gradient = p.tensor.grad() * (1 / static_cast<double>(loss.tokens));
+    // Those of keys' biases are 0 but for rounding.
+    EXPECT_NEAR(std::sqrt(sum_of_squares(gradient)), norm->second, std::max(1e-4 * norm->second, 1e-6))
+        << p.name;
+    if (!tensors.contains(p.name)) continue;
+    const std::vector<float> got = gradient.to_vector<float>(), want = tensors.at(p.name).to_vector<float>();
+    for (std::size_t i = 0; i < want.size(); ++i)
+      ASSERT_NEAR(got[i], want[i], 1e-4 * norm->second) << p.name << " " << i;
+  }
+  EXPECT_EQ(compared, norms.size());
+
+  // The mean of models is that of these layers, too; the model that is written is the one that is scored.
+  average_models({folder_ / "run", model}, folder_ / "mean");
+  const auto weight = [](const fs::path& of) {
+    return SavedWeights(of).get("2_Dense/linear.weight").to_vector<float>();
+  };
+  const std::vector<float> mean = weight(folder_ / "mean"), one = weight(folder_ / "run"),
+                           other = weight(model);
+  for (std::size_t i = 0; i < mean.size(); ++i) ASSERT_NEAR(mean[i], (one[i] + other[i]) / 2, 1e-6);
+  r.data.dev = kCases / "mnrl.jsonl";
+  r.eval.every = 6;
+  const TrainResult result = train(r, {.output = folder_ / "again", .init = model});
+  r.data.test = r.data.dev;
+  EXPECT_EQ(evaluate(r, {.init = folder_ / "again"}).loss, result.evaluation->loss);
+  r.task.freeze = "2_Dense/*";
+  train(r, {.output = folder_ / "frozen", .init = model});
+  EXPECT_EQ(weight(folder_ / "frozen"), other);
+}
+
 // With dropout, in mini-batches.
 TEST_F(ComparisonTest, AResumedRunHasTheSameBits) {
   const fs::path model = folder_ / "model";

@@ -40,8 +40,24 @@ struct TrainingState {
   std::map<std::string, std::string> files;   ///< the checksum of the file of each key of [data]
 };
 
-/// Opens the trained tensors of a checkpoint or model directory: those of the adapter, or of the model.
-TensorFiles open_weights(const std::filesystem::path& directory);
+/// The trained tensors of a checkpoint or model directory: those of the adapter, or of the model and of the
+/// modules of sentence-transformers behind it, whose names begin with their folders: `2_Dense/linear.weight`.
+class SavedWeights {
+ public:
+  /// Throws Error as TensorFiles::open().
+  explicit SavedWeights(const std::filesystem::path& directory);
+  std::vector<std::string> names() const;
+  bool contains(const std::string& name) const;
+  Tensor get(const std::string& name) const;
+  /// The file that contains a tensor, for messages.
+  const std::filesystem::path& path_of(const std::string& name) const;
+  /// That of the model, for messages.
+  const std::filesystem::path& path() const { return files_.at("").path(); }
+
+ private:
+  const TensorFiles& files_of(const std::string& name) const;
+  std::map<std::string, TensorFiles> files_;  // by the beginning of names: "", "2_Dense/"
+};
 
 /// Writes `run`/checkpoints/`state.step`. Throws Error, and leaves nothing, if it cannot be written
 /// completely. `optimizer` is the state of whole parameters, AdamW::state.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <map>
 
 #include "files/folder_lock.h"
 #include "files/input_file.h"
@@ -11,22 +12,23 @@
 #include "heed/files/file.h"
 #include "heed/io/safetensors.h"
 #include "heed/train/checkpoint.h"
+#include "train/run/run.h"
 
 namespace heed {
 namespace {
 
-std::vector<TensorFiles> open_all(const std::vector<std::filesystem::path>& directories) {
+std::vector<SavedWeights> open_all(const std::vector<std::filesystem::path>& directories) {
   if (directories.empty()) throw Error("average: no model directories given");
-  std::vector<TensorFiles> models;
+  std::vector<SavedWeights> models;
   for (const auto& directory : directories) {
     if (is_complete(directory)) verify_directory(directory);
-    models.push_back(open_weights(directory));
+    models.emplace_back(directory);
   }
   return models;
 }
 
 // Returns the tensor's numbers in f64.
-std::vector<double> finite_values(const TensorFiles& model, const std::string& name, const Tensor& tensor) {
+std::vector<double> finite_values(const SavedWeights& model, const std::string& name, const Tensor& tensor) {
   std::vector<double> values = tensor.to(DType::f64).to_vector<double>();
   const auto wrong = std::find_if(values.begin(), values.end(), [](double v) { return !std::isfinite(v); });
   if (wrong != values.end()) {
@@ -37,7 +39,7 @@ std::vector<double> finite_values(const TensorFiles& model, const std::string& n
 }
 
 // Returns the mean in f64, with the shape in the first model.
-Tensor mean_of(const std::vector<TensorFiles>& models, const std::string& name) {
+Tensor mean_of(const std::vector<SavedWeights>& models, const std::string& name) {
   const Tensor first = models.front().get(name);
   std::vector<double> sum = finite_values(models.front(), name, first);
   for (std::size_t i = 1; i < models.size(); ++i) {
@@ -78,18 +80,17 @@ bool is_copied(const std::filesystem::directory_entry& entry) {
          !name.ends_with(".safetensors") && !name.ends_with(".safetensors.index.json");
 }
 
-// A folder of modules.json, such as 1_Pooling: how the vectors of sentence-transformers are made.
+}  // namespace
+
 bool is_module(const std::filesystem::directory_entry& entry) {
   const std::string name = entry.path().filename().string();
   return entry.is_directory() && name.find_first_not_of("0123456789") == name.find('_') &&
          name.front() != '_';
 }
 
-}  // namespace
-
 void load_mean(const std::vector<std::filesystem::path>& directories,
                const std::vector<Parameter>& parameters) {
-  const std::vector<TensorFiles> models = open_all(directories);
+  const std::vector<SavedWeights> models = open_all(directories);
   for (const Parameter& p : parameters) {
     const Tensor mean = mean_of(models, p.name);
     if (mean.shape() != p.tensor.shape()) {
@@ -108,8 +109,8 @@ void average_models(const std::vector<std::filesystem::path>& directories,
                   ": expected a model to average, got an adapter (heed convert MODEL --adapter A --adapter B "
                   "takes several)");
   }
-  const std::vector<TensorFiles> models = open_all(directories);
-  for (const TensorFiles& model : models) {
+  const std::vector<SavedWeights> models = open_all(directories);
+  for (const SavedWeights& model : models) {
     if (model.names().size() != models.front().names().size()) {
       throw Error(fmt::format("{}: expected {} tensors, as {} has, got {}", model.path().string(),
                               models.front().names().size(), models.front().path().string(),
@@ -122,10 +123,12 @@ void average_models(const std::vector<std::filesystem::path>& directories,
     throw Error(
         fmt::format("{}: expected a folder other than those to average, got one of them", output.string()));
   }
-  std::vector<NamedTensor> tensors;
+  std::map<std::filesystem::path, std::vector<NamedTensor>> tensors;  // by the folders that they are in
   for (const std::string& name : models.front().names()) {
     const Tensor first = models.front().get(name);
-    tensors.push_back({name, is_floating(first.dtype()) ? mean_of(models, name).to(first.dtype()) : first});
+    const Tensor mean = is_floating(first.dtype()) ? mean_of(models, name).to(first.dtype()) : first;
+    const std::filesystem::path path = name;
+    tensors[path.parent_path()].push_back({path.filename().string(), mean});
   }
   NewModelFolder folder(output);
   for (const auto& entry : std::filesystem::directory_iterator(directories.front())) {
@@ -136,7 +139,8 @@ void average_models(const std::vector<std::filesystem::path>& directories,
       std::filesystem::copy(entry.path(), folder.path() / entry.path().filename(),
                             std::filesystem::copy_options::recursive);
   }
-  save_safetensors(folder.path() / "model.safetensors", tensors);
+  for (const auto& [module, of_module] : tensors)
+    save_safetensors(folder.path() / module / "model.safetensors", of_module);
   folder.commit();
 }
 

@@ -10,6 +10,7 @@
 #include "heed/files/file.h"
 #include "heed/io/json.h"
 #include "heed/io/safetensors.h"
+#include "train/run/run.h"
 
 namespace heed {
 namespace {
@@ -55,7 +56,10 @@ std::int64_t warmup_of_earlier_version(const Config& recipe) {
   return std::clamp<std::int64_t>(steps, 0, kMaxSteps);
 }
 
-void copy_parameter(const Parameter& p, const TensorFiles& files) {
+// "2_Dense/" of 2_Dense/linear.weight.
+std::string beginning_of(const std::string& name) { return name.substr(0, name.find('/') + 1); }
+
+void copy_parameter(const Parameter& p, const SavedWeights& files) {
   const Tensor read = files.get(p.name);
   if (read.shape() != p.tensor.shape()) {
     throw Error(fmt::format("{}: {}: expected {}, got {}", files.path_of(p.name).string(), p.name,
@@ -66,8 +70,39 @@ void copy_parameter(const Parameter& p, const TensorFiles& files) {
 
 }  // namespace
 
-TensorFiles open_weights(const std::filesystem::path& directory) {
-  return TensorFiles::open(is_adapter(directory) ? directory / "adapter_model.safetensors" : directory);
+SavedWeights::SavedWeights(const std::filesystem::path& directory) {
+  const bool adapter = is_adapter(directory);
+  files_.emplace("", TensorFiles::open(adapter ? directory / "adapter_model.safetensors" : directory));
+  if (adapter) return;
+  for (const auto& entry : std::filesystem::directory_iterator(directory)) {
+    if (is_module(entry) && std::filesystem::exists(entry.path() / "model.safetensors"))
+      files_.emplace(entry.path().filename().string() + "/", TensorFiles::open(entry.path()));
+  }
+}
+
+std::vector<std::string> SavedWeights::names() const {
+  std::vector<std::string> all;
+  for (const auto& [beginning, files] : files_)
+    for (const std::string& name : files.names()) all.push_back(beginning + name);
+  return all;
+}
+
+const TensorFiles& SavedWeights::files_of(const std::string& name) const {
+  const auto found = files_.find(beginning_of(name));
+  return found == files_.end() ? files_.at("") : found->second;
+}
+
+bool SavedWeights::contains(const std::string& name) const {
+  return files_.contains(beginning_of(name)) &&
+         files_of(name).contains(name.substr(beginning_of(name).size()));
+}
+
+Tensor SavedWeights::get(const std::string& name) const {
+  return files_of(name).get(name.substr(beginning_of(name).size()));
+}
+
+const std::filesystem::path& SavedWeights::path_of(const std::string& name) const {
+  return files_of(name).path_of(name.substr(beginning_of(name).size()));
 }
 
 void save_checkpoint(const std::filesystem::path& run, const TrainingTask& task, const TensorMap& optimizer,
@@ -84,7 +119,7 @@ void save_checkpoint(const std::filesystem::path& run, const TrainingTask& task,
 void verify_checkpoint(const std::filesystem::path& checkpoint) {
   verify_directory(checkpoint);
   load_training_state(checkpoint);
-  open_weights(checkpoint);
+  static_cast<void>(SavedWeights(checkpoint));
   SafetensorsFile::open(checkpoint / kOptimizerFile);
 }
 
@@ -114,7 +149,7 @@ TrainingState load_training_state(const std::filesystem::path& checkpoint) {
 
 void load_checkpoint_weights(const std::filesystem::path& checkpoint,
                              const std::vector<Parameter>& parameters) {
-  const TensorFiles files = open_weights(checkpoint);
+  const SavedWeights files(checkpoint);
   for (const Parameter& p : parameters) copy_parameter(p, files);
 }
 

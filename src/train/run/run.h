@@ -114,6 +114,10 @@ class KeptCheckpoints {
   const TrainingState& state_;
 };
 
+/// Whether it is a folder of modules.json, such as 1_Pooling: how the vectors of sentence-transformers are
+/// made.
+bool is_module(const std::filesystem::directory_entry& entry);
+
 // What a run goes on with: the state of a checkpoint, for a recipe and data that are those of the run.
 
 /// The checksum of the file, or of the files in the folder, of each key of [data] that has one.

@@ -160,24 +160,25 @@ void EmbeddingTask::load_or_make(const std::filesystem::path& checkpoint, const 
     model_ = load_model(transformer_directory(from), weights);
   }
   check_fits(*tokenizer_, *model_);
-  parameters_ = trained_parameters(*model_, recipe_);
-  message(describe_model(*model_, *tokenizer_));
-
   EmbeddingRecipe& recipe = recipe_of_model_;
   if (from.empty()) {
     recipe.poolings = {Pooling::mean};
   } else {
     recipe = load_embedding_recipe(from, *model_);
   }
+  const bool adapter = recipe_.lora.rank > 0;
+  const bool has_layers = std::any_of(recipe.steps.begin(), recipe.steps.end(),
+                                      [](const EmbeddingStep& step) { return step.dense || step.norm; });
+  parameters_ = trained_parameters(
+      *model_, recipe_, has_layers && !adapter ? step_parameters(recipe) : std::vector<Parameter>());
+  message(describe_model(*model_, *tokenizer_));
+  if (has_layers && adapter) message("the layers behind the pooling are used as they are, beside an adapter");
   if (recipe.similarity == "dot")
     message("warning: the model compares vectors by dot products; its losses here compare cosines");
   recipe.max_length = std::min(longest_input(*model_, *tokenizer_),
                                recipe.max_length.value_or(std::numeric_limits<std::int64_t>::max()));
   if (recipe_.data.max_tokens > 0) recipe.max_length = std::min(*recipe.max_length, recipe_.data.max_tokens);
   recipe.max_length = std::min(*recipe.max_length, recipe_.train.batch_tokens);
-  if (std::any_of(recipe.steps.begin(), recipe.steps.end(),
-                  [](const EmbeddingStep& step) { return step.dense || step.norm; }))
-    message("the layers behind the pooling are used as they are: the transformer is trained");
   const std::string& query = recipe_.task.query_prompt;
   const std::string& document = recipe_.task.document_prompt;
   if (!query.empty()) recipe.prompts["query"] = query;

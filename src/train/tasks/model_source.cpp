@@ -211,7 +211,8 @@ std::filesystem::path adapted_model(const TrainOptions& options, const std::file
   throw Error("recipe: [lora]: expected a model whose adapter is trained, got none (give --init MODEL)");
 }
 
-std::vector<Parameter> trained_parameters(Model& model, const Recipe& recipe) {
+std::vector<Parameter> trained_parameters(Model& model, const Recipe& recipe,
+                                          const std::vector<Parameter>& behind) {
   if (recipe.lora.rank > 0) {
     Generator generator = initial_weights(recipe);
     generator.seek(kFirstAdapterStream);
@@ -220,6 +221,7 @@ std::vector<Parameter> trained_parameters(Model& model, const Recipe& recipe) {
     return adapter;
   }
   std::vector<Parameter> trained = model.parameters();
+  trained.insert(trained.end(), behind.begin(), behind.end());
   std::istringstream patterns(recipe.task.freeze);
   for (std::string pattern; patterns >> pattern;) {
     bool found = false;

@@ -53,9 +53,10 @@ std::unique_ptr<EncoderModel> encoder_for(const Recipe& recipe, const Tokenizer&
 std::unique_ptr<EncoderDecoderModel> encoder_decoder_for(const Recipe& recipe, const Tokenizer& tokenizer,
                                                          const std::filesystem::path& from);
 
-/// The parameters that the recipe trains: those of a new adapter ([lora]), or the model's, of which
-/// task.freeze stops the training. Throws Error if a pattern matches none or all are frozen.
-std::vector<Parameter> trained_parameters(Model& model, const Recipe& recipe);
+/// The parameters that the recipe trains: those of a new adapter ([lora]), or the model's and those `behind`
+/// it, of which task.freeze stops the training. Throws Error if a pattern matches none or all are frozen.
+std::vector<Parameter> trained_parameters(Model& model, const Recipe& recipe,
+                                          const std::vector<Parameter>& behind = {});
 
 /// The directory of the model that an adapter is trained on: options.init, or that of the adapter in
 /// `checkpoint`, if the run is resumed. Throws Error if there is none.
