@@ -36,23 +36,26 @@ $symbol: .incbin "filtered/$package"
 TEXT
 "${CC:-cc}" -shared -nostdlib -Wl,-soname,"$name" -o "libraries/$name" data.s
 
-LD_LIBRARY_PATH=$work/libraries auditwheel repair --wheel-dir repaired "$wheel"
+LD_LIBRARY_PATH=$work/libraries${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} auditwheel repair --wheel-dir repaired "$wheel"
 
-# The licences of what is inside, as Debian's packages have them.
+# The licences of what is inside: those of Debian's packages, or of all ports of $VCPKG_INSTALLED.
 wheel unpack --dest unpacked repaired/heed-*.whl >/dev/null
 tree=$(echo unpacked/heed-*) information=$(echo unpacked/heed-*/heed-*.dist-info)
-if command -v dpkg-query >/dev/null; then
-  mkdir -p "$information/licenses/libraries"
+declare -A texts=()
+if [ -n "${VCPKG_INSTALLED:-}" ]; then
+  for text in "$VCPKG_INSTALLED"/share/*/copyright; do texts[$(basename "$(dirname "$text")")]=$text; done
+else
   for library in "$tree"/heed.libs/*; do
     file=$(basename "$library" | sed -E 's/-[0-9a-f]{8}(\.so)/\1/')
     owner=$(dpkg-query --search "*/$file" | sed -n '1s/:.*//p')
-    [ -n "$owner" ] || { echo "repair-wheel: $file: no package has it" >&2; exit 1; }
-    cp "/usr/share/doc/$owner/copyright" "$information/licenses/libraries/$owner.txt"
-  done
-  for text in "$information"/licenses/libraries/*; do
-    sed -i "0,/^License-File:/s||License-File: libraries/${text##*/}\n&|" "$information/METADATA"
+    texts[$owner]=/usr/share/doc/$owner/copyright
   done
 fi
+mkdir -p "$information/licenses/libraries"
+for owner in "${!texts[@]}"; do
+  cp "${texts[$owner]}" "$information/licenses/libraries/$owner.txt"
+  sed -i "0,/^License-File:/s||License-File: libraries/$owner.txt\n&|" "$information/METADATA"
+done
 mkdir -p "$folder"
 rm -f "$folder"/heed-*.whl
 wheel pack --dest-dir "$folder" "$tree" >/dev/null
