@@ -7,18 +7,22 @@
 A model is a folder in Hugging Face layout, a GGUF file, or the name of one that is installed or in the Hugging Face
 cache. Arrays are NumPy's; whatever has DLPack or the buffer protocol (PyTorch, JAX) is taken as it is.
 """
-from heed._analysis import (Attention, ablate, attend, attribute, circuits, doctor, heads, lens, line_chart, patch, saliency,
-                            steer)
-from heed._heed import Canceled, Error, GenerationOptions, Tokenizer, set_threads, threads, version
-from heed._models import CrossEncoder, Decoder, Encoder, EncoderDecoder, Model, Translation, load
-from heed._names import ActivationCache
-from heed._reports import NamedArray, Report, Steering, Table
-from heed._speech import TranscriptionInfo, Whisper
-from heed._training import convert, train
+from typing import TYPE_CHECKING
 
-__version__ = version()
+from heed import _heed as _heed  # which warns of a slow processor
 
-__all__ = ["ActivationCache", "Attention", "Canceled", "CrossEncoder", "Decoder", "Encoder", "EncoderDecoder", "Error",
-           "GenerationOptions", "Model", "NamedArray", "Report", "Steering", "Table", "Tokenizer", "TranscriptionInfo", "Translation", "Whisper",
-           "__version__", "ablate", "attend", "attribute", "circuits", "convert", "doctor", "heads", "lens", "line_chart", "load", "patch",
-           "saliency", "set_threads", "steer", "threads", "train"]
+if TYPE_CHECKING:
+    from heed._api import *
+    from heed._api import __version__ as __version__
+else:
+    def __getattr__(name):
+        """A name of _api, which is imported with the first of them: NumPy takes longer to import than all else."""
+        from importlib import import_module
+        api = import_module("heed._api")
+        if name != "__all__" and name not in api.__all__:
+            raise AttributeError(f"module 'heed' has no attribute {name!r}")
+        globals()[name] = getattr(api, name)
+        return globals()[name]
+
+    def __dir__():
+        return sorted(__getattr__("__all__"))

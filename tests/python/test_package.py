@@ -49,3 +49,14 @@ def test_import_warns_on_a_processor_without_avx2():
     assert (done.returncode, done.stdout) == (0, "True\n"), done.stderr
     assert "RuntimeWarning: heed: this processor has no AVX2" in done.stderr
     assert python("import heed").stderr == ""
+
+
+def test_numpy_is_imported_with_the_first_name_that_stands_on_it():
+    done = python("import sys, heed; print('numpy' in sys.modules); heed.load; print('numpy' in sys.modules, 'load' in dir(heed))")
+    assert (done.stdout, done.stderr) == ("False\nTrue True\n", "")
+
+
+def test_the_package_has_its_names_and_no_others():
+    with pytest.raises(AttributeError, match="module 'heed' has no attribute 'numpy'"):
+        heed.numpy
+    assert all(getattr(heed, name) is not None for name in heed.__all__)
