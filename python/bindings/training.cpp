@@ -6,6 +6,7 @@
 
 #include "bindings.h"
 #include "calls.h"
+#include "heed/open/loaded_model.h"
 #include "heed/train/recipe.h"
 #include "heed/train/train.h"
 
@@ -34,7 +35,7 @@ nb::dict train_recipe(const std::string& file, const std::string& output,
     recipe = with_defaults(std::move(recipe));
     validate_recipe(recipe);
     TrainOptions options{.output = output, .resume = resume, .stop = &stop};
-    if (init) options.init = *init;
+    if (init) options.init = model_path(*init);
     if (!on_step.is_none())
       options.on_progress = [&](const ProgressEvent& event) {
         const nb::gil_scoped_acquire lock;

@@ -24,6 +24,10 @@ class Attention:
         """The interactive page, one self-contained document."""
         return self._picture.html()
 
+    def svg(self) -> str:
+        """The figure, one self-contained picture."""
+        return self._picture.svg()
+
     def show(self, height: int = 640) -> Any:
         """The page in a notebook: a widget whose `layer` and `head` are those that are shown, where anywidget is installed."""
         try:

@@ -239,11 +239,12 @@ class Model:
     _stack = "encoder"
 
     def _rotates(self) -> bool:
-        kept = self._opened.forward(self._probe(), [f"{self._stack}.layers.0.self_attn.rotation"], [], [], False, False)[1]
-        return bool(kept)
-
-    def _probe(self) -> dict[str, Any]:
-        return {"input_ids": np.zeros((1, 2), np.int64)}
+        two = np.zeros((1, 2), np.int64)
+        target = {"decoder_input_ids": two} if isinstance(self, EncoderDecoder) else {}
+        try:
+            return bool(self._opened.forward({"input_ids": two, **target}, [f"{self._stack}.layers.0.self_attn.rotation"], [], [], False, False)[1])
+        except _heed.Error:  # a model of images or sounds
+            return False
 
     def run_with_cache(self, inputs: str | Mapping[str, Any], names: str | Sequence[str] | None = None,
                        heads: Sequence[int] = (), **more: Any) -> tuple[Array | None, ActivationCache]:

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import heed
-from conftest import of_command
+from conftest import FIXTURES, of_command
 
 TEXT = "ROMEO:\nBut soft"
 
@@ -169,6 +169,16 @@ def test_hooks_hold_while_a_text_is_written(decoder, tmp_path):
     text = decoder.generate("ROMEO:", max_new_tokens=20, fwd_hooks=[("blocks.1.hook_resid_post", add)])
     assert text == decoder.steered(heed.steer(decoder, JOY, WOE, show_progress_bar=False), 2.0, layers=(1, 2)).generate("ROMEO:", max_new_tokens=20)
     assert steps == [6] + [1] * 19
+
+
+def test_values_of_every_kind_of_model(translator):
+    _, cache = translator.run_with_cache("The black cat", target="Le chat", names=["encoder.layers.*.out", "decoder.layers.1.cross_attn.weights"])
+    assert cache["encoder.layers.0.out"].shape == (1, 4, 256) and cache["decoder.layers.1.cross_attn.weights"].shape == (1, 8, 3, 4)
+    _, cache = heed.load("cifar10").run_with_cache(str(FIXTURES / "image" / "pictures" / "wide.png"), names="blocks.*.attn.hook_pattern")
+    assert cache["pattern", 0].shape[1] == 4 and np.allclose(cache["pattern", 0].sum(-1), 1, atol=1e-5)
+    speech = heed.Whisper(FIXTURES / "moonshine-speech")
+    _, cache = speech.run_with_cache(str(FIXTURES / "sound" / "speech.wav"), names="decoder.layers.0.cross_attn.weights")
+    assert np.allclose(cache["decoder.layers.0.cross_attn.weights"].sum(-1), 1, atol=1e-5)
 
 
 def test_one_head_is_read_alone(decoder):
