@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from heed import _heed
-from heed._checks import checked
+from heed._checks import checked, pairs
 from heed._models import Model, _bar, _texts, load
 from heed._reports import (Report, Steering, of_ablate, of_attribute, of_circuits, of_lens, of_patch, of_saliency, records)
 
@@ -240,10 +240,12 @@ def doctor(model: Model | str, *, text: str = "") -> list[dict[str, Any]]:
     return _heed.doctor(opened._opened, text, None)
 
 
+@checked
 def line_chart(title: str, x: str, y: str, series: Mapping[str, tuple[Sequence[float], Sequence[float]]]) -> str:
     """A small chart of lines as SVG: the points (xs, ys) of each series by its name, joined in their order.
 
     >>> heed.line_chart("Loss", "step", "loss", {"train": ([0, 1, 2], [3.0, 2.0, 1.5])}).startswith("<svg")
     True
     """
-    return _heed.line_chart(title, x, y, [(name, (list(xs), list(ys))) for name, (xs, ys) in series.items()])
+    points = pairs("series", list(series.values()), "(xs, ys)")
+    return _heed.line_chart(title, x, y, [(name, (list(xs), list(ys))) for name, (xs, ys) in zip(series, points)])

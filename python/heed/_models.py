@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from heed import _heed
 from heed._checks import checked
+from heed._checks import pairs as _two
 from heed._heed import GenerationOptions, Tokenizer
 from heed._names import ActivationCache, Names
 
@@ -36,17 +37,9 @@ class HookPoint:
         return f"HookPoint({self.name!r})"
 
 
-def _texts(texts: str | Sequence[str], name: str = "texts") -> tuple[list[str], bool]:
+def _texts(texts: str | Sequence[str]) -> tuple[list[str], bool]:
     """The texts, and whether one alone was given."""
-    if isinstance(texts, str):
-        return [texts], True
-    if not isinstance(texts, Sequence) and not isinstance(texts, np.ndarray):
-        raise TypeError(f"{name}: expected a str or a list of them, got {type(texts).__name__}")
-    given = [str(text) for text in texts] if isinstance(texts, np.ndarray) else list(texts)
-    for index, text in enumerate(given):
-        if not isinstance(text, str):
-            raise TypeError(f"{name}[{index}]: expected a str, got {type(text).__name__}")
-    return given, False
+    return ([texts], True) if isinstance(texts, str) else ([str(text) for text in texts], False)
 
 
 @contextmanager
@@ -165,7 +158,7 @@ class Model:
         >>> heed.load("cifar10").encode_images(["tests/fixtures/image/pictures/wide.png"]).shape
         (1, 128)
         """
-        given, one = _texts(files, "files")
+        given, one = _texts(files)
         vectors = self._opened.encode_images(given)
         return vectors[0] if one else vectors
 
@@ -293,7 +286,7 @@ class Model:
     def _hooks(self, fwd_hooks: Hooks) -> list[tuple[str, Callable[[str, Array], Any]]]:
         known = self._names()
         hooks = []
-        for name, function in fwd_hooks:
+        for name, function in _two("fwd_hooks", fwd_hooks, "(name, function)"):
             if not callable(function):
                 raise TypeError(f"fwd_hooks: {name}: expected a function, got {type(function).__name__}")
             for hook in known.find(name):
@@ -391,7 +384,7 @@ class Decoder(_Generates):
         >>> heed.load("shakespeare").generate("ROMEO:", max_new_tokens=8)[:1]
         '\\n'
         """
-        given, one = _texts(prompts, "prompts")
+        given, one = _texts(prompts)
         options, hooks = self.generation_options(**settings), self._hooks(fwd_hooks)
         schema = json_schema if json_schema is None or isinstance(json_schema, str) else json.dumps(json_schema)
         if stream:
@@ -404,7 +397,7 @@ class Decoder(_Generates):
         result = [each[0] if options.num_return_sequences == 1 else each for each in texts]
         return result[0] if one else result
 
-    def chat(self, messages: Sequence[Message] | str, *, tools: Sequence[Mapping[str, Any]] | None = None,
+    def chat(self, messages: str | Sequence[Message], *, tools: Sequence[Mapping[str, Any]] | None = None,
              json_schema: Any = None, regex: str | None = None, stop_strings: Sequence[str] = (), stream: bool = False,
              fwd_hooks: Hooks = (), chat_template_kwargs: Mapping[str, Any] | None = None, **settings: Any) -> Any:
         """The next message of a conversation: its text, or with stream=True an iterator over its parts.
@@ -445,8 +438,8 @@ class Decoder(_Generates):
         >>> round(nats, 2), greedy
         (-0.0, True)
         """
-        pairs = [self._split(context, continuation) for context, continuation in requests]
-        return [(sum(p for p, _ in tokens), all(greedy for _, greedy in tokens)) for tokens in self._opened.likelihoods(pairs)]
+        split = [self._split(*request) for request in _two("requests", requests, "(context, continuation)")]
+        return [(sum(p for p, _ in tokens), all(greedy for _, greedy in tokens)) for tokens in self._opened.likelihoods(split)]
 
     def _split(self, context: Any, continuation: Any) -> tuple[list[int], list[int]]:
         if not isinstance(context, str):
@@ -478,11 +471,11 @@ class Encoder(Model):
         """
         one = isinstance(texts, (str, tuple))
         if not one and not isinstance(texts, (Sequence, np.ndarray)):
-            raise TypeError(f"texts: expected a str, a pair or a list of them, got {type(texts).__name__}")
-        given = [text if isinstance(text, tuple) else (text, None) for text in ([texts] if one else texts)]
-        for index, pair in enumerate(given):
-            if len(pair) != 2 or not isinstance(pair[0], str) or not isinstance(pair[1], (str, type(None))):
-                raise TypeError(f"texts[{index}]: expected a str or a pair of them, got {pair[0 if pair[1:] == (None,) else slice(None)]!r}")
+            raise TypeError(f"texts: expected str, a pair or a list of them, got {type(texts).__name__}")
+        given = _two("texts", [text if isinstance(text, tuple) else (text, None) for text in ([texts] if one else list(texts))], "(text, text)")
+        for index, (first, second) in enumerate(given):
+            if not isinstance(first, str) or not isinstance(second, (str, type(None))):
+                raise TypeError(f"texts[{index}]: expected str or a pair of them, got {first!r}" + (f", {second!r}" if second is not None else ""))
         with _Warnings() as warn:
             found = self._opened.classify(given, top_k or 0, warn)
         return found[0] if one else found
@@ -493,7 +486,7 @@ class Encoder(Model):
         >>> len(heed.load("cifar10").classify_files("tests/fixtures/image/pictures/wide.png", top_k=3))
         3
         """
-        given, one = _texts(files, "files")
+        given, one = _texts(files)
         found = self._opened.classify_files(given, None if labels is None else list(labels), top_k or 0)
         return found[0] if one else found
 
@@ -541,11 +534,8 @@ class CrossEncoder(Encoder):
         >>> heed.CrossEncoder("reviews").predict([("A film.", "A great one.")]).shape
         (1, 2)
         """
-        for index, pair in enumerate(pairs):
-            if not isinstance(pair, (tuple, list)) or [type(one) for one in pair] != [str, str]:
-                raise TypeError(f"pairs[{index}]: expected (query, document), got {pair!r}")
         with _Warnings() as warn:
-            found = self._opened.classify([(query, document) for query, document in pairs], 0, warn)
+            found = self._opened.classify([tuple(pair) for pair in _two("pairs", pairs, "(query, document)")], 0, warn)
         if found and len(found[0]) > 1:
             order = {label: index for index, label in enumerate(sorted(label for label, _ in found[0]))}
             return np.array([[s for _, s in sorted(each, key=lambda pair: order[pair[0]])] for each in found], np.float32)
@@ -608,7 +598,7 @@ class EncoderDecoder(_Generates):
         >>> len(heed.load("tests/fixtures/vit-gpt2").caption(["tests/fixtures/image/pictures/wide.png"], max_new_tokens=3))
         1
         """
-        given, one = _texts(files, "files")
+        given, one = _texts(files)
         found = [each[0] for each in self._opened.caption(given, self.generation_options(**settings))]
         return found[0] if one else found
 

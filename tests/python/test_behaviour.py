@@ -15,9 +15,6 @@ import pytest
 import heed
 
 
-SLOWER = 3  # a machine that does other work than a quiet one, which ends calls within 0.1 s
-
-
 @pytest.mark.parametrize("call", [
     'model.encode(["to be or not to be " * 12] * 200000)', 'model.generate(["ROMEO:"] * 5000, max_new_tokens=200)',
     'model.loglikelihood([("ROMEO:", "a" * 200)] * 50000)', 'heed.heads(model, ["ROMEO:" * 20] * 5000)',
@@ -26,19 +23,19 @@ SLOWER = 3  # a machine that does other work than a quiet one, which ends calls 
 def test_ctrl_c_ends_a_call_and_leaves_the_interpreter_sound(call):
     program = textwrap.dedent(f"""
         import heed, os, signal, sys, threading, time
-        model = heed.load("shakespeare")
+        model = heed.load("shakespeare", threads=1)
         sent = []
         def interrupt():
-            sent.append(time.time())
+            sent.append((time.process_time(), time.time()))
             os.kill(os.getpid(), signal.SIGINT)
         threading.Timer(0.5, interrupt).start()
         try:
             {call}
         except KeyboardInterrupt:
-            late = time.time() - sent[0]
+            computed, passed = time.process_time() - sent[0][0], time.time() - sent[0][1]
             assert model.generate("ROMEO:", max_new_tokens=3)
-            print("late", late)
-            sys.exit(0 if late < 0.1 * {SLOWER} else 3)
+            print("computed", computed, "s in", passed)
+            sys.exit(0 if computed < 0.1 and passed < 5 else 3)  # another program may have the processor meanwhile
         sys.exit(4)
     """)
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)

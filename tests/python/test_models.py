@@ -124,25 +124,3 @@ def test_tokenizer(decoder, translator):
     assert found.tokens[-1] == "</s>" and found.offsets[0] == (0, 1)
     assert translator.tokenizer.decode(found.ids) is not None
     assert decoder.tokenizer.decode(decoder.tokenizer.encode("But soft").ids) == "But soft"
-
-
-@pytest.mark.parametrize("call, kind, words", [
-    (lambda m: heed.load("no-such-model"), heed.Error, "not found"),
-    (lambda m: heed.load("shakespeare", dtype="int7"), ValueError, "dtype"),
-    (lambda m: m.generate("x", max_tokens=3), TypeError, "max_tokens"),
-    (lambda m: m.generate("x", temperature="hot"), TypeError, "temperature"),
-    (lambda m: m.generate("x", temperature=-1.0, do_sample=True), heed.Error, "temperature"),
-    (lambda m: m.generate(3), TypeError, "prompts"),
-    (lambda m: m.encode(["a", 3]), TypeError, r"texts\[1\]"),
-    (lambda m: m.encode("a", prompt_name="query"), heed.Error, "prompt_name"),
-    (lambda m: m.encode("a", truncate_dim=9999), ValueError, "truncate_dim"),
-    (lambda m: m.forward({"input_ids": np.zeros((1, 2), ">i8")}), TypeError, "byte order"),
-    (lambda m: m.forward({"input_ids": np.zeros((1, 2), np.complex64)}), TypeError, "input_ids"),
-    (lambda m: m.forward({"input_ids": np.zeros((1, 2), np.float32)}), heed.Error, "input_ids"),
-    (lambda m: m.forward({"ids": np.zeros((1, 2), np.int64)}), heed.Error, "ids"),
-    (lambda m: m.forward({"input_ids": [[1, 999999]]}), heed.Error, "999999"),
-    (lambda m: heed.set_threads(0), ValueError, "set_threads"),
-])
-def test_errors_name_what_is_wrong(decoder, call, kind, words):
-    with pytest.raises(kind, match=words):
-        call(decoder)
