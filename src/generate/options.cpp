@@ -62,7 +62,7 @@ const std::vector<OptionField>& option_fields() {
        "When beam search stops: true, once there are as many finished sequences as beams; false, when better "
        "ones are unlikely; never, when better ones are impossible", beams},
       {"do_sample", &O::do_sample, {}, kSampling, "Sample tokens instead of taking the likeliest, or do not"},
-      {"temperature", &O::temperature, above(0, " (for greedy search turn do_sample off)"), kSampling,
+      {"temperature", &O::temperature, above(0, " (for greedy search turn do_sample off: --no-do-sample)"), kSampling,
        "Divide the logits by this: below 1 is less random, above 1 more", sampling},
       {"top_k", &O::top_k, at_least(0), kSampling, "Sample from the N likeliest tokens; 0 for all", sampling},
       {"top_p", &O::top_p, kProbability, kSampling,

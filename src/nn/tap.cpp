@@ -223,7 +223,8 @@ void Taps::begin_at(std::int64_t position) {
 void Taps::require_all_fired() const {
   std::vector<std::string> silent;
   for (const Entry& entry : entries_) {
-    if (!entry.fired) silent.push_back(entry.pattern);
+    const bool is_known = std::find(silent.begin(), silent.end(), entry.pattern) != silent.end();
+    if (!entry.fired && !is_known) silent.push_back(entry.pattern);
   }
   if (silent.empty()) return;
   throw Error("taps: no value of the model matches " + joined(silent) + " (" +

@@ -121,7 +121,8 @@ HttpResponse Application::refuse(int status, const std::string& message, const H
   }
   HttpResponse response = error_response(status, message);
   if (route != nullptr)
-    response.body = json_text(error_json(route->errors, ApiError(ErrorCode::invalid, message)));
+    response.body = json_text(error_json(
+        route->errors, ApiError(status == 503 ? ErrorCode::stopping : ErrorCode::invalid, message)));
   AccessRecord record;
   record.id = id_of(request);
   record.error = "not_read";
@@ -204,16 +205,11 @@ void Application::enter(const std::shared_ptr<Call>& call, const Route& route) {
 }
 
 void Application::run(const std::shared_ptr<Call>& call, const Route& route) const {
-  const auto canceled = [&] {
-    return call->has_left()
-               ? ApiError(ErrorCode::invalid, "canceled: the client closed its end of the connection")
-               : ApiError(ErrorCode::stopping, "canceled: the server stops");
-  };
   const PauseScope check([&] {
     if (call->is_over()) throw Canceled();
   });
   try {
-    if (call->is_over()) throw canceled();
+    if (call->is_over()) throw call->canceled();
     const Json body = fields_in(call->request(), route);
     const RequestObject object(body);
     Fields fields(object, options_.strict);
@@ -221,7 +217,7 @@ void Application::run(const std::shared_ptr<Call>& call, const Route& route) con
   } catch (const ApiError& error) {
     call->fail(error);
   } catch (const Canceled&) {
-    call->fail(canceled());
+    call->fail(call->canceled());
   } catch (const std::bad_alloc&) {
     call->fail(
         ApiError(ErrorCode::computation, "memory: not enough for this request (choose a shorter text)"));

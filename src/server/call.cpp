@@ -106,6 +106,12 @@ void Call::fail(const ApiError& error) {
   reply_->end();
 }
 
+ApiError Call::canceled() const {
+  return reply_->has_left()
+             ? ApiError(ErrorCode::invalid, "canceled: the client closed its end of the connection")
+             : ApiError(ErrorCode::stopping, "canceled: the server stops");
+}
+
 void Call::begin_events() {
   events_ = true;
   reply_->begin({200, "", std::string(kEventsType) + "; charset=utf-8", headers}, ":\n\n");

@@ -83,8 +83,8 @@ class Call {
 
   /// Whether nobody waits for the answer.
   bool is_over() const { return stop(); }
-  /// Whether the client has gone.
-  bool has_left() const { return reply_->has_left(); }
+  /// What tells that it is.
+  ApiError canceled() const;
   const std::atomic<bool>& stop() const { return reply_->stop(); }
   bool is_late() const { return Clock::now() >= deadline; }
   Metrics& metrics() const { return registry_->metrics; }

@@ -119,6 +119,10 @@ void run(const DoctorArguments& a, const Globals& globals) {
     print_stdout("{} checks: {} ok, {} warnings, {} failed, {} skipped\n", results.size(),
                  counts[CheckStatus::ok], counts[CheckStatus::warning], counts[CheckStatus::failed],
                  counts[CheckStatus::skipped]);
+    if (counts[CheckStatus::failed] == 0 && !a.expected_loss)
+      print_stdout(
+          "weights of the right form with wrong numbers: only --expect-loss finds them all "
+          "(docs/doctor.md)\n");
   }
   if (counts[CheckStatus::failed] > 0) throw ReportedError();
 }

@@ -264,7 +264,7 @@ class Reload {
     News news;
     try {
       news.keys = keys_of(arguments_);
-      tell({{"event", "keys_read"}, {"keys", news.keys->size()}}, "");
+      if (!arguments_.key_file.empty()) tell({{"event", "keys_read"}, {"keys", news.keys->size()}}, "");
     } catch (const std::exception& error) {
       tell({{"event", "keys_kept"}}, failure(error));
     }

@@ -80,7 +80,7 @@ class StdinLines {
     } else if (count == 0) {
       ended_ = true;
     } else if (errno != EINTR) {
-      throw Error("stdin: cannot be read (is it a folder?)");
+      throw Error(errno == EBADF ? "stdin: is closed" : "stdin: cannot be read (is it a folder?)");
     }
   }
 

@@ -110,8 +110,10 @@ bool stderr_is_terminal() { return isatty(STDERR_FILENO) == 1; }
 bool stdout_is_terminal() { return isatty(STDOUT_FILENO) == 1; }
 
 bool color_stdout() {
-  const char* no_color = std::getenv("NO_COLOR");
-  return stdout_is_terminal() && (no_color == nullptr || *no_color == '\0');
+  const char *no_color = std::getenv("NO_COLOR"), *terminal = std::getenv("TERM");
+  const bool may = no_color == nullptr || *no_color == '\0';
+  const bool can = terminal == nullptr || std::string_view(terminal) != "dumb";
+  return stdout_is_terminal() && may && can;
 }
 
 int terminal_width(int default_value) {

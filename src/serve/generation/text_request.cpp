@@ -337,6 +337,7 @@ void TextFields::walk(Fields& fields) {
   fields.refused("guided_grammar", "guided_regex and guided_json are supported");
   fields.refused("chat_template", "the model has its own");
   fields.refused("use_beam_search", "best_of takes the likeliest of several samples");
+  fields.refused("max_output_tokens", "max_tokens is supported", 0);
   fields.refused("prompt_logprobs", "echo with logprobs gives them, in /v1/completions");
   fields.refused("bad_words", "logit_bias is supported");
   fields.refused("allowed_token_ids", "logit_bias and guided_regex are supported");
@@ -366,6 +367,7 @@ void CompletionFields::walk(Fields& fields) {
          "that changes it. `text_offset` counts characters; a part of a character is `bytes:\\xf0`",
          {.least = 0, .most = kMostLogprobs});
   fields("suffix", suffix, "Not supported");
+  fields.refused("max_completion_tokens", "max_tokens is supported", 0);
   TextFields::walk(fields);
 }
 

@@ -66,6 +66,8 @@ void ResponseFields::walk(Fields& fields) {
   fields.refused("prompt", "instructions and input are supported", "");
   fields.refused("truncation", "a conversation that is too long is refused", "disabled");
   fields.refused("top_logprobs", "/v1/chat/completions has them", 0);
+  for (const char* name : {"max_tokens", "max_completion_tokens", "max_new_tokens", "n_predict"})
+    fields.refused(name, "max_output_tokens is supported", 0);
   fields.refused("n", "/v1/chat/completions has it", 1);
   fields.refused("stop", "/v1/chat/completions has it", "");
   fields.refused("response_format", "text.format is supported", "");

@@ -325,8 +325,10 @@ void similarity(const RequestContext& context, SimilarityFields given) {
   job->done = [call = context.call](const std::vector<EncoderResult>& results) {
     Json scores = Json::array();
     const std::vector<float>& source = results.front().numbers;
-    for (std::size_t i = 1; i < results.size(); ++i)
-      scores.push_back(std::inner_product(source.begin(), source.end(), results[i].numbers.begin(), 0.0));
+    for (std::size_t i = 1; i < results.size(); ++i) {
+      const double cosine = std::inner_product(source.begin(), source.end(), results[i].numbers.begin(), 0.0);
+      scores.push_back(std::clamp(cosine, -1.0, 1.0));  // of unit vectors in float32
+    }
     call->answer(scores);
   };
   context.scheduler.add(std::move(job));

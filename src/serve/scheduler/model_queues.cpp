@@ -69,7 +69,7 @@ double processor_seconds() {
 
 bool has_ended(Job& job) {
   if (job.call->is_over()) {
-    job.call->fail(ApiError(ErrorCode::stopping, "canceled: nobody waits for the answer"));
+    job.call->fail(job.call->canceled());
     return true;
   }
   if (job.call->is_late()) {
