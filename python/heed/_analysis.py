@@ -14,7 +14,14 @@ from heed._reports import (Report, Steering, of_ablate, of_attribute, of_circuit
 
 
 class Attention:
-    """The attention of one text as a picture: the page of `heed attend` in Jupyter, text elsewhere."""
+    """The attention of one text as a picture: the page of `heed attend` in Jupyter, text elsewhere.
+
+    >>> picture = heed.attend(heed.load("shakespeare"), "ROMEO:", layers=[1], heads=[0])
+    >>> print(str(picture).splitlines()[2])
+    decoder self-attention, layer 1, head 0
+    >>> picture.svg().startswith("<svg"), picture.html().startswith("<!DOCTYPE html>"), sorted(picture.found())
+    (True, True, ['maps', 'title', 'tokens'])
+    """
 
     def __init__(self, picture: _heed.AttentionPicture, title: str) -> None:
         self._picture = picture

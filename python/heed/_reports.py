@@ -305,7 +305,12 @@ class Report:
 
 class Steering(Report):
     """Vectors that steer a model: arrays["vectors"] float32 [layer, D], and their length, the length of the texts' stream and the
-    share of texts that they separate, float64 [layer]."""
+    share of texts that they separate, float64 [layer].
+
+    >>> steering = heed.steer(heed.load("shakespeare"), ["O joy!"], ["O woe!"], method="pca", show_progress_bar=False)
+    >>> bool(abs((steering.array.values ** 2).sum(1) - 1).max() < 1e-5)
+    True
+    """
 
     def __init__(self, steering: _heed.Steering) -> None:
         super().__init__(steering.report, self._arrays)

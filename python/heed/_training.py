@@ -47,7 +47,14 @@ def command() -> str:
 @checked
 def convert(model: str | Path, output: str | Path, **options: Any) -> None:
     """`heed convert`: writes a model in another form. options are those of the command: bits=4, type="q8_0", dtype="bf16",
-    adapter="DIR", method="gptq", calibrate="FILE". A heed.Error with the command's message."""
+    adapter="DIR", method="gptq", calibrate="FILE". A heed.Error with the command's message.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     heed.convert("shakespeare", f"{folder}/small", dtype="bf16")
+    ...     heed.load(f"{folder}/small").tasks[0]
+    'continue text'
+    """
     arguments = [command(), "convert", str(model), "--output", str(output), "--quiet"]
     for name, value in options.items():
         arguments += [f"--{name.replace('_', '-')}"] + ([] if value is True else [str(value)])

@@ -25,6 +25,16 @@ def test_what_is_public_says_what_it_is(name, thing):
     assert inspect.getdoc(thing), name
 
 
+SHOWN_ELSEWHERE = {"Model.num_parameters", "Model.attend", "Model.steered"}  # by their class, and by heed.attend() and heed.steer()
+
+
+@pytest.mark.parametrize("name", [name for name, thing in public() if inspect.isfunction(thing) and name not in SHOWN_ELSEWHERE])
+def test_functions_have_examples(name):
+    owner, *member = name.split(".")
+    thing = getattr(heed, owner)
+    assert any(">>>" in (inspect.getdoc(one) or "") for one in (thing, *(getattr(thing, each) for each in member)))
+
+
 @pytest.mark.parametrize("name", MODULES)
 def test_examples_are_true(name, monkeypatch):
     monkeypatch.chdir(FIXTURES.parents[1])
