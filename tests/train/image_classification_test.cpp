@@ -194,8 +194,8 @@ TEST_F(ImageClassification, RefusesWhatDoesNotFit) {
   std::filesystem::remove(folder_ / "images/red/broken.png");
   std::filesystem::remove_all(folder_ / "refused");
   write_file(folder_ / "images/red/cut.ppm", "P6 4 4 255\nonly sixteen byte");  // of 48
-  EXPECT_THAT(refusal_of(r), AllOf(HasSubstr("expected images that can be read, got 1 that cannot"),
-                                   HasSubstr("red/cut.ppm: ")));
+  EXPECT_THAT(refusal_of(r), AllOf(HasSubstr("expected images that can be read, got 2 that cannot"),
+                                   HasSubstr("red/cut.ppm: expected a whole image")));  // of two sets
   std::filesystem::remove(folder_ / "images/red/cut.ppm");
   std::filesystem::remove_all(folder_ / "refused");
   train(masked(1), {.output = folder_ / "text"});
