@@ -116,9 +116,9 @@ TrainResult train_loop(TrainingTask& task, const Recipe& recipe, const TrainOpti
 /// usable pairs, and as train_loop does.
 TrainResult train(const Recipe& recipe, const TrainOptions& options);
 
-/// Reads the data, makes the model and runs two steps, as train does, and more, up to twenty or a minute,
-/// while they take more memory; but writes nothing: options.output is not used, and all data are kept in
-/// memory. Throws Error as train does.
+/// Reads the data, makes the model and runs up to twenty steps, as train does, for half a minute and at least
+/// three steps, but writes nothing: options.output is not used, and all data are kept in memory. Throws Error
+/// as train does.
 DryRun dry_run(const Recipe& recipe, const TrainOptions& options);
 
 /// Trains for at most 100 steps with a learning rate that rises by a constant factor from 1e-7 to 1, or until

@@ -82,8 +82,8 @@ class Loop {
                   warmup_steps(recipe.train.warmup, total_), total_},
         kept_(options.output, recipe.checkpoint, state_) {}
 
-  // What the whole run would take, by some steps of it: the first also allocates memory, and batches of other
-  // shapes need more of it until the memory that is kept for them no longer grows. Writes nothing.
+  // What the whole run would take, by some steps of it: the first also allocates memory, and so do later ones
+  // for batches of other shapes. Writes nothing.
   DryRun measure() {
     check_same_training(world_, task_);
     warn_of_size();
@@ -96,15 +96,10 @@ class Loop {
     step(schedule_.at(1));
     const std::int64_t before = state_.tokens;
     const Stopwatch watch;
-    constexpr std::int64_t kMost = 20;
-    constexpr double kSeconds = 60, kGrows = 1.01;
+    constexpr std::int64_t kFewest = 2, kMost = 19;
+    constexpr double kSeconds = 30;
     std::int64_t steps = 0;
-    for (double kept = 0; steps == 0 || (steps < kMost && watch.seconds() < kSeconds &&
-                                         static_cast<double>(peak_memory()) > kGrows * kept);
-         ++steps) {
-      kept = static_cast<double>(peak_memory());
-      step(schedule_.at(2));
-    }
+    for (; steps < kFewest || (steps < kMost && watch.seconds() < kSeconds); ++steps) step(schedule_.at(2));
     result.seconds_per_step = watch.seconds() / static_cast<double>(steps);
     result.targets_per_step = (state_.tokens - before) / steps;
     result.unit = task_.unit();
