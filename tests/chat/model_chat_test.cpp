@@ -358,6 +358,42 @@ TEST(ModelChat, LearnsAnAnswerAsItIsGenerated) {
   EXPECT_EQ(learned(parts[1]), "d;");
 }
 
+// By templates that mark answers, and by those that do not, also where an answer is a part of its own.
+TEST(ModelChat, WeighsAnswers) {
+  const ModelFolder folder;
+  const auto weights = [&](const std::string& first, const std::string& second) {
+    const auto tokenizer = load_tokenizer(folder.path());
+    const std::string user = R"({"role": "user", "content": "a"}, )";
+    std::vector<std::vector<double>> found;
+    for (const EncodedChat& part :
+         ModelChat::load(folder.path(), *tokenizer)
+             .encode_answers("[" + user + R"({"role": "assistant", "content": "b")" + first + "}, " + user +
+                             R"({"role": "assistant", "content": "d")" + second + "}]")) {
+      found.push_back(part.weights);
+      EXPECT_TRUE(part.weights.empty() || part.weights.size() == part.generated.size());
+    }
+    return found;
+  };
+  using Weights = std::vector<std::vector<double>>;
+  const std::string marked =
+      "{% for m in messages %}{% if m.role == 'assistant' %}{% generation %}{{ m.content }}{% endgeneration "
+      "%}"
+      "{% else %}{{ m.content }}{% endif %};{% endfor %}";
+  for (const std::string& text : {std::string(kPlain), marked}) {
+    folder.write_config(text);
+    EXPECT_EQ(weights("", ""), (Weights{{}}));
+    EXPECT_EQ(weights(R"(, "weight": 0.5)", ""), (Weights{{0.5, 1}}));
+    EXPECT_EQ(weights(R"(, "weight": 0)", R"(, "weight": 2)"), (Weights{{2}}));
+    EXPECT_EQ(weights(R"(, "weight": 3, "train": false)", R"(, "weight": 1.0)"), (Weights{{}}));
+    EXPECT_ERROR(weights(R"(, "weight": -1)", ""),
+                 "chat: messages.1.weight: expected a number of at least 0, got -1");
+  }
+  folder.write_config(
+      "{% for m in messages %}{{ m.content|upper if m.role == 'assistant' and not loop.last else m.content "
+      "}};{% endfor %}");
+  EXPECT_EQ(weights(R"(, "weight": 0.5)", ""), (Weights{{0.5}, {}}));
+}
+
 // A member of chat_template_kwargs never replaces what was checked.
 TEST(ModelChat, ChecksWhatFurtherVariablesAreMergedInto) {
   const ModelFolder folder;
