@@ -24,6 +24,7 @@ void bind_generation(nb::module_& module) {
       .def_rw("max_length", &Options::max_length, nb::arg().none())
       .def_rw("min_new_tokens", &Options::min_new_tokens, nb::arg().none())
       .def_rw("min_length", &Options::min_length)
+      .def_rw("max_source_length", &Options::max_source_length, nb::arg().none())
       .def_rw("num_beams", &Options::num_beams)
       .def_rw("num_return_sequences", &Options::num_return_sequences)
       .def_rw("length_penalty", &Options::length_penalty)
