@@ -42,6 +42,7 @@ struct TrainingState {
 
 /// The trained tensors of a checkpoint or model directory: those of the adapter, or of the model and of the
 /// modules of sentence-transformers behind it, whose names begin with their folders: `2_Dense/linear.weight`.
+/// Threads: several may read one object at once.
 class SavedWeights {
  public:
   /// Throws Error as TensorFiles::open().
