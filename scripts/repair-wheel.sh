@@ -52,7 +52,7 @@ else
   done
 fi
 mkdir -p "$information/licenses/libraries"
-for owner in "${!texts[@]}"; do
+for owner in $(printf '%s\n' "${!texts[@]}" | sort -r); do
   cp "${texts[$owner]}" "$information/licenses/libraries/$owner.txt"
   sed -i "0,/^License-File:/s||License-File: libraries/$owner.txt\n&|" "$information/METADATA"
 done
