@@ -25,6 +25,7 @@ namespace heed::kernels {
 
 inline constexpr std::int64_t kNr = 32;                              // rows of w in a panel
 inline constexpr std::int64_t kInt8Chunk = 32;                       // rounded numbers of a row side by side
+inline constexpr std::int64_t kMostSteps = 128;                      // of a sum of integers
 inline constexpr std::int64_t kMostNumbers = 256, kMostGroups = 16;  // in a block
 
 /// How a block's scale is stored: f16, bf16, f32, or the exponent of half a power of two (MXFP4).
@@ -57,6 +58,18 @@ struct BlockForm {
   }
   constexpr std::int64_t plane_bytes(int bits) const { return kNr * numbers * bits / 8; }
   constexpr std::int64_t bytes() const { return scale_bytes() + plane_bytes(low) + plane_bytes(high); }
+
+  // In products of bytes a code, or the number that it names, is a byte without sign:
+  constexpr int largest_byte() const {
+    if (code == CodeType::e2m1) return 24;
+    return code == CodeType::integer ? (1 << (low + high)) - 1 : 255;
+  }
+  /// What the bytes are above the codes that the scale belongs to, where that is the same everywhere.
+  constexpr std::int32_t byte_center() const {
+    if (code == CodeType::e2m1) return 12;
+    if (code == CodeType::non_linear) return 128;
+    return minimum || zero ? 0 : static_cast<std::int32_t>(center);
+  }
 };
 
 /// That of a type of ggml, other than the plain ones.

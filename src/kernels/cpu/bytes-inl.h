@@ -83,8 +83,17 @@ HWY_INLINE Bytes add_pairs(Bytes sum, Bytes w, Bytes x) {
 }
 HWY_INLINE Bytes add_words(Bytes a, Bytes b) { return _mm512_add_epi32(a, b); }
 HWY_INLINE Bytes fours(Bytes pairs) { return _mm512_madd_epi16(pairs, _mm512_set1_epi16(1)); }
+/// sum + fours(pairs(w, x)), with ones of 16 bits. The compiler would add some products first, and need more
+/// registers.
+HWY_INLINE Bytes add_fours(Bytes sum, Bytes w, Bytes x, Bytes ones) {
+  Bytes products;
+  asm("vpmaddubsw %3, %2, %1\n\tvpmaddwd %4, %1, %1\n\tvpaddd %1, %0, %0"
+      : "+v"(sum), "=&v"(products)
+      : "v"(w), "v"(x), "v"(ones));
+  return sum;
+}
 HWY_INLINE Bytes magnitude(Bytes w) { return _mm512_abs_epi8(w); }
-HWY_INLINE Bytes flip(Bytes w) { return _mm512_xor_si512(w, _mm512_set1_epi8(-128)); }
+HWY_INLINE Bytes flip_bits(Bytes w, std::int32_t bits) { return _mm512_xor_si512(w, words(bits)); }
 HWY_INLINE Bytes with_sign(Bytes x, Bytes w) {
   return _mm512_mask_sub_epi8(x, _mm512_movepi8_mask(w), _mm512_setzero_si512(), x);
 }
@@ -107,8 +116,16 @@ HWY_INLINE Bytes add_pairs(Bytes sum, Bytes w, Bytes x) {
 }
 HWY_INLINE Bytes add_words(Bytes a, Bytes b) { return _mm256_add_epi32(a, b); }
 HWY_INLINE Bytes fours(Bytes pairs) { return _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)); }
+/// sum + fours(pairs(w, x)), with ones of 16 bits.
+HWY_INLINE Bytes add_fours(Bytes sum, Bytes w, Bytes x, Bytes ones) {
+  Bytes products;
+  asm("vpmaddubsw %3, %2, %1\n\tvpmaddwd %4, %1, %1\n\tvpaddd %1, %0, %0"
+      : "+x"(sum), "=&x"(products)
+      : "x"(w), "x"(x), "x"(ones));
+  return sum;
+}
 HWY_INLINE Bytes magnitude(Bytes w) { return _mm256_abs_epi8(w); }
-HWY_INLINE Bytes flip(Bytes w) { return _mm256_xor_si256(w, _mm256_set1_epi8(-128)); }
+HWY_INLINE Bytes flip_bits(Bytes w, std::int32_t bits) { return _mm256_xor_si256(w, words(bits)); }
 HWY_INLINE Bytes with_sign(Bytes x, Bytes w) { return _mm256_sign_epi8(x, w); }
 /// That of AVX-VNNI.
 HWY_INLINE Bytes add_products(Bytes sum, Bytes w, Bytes x) {
@@ -118,6 +135,8 @@ HWY_INLINE Bytes add_products(Bytes sum, Bytes w, Bytes x) {
 #endif
 
 #if HEED_X86_BYTES
+/// Bytes without sign as signed ones, 128 less.
+HWY_INLINE Bytes flip(Bytes w) { return flip_bits(w, static_cast<std::int32_t>(0x80808080)); }
 template <int Room>
 HWY_INLINE Bytes prepared(Bytes w) {
   return w;

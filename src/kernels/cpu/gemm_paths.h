@@ -49,6 +49,7 @@ struct alignas(64) SharedGemm {
   std::int64_t tiles = 0;
   std::int64_t steps = 0;  // of a group of sums; 0: x is taken as it is
   std::int64_t chunk = 0;  // steps of a row of x that lie side by side
+  bool opposed = false;    // codes are as kernels/cpu/opposed-inl.h says
   BlockForm form{};
   const std::byte* panels = nullptr;
   std::int64_t panel_bytes = 0;
@@ -56,6 +57,8 @@ struct alignas(64) SharedGemm {
   const GroupOfRow* groups = nullptr;  // [groups of sums][rows of the tile]
 
   std::int64_t tasks() const { return across * down; }
+  /// Bytes that a rounded number of x takes.
+  std::int64_t code_size() const { return opposed ? 2 : 1; }
   bool is_rounded() const { return steps > 0; }
   std::int64_t first_row(std::int64_t tile) const { return args.m * tile / tiles; }
   /// Of a tile; some may have one less.

@@ -6,8 +6,9 @@
 // A panel's codes become bytes once for all rows of x and a part of k, four steps of a row of w side by
 // side, and stay in the first-level cache while the tiles of x pass over them. A single row takes them out of
 // the panel in registers. VNNI multiplies and adds four bytes in one instruction. Elsewhere maddubs makes
-// sums of two products in 16 bits, which take as many more as the codes leave room for; codes of 8 bits are
-// signed first, so that two products always fit.
+// sums of two products in 16 bits, which take as many more as the codes leave room for. With codes of 8 bits
+// there is none for two, so that pairs of x are opposed first (kernels/cpu/opposed-inl.h); of few rows, for
+// which that takes too long, the signs of w move to x.
 //
 // AMX's tiles take the same bytes, as a row of their second operand is four steps of 16 columns. A tile of x
 // has up to 16 rows of a group's steps, at most 64: of groups of 32, half of what it has room for, since the
@@ -23,44 +24,22 @@
 #include <deque>
 #include <optional>
 
-#include "kernels/cpu/blocks-inl.h"
+#include "kernels/cpu/byte_panel-inl.h"
 #include "kernels/cpu/bytes-inl.h"
 #include "kernels/cpu/gemm_paths.h"
+#include "kernels/cpu/opposed-inl.h"
 #include "kernels/elementwise.h"
 #include "kernels/gemm.h"
 
-#ifndef HEED_KERNELS_INT8_GEMM_ONCE_
-#define HEED_KERNELS_INT8_GEMM_ONCE_
-namespace heed::kernels {
+HWY_BEFORE_NAMESPACE();
+namespace heed::kernels::HWY_NAMESPACE {
 namespace {
 
 using detail::GroupOfRow;
 using detail::SharedGemm;
 
-inline constexpr std::int64_t kInt8Depth = 512;  // steps of k that a panel is unpacked for, at most
-inline constexpr std::int64_t kMostSteps = 128;  // of a group of sums
-
-/// The largest code of a form as an unsigned byte, which ARM's products do not ask for.
-[[maybe_unused]] int largest_code(const BlockForm& form) {
-  if (form.code == CodeType::e2m1) return 24;
-  return form.code == CodeType::integer ? (1 << (form.low + form.high)) - 1 : 255;
-}
-/// What the bytes of a form are above the codes that its scale belongs to, where that is the same everywhere.
-std::int32_t center_of(const BlockForm& form) {
-  if (form.code == CodeType::e2m1) return 12;
-  if (form.code == CodeType::non_linear) return 128;
-  return form.minimum || form.zero ? 0 : static_cast<std::int32_t>(form.center);
-}
-/// How many sums of two products with int8 fit in 16 bits; 1: two products do if the codes are signed.
+/// How many sums of two products with int8 fit in 16 bits; 1: two products do if one of them is turned.
 constexpr int room_of(int largest) { return largest <= 15 ? 8 : largest <= 31 ? 4 : largest <= 63 ? 2 : 1; }
-
-}  // namespace
-}  // namespace heed::kernels
-#endif
-
-HWY_BEFORE_NAMESPACE();
-namespace heed::kernels::HWY_NAMESPACE {
-namespace {
 
 /// Whether a panel is two vectors, and there are registers for a tile's sums of integers beside its numbers.
 inline constexpr bool kWide = lanes<float>() == 16;
@@ -69,7 +48,7 @@ inline constexpr int kInt8Rows = kWide ? 6 : HWY_ARCH_ARM ? 8 : 4;
 #if HEED_TILES
 inline constexpr int64_t kMostRows = detail::kTileRows;
 #else
-inline constexpr int64_t kMostRows = kInt8Rows;
+inline constexpr int64_t kMostRows = std::max<int64_t>(kInt8Rows, kOpposedRows);
 #endif
 
 /// Rounds a row of x. Its chunks and groups lie `rows` apart, and have a sum for each `steps`; p.factor is
@@ -80,8 +59,9 @@ void round_row(const SharedGemm& p, const float* x, int64_t rows, std::int8_t* c
   const hn::Rebind<std::int8_t, Tag<float>> narrow;
   const int64_t steps = p.steps, within = p.chunk - 1;
   const int64_t together = std::max(steps, kInt8Chunk);  // with one scale
-  const auto code_at = [&](int64_t i) { return codes + (i & ~within) * rows + (i & within); };
-  for (int64_t g = 0; g < p.args.k; g += together, x += together, codes += rows * together) {
+  const int64_t size = p.code_size();
+  const auto code_at = [&](int64_t i) { return codes + ((i & ~within) * rows + (i & within)) * size; };
+  for (int64_t g = 0; g < p.args.k; g += together, x += together, codes += rows * together * size) {
     auto most = hn::Zero(f), poison = hn::Zero(f);
     for (int64_t i = 0; i < together; i += N) {
       const auto v = load(x + i);
@@ -89,7 +69,8 @@ void round_row(const SharedGemm& p, const float* x, int64_t rows, std::int8_t* c
       poison = hn::MulAdd(v, hn::Zero(f), poison);  // NaN where v is not finite
     }
     if (const float bad = total<float>(poison); bad != 0) {
-      for (int64_t i = 0; i < together; i += kInt8Chunk) std::fill_n(code_at(i), kInt8Chunk, std::int8_t{0});
+      for (int64_t i = 0; i < together; i += kInt8Chunk)
+        std::fill_n(code_at(i), kInt8Chunk * size, std::int8_t{0});
       for (int64_t begin = 0; begin < together; begin += steps, groups += rows) *groups = {bad, bad, 0};
       continue;
     }
@@ -99,108 +80,15 @@ void round_row(const SharedGemm& p, const float* x, int64_t rows, std::int8_t* c
     const float scale = vanishes ? 0.0F : largest / 127.0F;
     for (int64_t begin = 0; begin < together; begin += steps, groups += rows) {
       auto sums = hn::Zero(IntTag());
+      HWY_ALIGN std::int8_t plain[kMostSteps];
       for (int64_t i = begin; i < begin + steps; i += N) {
         const auto code = hn::NearestInt(hn::Mul(load(x + i), inverse));
-        hn::StoreU(hn::DemoteTo(narrow, code), narrow, code_at(i));
+        hn::StoreU(hn::DemoteTo(narrow, code), narrow, p.opposed ? plain + (i - begin) : code_at(i));
         sums = hn::Add(sums, code);
       }
       const std::int32_t sum = hn::GetLane(hn::SumOfLanes(IntTag(), sums));
       *groups = {scale, static_cast<float>(sum) * scale, p.factor * sum};
-    }
-  }
-}
-
-/// Four steps of the codes of a vector's rows of w, side by side as bytes: quad Q of a chunk of 32 steps.
-template <class C, int Q>
-HWY_INLINE Words quad_of(const std::byte* low, const std::byte* high, int64_t column) {
-  const WordTag words;
-  const auto bytes = [&](unsigned byte) HEED_INLINE_LAMBDA { return hn::Set(words, byte * 0x01010101U); };
-  const auto word = [&](const std::byte* plane, int64_t at) HEED_INLINE_LAMBDA {
-    return hn::LoadU(words, reinterpret_cast<const std::uint32_t*>(plane + at * kNr * 4) + column);
-  };
-  constexpr int kQuads = 8 / C::kLow, kShift = Q % kQuads * C::kLow;
-  Words q = word(low, Q / kQuads);
-  if constexpr (kShift > 0) q = hn::ShiftRight<kShift>(q);
-  if constexpr (C::kLow < 8) q = hn::And(q, bytes((1U << C::kLow) - 1));
-  if constexpr (C::kHigh > 0) {
-    constexpr int kHighQuads = 8 / C::kHigh, kAbove = Q % kHighQuads * C::kHigh - C::kLow;
-    Words h = word(high, Q / kHighQuads);
-    if constexpr (kAbove > 0) h = hn::ShiftRight<kAbove>(h);
-    if constexpr (kAbove < 0) h = hn::ShiftLeft<-kAbove>(h);
-    q = hn::Or(q, hn::And(h, bytes(((1U << C::kHigh) - 1) << C::kLow)));
-  }
-  return q;
-}
-
-/// Calls use(Q) for the quads of a chunk, Q an integral constant.
-template <class Use, int... Q>
-HWY_INLINE void for_quads(const Use& use, std::integer_sequence<int, Q...>) {
-  (use(std::integral_constant<int, Q>()), ...);
-}
-inline constexpr auto kChunkQuads = std::make_integer_sequence<int, 8>();
-
-/// The bytes of codes that name numbers: those numbers and the form's center.
-class ByteTable {
- public:
-  explicit ByteTable(const BlockForm& form) {
-    const auto& numbers = form.code == CodeType::e2m1 ? kE2m1 : kNonLinear;
-    for (std::size_t i = 0; i < 16; ++i)
-      bytes_[i] = static_cast<std::uint8_t>(static_cast<std::int32_t>(numbers[i]) + center_of(form));
-  }
-  HWY_INLINE Words operator()(Words codes) const {
-    const WordTag words;
-#if HWY_TARGET == HWY_SCALAR
-    std::uint32_t word = hn::GetLane(codes), made = 0;
-    for (int i = 0; i < 32; i += 8) made |= std::uint32_t{bytes_[word >> i & 15U]} << i;
-    return hn::Set(words, made);
-#else
-    const hn::Repartition<std::uint8_t, WordTag> bytes;
-    return hn::BitCast(words, hn::TableLookupBytes(hn::LoadDup128(bytes, bytes_), hn::BitCast(bytes, codes)));
-#endif
-  }
-
- private:
-  alignas(16) std::uint8_t bytes_[16];
-};
-
-/// The scales and offsets of a block, so that w = scale * code + offset where the form has offsets.
-HWY_INLINE void scales_and_offsets(const BlockForm& form, const std::byte* block, float* scale,
-                                   float* offset) {
-  for (int64_t at = 0; at < form.bytes(); at += 64) __builtin_prefetch(block + 4096 + at);
-  block_scales(form, block, scale, offset);
-  if (!form.is_centered() || !form.zero) return;
-  for (int64_t j = 0; j < form.numbers / form.group * kNr; j += lanes<float>())
-    store<float>(hn::Mul(load(scale + j), load(offset + j)), offset + j);
-}
-
-/// A panel over a part of k as bytes.
-struct BytePanel {
-  alignas(64) std::uint8_t codes[kInt8Depth * kNr];  // [depth / 4][32][4]
-  float scale[kInt8Depth / 16 * kNr];                // [groups][32]
-  float offset[kInt8Depth / 16 * kNr];               // the same, where the form has offsets
-};
-
-template <class C>
-HWY_NOINLINE void unpack_bytes(const BlockForm& form, const std::byte* block, int64_t count, BytePanel& to) {
-  const int64_t size = form.bytes(), planes = form.scale_bytes(), scales = form.numbers / form.group * kNr;
-  const ByteTable table(form);
-  auto* codes = reinterpret_cast<std::uint32_t*>(to.codes);
-  for (int64_t i = 0; i < count; ++i, block += size) {
-    scales_and_offsets(form, block, to.scale + i * scales, to.offset + i * scales);
-    const std::byte *low = block + planes, *high = low + form.plane_bytes(C::kLow);
-    for (int64_t chunk = 0; chunk * kInt8Chunk < form.numbers; ++chunk) {
-      for_quads(
-          [&]<int Q>(std::integral_constant<int, Q>) HEED_INLINE_LAMBDA {
-            for (int64_t j = 0; j < kNr; j += lanes<float>()) {
-              Words q = quad_of<C, Q>(low, high, j);
-              if constexpr (C::kReading == Reading::table) q = table(q);
-              hn::StoreU(q, WordTag(), codes + Q * kNr + j);
-            }
-          },
-          kChunkQuads);
-      low += kNr * 4 * C::kLow;
-      high += kNr * 4 * C::kHigh;
-      codes += kNr * kInt8Chunk / 4;
+      if (p.opposed) groups->rest += oppose(steps, plain, [&](int64_t i) { return code_at(begin + i); });
     }
   }
 }
@@ -312,6 +200,44 @@ HWY_NOINLINE void run_wide_tile(const Int8Tile& t) {
     store<float>(y[r][1], t.y + r * kNr + N);
   }
 }
+
+#if HEED_X86_BYTES
+/// y += opposed rows times a panel of which there are all versions.
+template <bool Offset>
+HWY_NOINLINE void run_opposed_rows(int64_t rows, const Int8Tile& t) {
+  constexpr int64_t N = lanes<float>();
+  constexpr int V = kVectors;
+  const Bytes ones = words(0x00010001);
+  const int64_t size = t.quads * kQuadSize;  // of the rounded numbers of a group
+  for (int64_t r = 0; r < rows; ++r) {
+    Vec<float> y[V];
+    for (int j = 0; j < V; ++j) y[j] = load(t.before + r * t.ld_before + j * N);
+    const std::uint8_t* w = t.codes;
+    const std::int8_t* x = t.x + r * size;
+    const GroupOfRow* group = t.x_groups + r;
+    for (int64_t g = 0; g < t.groups; ++g, group += rows, x += rows * size) {
+      Bytes sum[V];
+      for (int j = 0; j < V; ++j) sum[j] = words(0);
+      for (int64_t at = 0; at < size; at += 4 * kQuadSize) {
+        HWY_UNROLL(4)
+        for (int64_t q = 0; q < 4; ++q, w += kVersions * kNr * 4) {
+          const std::int8_t* quad = x + at + q * kQuadSize;
+          const std::uint8_t* version = w + word_at(quad + 4);
+          const Bytes v = words(word_at(quad));
+          for (int j = 0; j < V; ++j) sum[j] = add_fours(sum[j], load_bytes(version + j * N * 4), v, ones);
+        }
+      }
+      const int64_t place = (g >> t.share) * kNr;
+      for (int j = 0; j < V; ++j) {
+        const Vec<float> scale = load(t.scale + place + j * N);
+        const Vec<float> offset = Offset ? load(t.offset + place + j * N) : scale;
+        y[j] = add_scaled<Offset>(*group, Ints{sum[j]}, scale, offset, y[j]);
+      }
+    }
+    for (int j = 0; j < V; ++j) store<float>(y[j], t.y + r * kNr + j * N);
+  }
+}
+#endif
 
 /// y += a tile of x times a panel. Room: how products are added (bytes-inl.h).
 template <int Rows, int Room>
@@ -438,7 +364,7 @@ HWY_INLINE void with_room([[maybe_unused]] const BlockForm& form, ByteProducts p
   if (products == ByteProducts::signed_fours) return fn(std::integral_constant<int, kSignedFours>());
   return fn(std::integral_constant<int, kLong>());
 #elif HEED_BYTES
-  switch (room_of(largest_code(form))) {
+  switch (room_of(form.largest_byte())) {
     case 8: return fn(std::integral_constant<int, 8>());
     case 4: return fn(std::integral_constant<int, 4>());
     case 2: return fn(std::integral_constant<int, 2>());
@@ -511,11 +437,18 @@ void give_sums(const SharedGemm& p, int64_t first, int64_t rows, int64_t panel, 
 }  // namespace
 
 template <class T>
-std::int32_t factor_of(const BlockForm& form, ByteProducts products) {
-  std::int32_t factor = -center_of(form);
-  with_room(form, products,
-            [&]<int Room>(std::integral_constant<int, Room>) { factor += is_signed(Room) ? 128 : 0; });
+std::int32_t factor_of(const SharedGemm& p) {
+  std::int32_t factor = -p.form.byte_center();
+  with_room(p.form, p.products, [&]<int Room>(std::integral_constant<int, Room>) {
+    factor += is_signed(Room) && !p.opposed ? 128 : 0;
+  });
   return factor;
+}
+
+/// Whether rows of x are opposed for products with such a matrix, if there are many.
+template <class T>
+bool opposes(const BlockForm& form, ByteProducts products) {
+  return HEED_X86_BYTES && products < ByteProducts::fours && room_of(form.largest_byte()) == 1;
 }
 
 /// The rows of tile i rounded.
@@ -524,7 +457,7 @@ void round_tile(const SharedGemm& p, int64_t i, std::int8_t* codes, GroupOfRow* 
   const Strided<float> x(p.args.x);
   const int64_t k = p.args.k, first = p.first_row(i), rows = p.first_row(i + 1) - first;
   for (int64_t r = 0; r < rows; ++r) {
-    round_row(p, x.data + (first + r) * x.row, rows, codes + first * k + r * p.chunk,
+    round_row(p, x.data + (first + r) * x.row, rows, codes + (first * k + r * p.chunk) * p.code_size(),
               groups + first * (k / p.steps) + r);
   }
 }
@@ -532,6 +465,10 @@ void round_tile(const SharedGemm& p, int64_t i, std::int8_t* codes, GroupOfRow* 
 HWY_INLINE void run_tile(const SharedGemm& p, int64_t rows, const Int8Tile& t) {
 #if HEED_TILES
   if (p.products == ByteProducts::tiles) return run_amx_tile(rows, t);
+#endif
+#if HEED_X86_BYTES
+  if (p.opposed)
+    return t.offset != nullptr ? run_opposed_rows<true>(rows, t) : run_opposed_rows<false>(rows, t);
 #endif
   with_room(p.form, p.products, [&]<int Room>(std::integral_constant<int, Room>) HWY_ATTR {
     run_tile_of<Room>(rows, t, std::make_integer_sequence<int, kInt8Rows>());
@@ -548,12 +485,18 @@ void run_int8(const SharedGemm& p, int64_t begin, int64_t end, int64_t first, in
     for (int64_t g = 0; g < k / steps; g += 64 / sizeof(GroupOfRow)) __builtin_prefetch(p.groups + g);
   }
   thread_local BytePanel bytes;
+#if HEED_X86_BYTES
+  thread_local Versions versions;
+#endif
   HWY_ALIGN float sums[kMostRows * kNr] = {};
   Int8Tile t{};
   t.quads = std::min(p.chunk, steps) / 4;
   t.chunks = steps / (t.quads * 4);
   while (steps << t.share < form.group) ++t.share;
   t.codes = bytes.codes;
+#if HEED_X86_BYTES
+  if (p.opposed) t.codes = versions.codes;
+#endif
   t.scale = bytes.scale;
   t.offset = form.minimum || form.zero ? bytes.offset : nullptr;
   t.x = p.codes;
@@ -567,7 +510,8 @@ void run_int8(const SharedGemm& p, int64_t begin, int64_t end, int64_t first, in
   std::optional<detail::TileRegisters> registers;
   if (p.products == ByteProducts::tiles) registers.emplace(shapes_of_bytes(p.most_rows(), t.quads * 4));
 #endif
-  const int64_t parts = (k + kInt8Depth - 1) / kInt8Depth, blocks = k / form.numbers;
+  const int64_t blocks = k / form.numbers, depth = p.opposed ? kOpposedDepth : kInt8Depth;
+  const int64_t parts = std::min((k + depth - 1) / depth, blocks);
   for (int64_t panel = first; panel < last; ++panel) {
     for (int64_t part = 0; part < parts; ++part) {
       const int64_t block = blocks * part / parts, count = blocks * (part + 1) / parts - block;
@@ -576,9 +520,12 @@ void run_int8(const SharedGemm& p, int64_t begin, int64_t end, int64_t first, in
       t.groups = count * form.numbers / steps;
       const std::byte* data = p.panels + panel * p.panel_bytes + block * form.bytes();
       with_codes(form, [&]<class C>(C) HWY_ATTR { unpack_bytes<C>(form, data, count, bytes); });
+#if HEED_X86_BYTES
+      if (p.opposed) make_versions(t.groups * steps, bytes.codes, versions.codes);
+#endif
       for (int64_t i = begin; i < end; ++i) {
         const int64_t row = p.first_row(i), rows = p.first_row(i + 1) - row;
-        t.x = p.codes + row * k + from * rows;
+        t.x = p.codes + (row * k + from * rows) * p.code_size();
         t.x_groups = p.groups + (row * k + from * rows) / steps;
         take_sums(p, row, rows, panel, continues, sums, t);
         run_tile(p, rows, t);
@@ -589,8 +536,8 @@ void run_int8(const SharedGemm& p, int64_t begin, int64_t end, int64_t first, in
 }
 
 template <class T>
-int64_t int8_rows(ByteProducts products) {
-  return products == ByteProducts::tiles ? kMostRows : kInt8Rows;
+int64_t int8_rows(const SharedGemm& p) {
+  return p.products == ByteProducts::tiles ? kMostRows : p.opposed ? kOpposedRows : kInt8Rows;
 }
 
 /// Bits of a vector where this target has instructions for products of bytes, else 0.
@@ -607,6 +554,7 @@ namespace heed::kernels {
 namespace {
 
 HEED_EXPORT(factor_of);
+HEED_EXPORT(opposes);
 HEED_EXPORT(round_tile);
 HEED_EXPORT(run_int8);
 HEED_EXPORT(int8_rows);
@@ -616,6 +564,8 @@ constexpr std::int64_t kThreadMacs = 1 << 19, kUnpacking = 8;  // the latter in 
 constexpr std::int64_t kFewestTiles = 8;                       // that share an unpacked panel
 constexpr std::int64_t kFewestAmxRows = 16;                    // fewer leave most of a tile unused
 constexpr std::int64_t kAmxChunk = 64;
+constexpr std::int64_t kMostOpposedTiles = 16;   // whose sums stay in the second-level cache
+constexpr std::int64_t kFewestOpposedRows = 16;  // for fewer, the versions of a panel take too long
 
 std::int64_t parts(std::int64_t count, std::int64_t of) { return (count + of - 1) / of; }
 
@@ -640,12 +590,16 @@ void detail::share_int8(SharedGemm& shared, std::int64_t team, std::size_t place
   shared.steps = std::min(shared.form.group, kMostSteps);
   if (shared.products == ByteProducts::tiles && args.m < kFewestAmxRows)
     shared.products = ByteProducts::fours;
-  shared.chunk = shared.products == ByteProducts::tiles && shared.steps >= kAmxChunk ? kAmxChunk : kInt8Chunk;
-  shared.tiles = parts(args.m, HEED_DISPATCH(int8_rows, float)(shared.products));
-  shared.factor = HEED_DISPATCH(factor_of, float)(shared.form, shared.products);
+  shared.opposed =
+      args.m >= kFewestOpposedRows && HEED_DISPATCH(opposes, float)(shared.form, shared.products);
+  shared.chunk = shared.opposed                                                        ? shared.steps
+                 : shared.products == ByteProducts::tiles && shared.steps >= kAmxChunk ? kAmxChunk
+                                                                                       : kInt8Chunk;
+  shared.tiles = parts(args.m, HEED_DISPATCH(int8_rows, float)(shared));
+  shared.factor = HEED_DISPATCH(factor_of, float)(shared);
   if (before != nullptr && before->steps == shared.steps && before->factor == shared.factor &&
-      before->args.x.data == args.x.data && before->args.x.row == args.x.row && before->args.m == args.m &&
-      before->args.k == args.k) {
+      before->opposed == shared.opposed && before->args.x.data == args.x.data &&
+      before->args.x.row == args.x.row && before->args.m == args.m && before->args.k == args.k) {
     shared.codes = before->codes;
     shared.groups = before->groups;
   } else {
@@ -659,7 +613,8 @@ void detail::share_int8(SharedGemm& shared, std::int64_t team, std::size_t place
     thread_local std::deque<Rounded> kept;
     while (kept.size() <= place) kept.emplace_back();
     Rounded& to = kept[place];
-    to.codes.resize(static_cast<std::size_t>(args.m * args.k / kAmxChunk + 2));  // a line behind the last row
+    to.codes.resize(static_cast<std::size_t>(args.m * args.k * shared.code_size() / kAmxChunk +
+                                             2));  // a line behind the last row
     to.groups.resize(static_cast<std::size_t>(args.m * args.k / shared.steps));
     std::int8_t* codes = to.codes.front().codes;
     shared.codes = codes;
@@ -675,6 +630,7 @@ void detail::share_int8(SharedGemm& shared, std::int64_t team, std::size_t place
   shared.across = std::min(parts(args.n, kNr), wanted);
   shared.down = std::clamp<std::int64_t>(wanted / shared.across, 1,
                                          std::max<std::int64_t>(1, shared.tiles / kFewestTiles));
+  if (shared.opposed) shared.down = std::max(shared.down, parts(shared.tiles, kMostOpposedTiles));
 }
 
 void detail::run_int8_task(const SharedGemm& p, std::int64_t task) {
