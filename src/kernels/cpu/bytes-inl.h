@@ -28,6 +28,9 @@ namespace {
 using IntTag = hn::Rebind<std::int32_t, Tag<float>>;
 using Ints = hn::Vec<IntTag>;
 
+/// Two ones of 16 bits.
+inline constexpr std::int32_t kOnes = 0x00010001;
+
 /// How products are added, besides the room of the codes for maddubs: in fours of unsigned by signed bytes,
 /// in fours of signed bytes, or as long products of signed bytes. Codes of w become signed by 128 less.
 inline constexpr int kFours = 0, kSignedFours = -1, kLong = -2;
@@ -82,7 +85,7 @@ HWY_INLINE Bytes add_pairs(Bytes sum, Bytes w, Bytes x) {
   return sum;
 }
 HWY_INLINE Bytes add_words(Bytes a, Bytes b) { return _mm512_add_epi32(a, b); }
-HWY_INLINE Bytes fours(Bytes pairs) { return _mm512_madd_epi16(pairs, _mm512_set1_epi16(1)); }
+HWY_INLINE Bytes fours(Bytes pairs, Bytes ones) { return _mm512_madd_epi16(pairs, ones); }
 /// sum + fours(pairs(w, x)), with ones of 16 bits. The compiler would add some products first, and need more
 /// registers.
 HWY_INLINE Bytes add_fours(Bytes sum, Bytes w, Bytes x, Bytes ones) {
@@ -115,7 +118,7 @@ HWY_INLINE Bytes add_pairs(Bytes sum, Bytes w, Bytes x) {
   return sum;
 }
 HWY_INLINE Bytes add_words(Bytes a, Bytes b) { return _mm256_add_epi32(a, b); }
-HWY_INLINE Bytes fours(Bytes pairs) { return _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)); }
+HWY_INLINE Bytes fours(Bytes pairs, Bytes ones) { return _mm256_madd_epi16(pairs, ones); }
 /// sum + fours(pairs(w, x)), with ones of 16 bits.
 HWY_INLINE Bytes add_fours(Bytes sum, Bytes w, Bytes x, Bytes ones) {
   Bytes products;
@@ -181,6 +184,7 @@ template <int Rows, int Room>
 HWY_INLINE void sum_pairs(int64_t quads, const std::uint8_t* w, const std::int8_t* x, bool joins,
                           std::int32_t* sums) {
   constexpr int64_t kBytes = lanes<float>() * 4;
+  const Bytes ones = words(kOnes);
   for (int64_t from = 0; from < quads; from += Room) {
     Bytes part[Rows][2];
     HWY_UNROLL(16)
@@ -199,7 +203,7 @@ HWY_INLINE void sum_pairs(int64_t quads, const std::uint8_t* w, const std::int8_
     for (int r = 0; r < Rows; ++r) {
       for (int j = 0; j < 2; ++j) {
         std::int32_t* to = sums + r * kNr + j * lanes<float>();
-        const Bytes sum = fours(part[r][j]);
+        const Bytes sum = fours(part[r][j], ones);
         store_bytes(to, from == 0 && !joins ? sum : add_words(load_bytes(to), sum));
       }
     }
@@ -211,6 +215,7 @@ template <int Rows>
 HWY_INLINE void sum_signed(int64_t quads, const std::uint8_t* w, const std::int8_t* x, bool joins,
                            std::int32_t* sums) {
   constexpr int64_t kBytes = lanes<float>() * 4;
+  const Bytes ones = words(kOnes);
   for (int64_t column = 0; column < 2 * lanes<float>(); column += lanes<float>()) {
     Bytes sum[Rows];
     HWY_UNROLL(16)
@@ -221,7 +226,7 @@ HWY_INLINE void sum_signed(int64_t quads, const std::uint8_t* w, const std::int8
       HWY_UNROLL(16)
       for (int r = 0; r < Rows; ++r) {
         const Bytes v = with_sign(words(word_at(x + r * kInt8Chunk + q * 4)), a);
-        sum[r] = add_words(sum[r], fours(pairs(size, v)));
+        sum[r] = add_words(sum[r], fours(pairs(size, v), ones));
       }
     }
     HWY_UNROLL(16)
@@ -262,17 +267,17 @@ class GroupSum {
 #if HEED_X86_BYTES
     } else if constexpr (Room == 1) {
       const Bytes a = flip(w);
-      sum_ = add_words(sum_, fours(pairs(magnitude(a), with_sign(x, a))));
+      sum_ = add_words(sum_, fours(pairs(magnitude(a), with_sign(x, a)), words(kOnes)));
     } else {
       part_ = Q % Room == 0 ? pairs(w, x) : add_pairs(part_, w, x);
-      if (Q % Room == Room - 1) sum_ = add_words(sum_, fours(part_)), part_ = words(0);
+      if (Q % Room == Room - 1) sum_ = add_words(sum_, fours(part_, words(kOnes))), part_ = words(0);
 #endif
     }
   }
   HWY_INLINE Ints take() {
     Bytes sum = sum_;
 #if HEED_X86_BYTES
-    if constexpr (Room > 4) sum = add_words(sum_, fours(part_));
+    if constexpr (Room > 4) sum = add_words(sum_, fours(part_, words(kOnes)));
 #endif
     sum_ = part_ = words(0);
     return Ints{sum};

@@ -49,6 +49,7 @@ struct alignas(64) SharedGemm {
   std::int64_t tiles = 0;
   std::int64_t steps = 0;  // of a group of sums; 0: x is taken as it is
   std::int64_t chunk = 0;  // steps of a row of x that lie side by side
+  bool by_row = false;     // rows of a tile are multiplied one after the other: chunks are `steps` long
   bool opposed = false;    // codes are as kernels/cpu/opposed-inl.h says
   BlockForm form{};
   const std::byte* panels = nullptr;

@@ -8,7 +8,8 @@
 // the panel in registers. VNNI multiplies and adds four bytes in one instruction. Elsewhere maddubs makes
 // sums of two products in 16 bits, which take as many more as the codes leave room for. With codes of 8 bits
 // there is none for two, so that pairs of x are opposed first (kernels/cpu/opposed-inl.h); of few rows, for
-// which that takes too long, the signs of w move to x.
+// which that takes too long, the signs of w move to x. These products, and those of AVX2, which has too few
+// registers for the sums of a tile, take one row after the other.
 //
 // AMX's tiles take the same bytes, as a row of their second operand is four steps of 16 columns. A tile of x
 // has up to 16 rows of a group's steps, at most 64: of groups of 32, half of what it has room for, since the
@@ -40,15 +41,21 @@ using detail::SharedGemm;
 
 /// How many sums of two products with int8 fit in 16 bits; 1: two products do if one of them is turned.
 constexpr int room_of(int largest) { return largest <= 15 ? 8 : largest <= 31 ? 4 : largest <= 63 ? 2 : 1; }
+/// Quads of a row that are multiplied together. More than four would save few sums.
+[[maybe_unused]] constexpr int quads_together(int room) { return room == 2 ? 2 : 4; }
 
 /// Whether a panel is two vectors, and there are registers for a tile's sums of integers beside its numbers.
 inline constexpr bool kWide = lanes<float>() == 16;
 /// Rows of a tile: with two vectors of columns their sums fill the registers.
 inline constexpr int kInt8Rows = kWide ? 6 : HWY_ARCH_ARM ? 8 : 4;
+/// How many rows are worth it to multiply one after the other: the versions of a panel take time.
+inline constexpr int64_t kFewestRowsAlone = 16;
+/// Rows of a tile then.
+inline constexpr int64_t kRowsOfTile = 8;
 #if HEED_TILES
 inline constexpr int64_t kMostRows = detail::kTileRows;
 #else
-inline constexpr int64_t kMostRows = std::max<int64_t>(kInt8Rows, kOpposedRows);
+inline constexpr int64_t kMostRows = std::max<int64_t>(kInt8Rows, kRowsOfTile);
 #endif
 
 /// Rounds a row of x. Its chunks and groups lie `rows` apart, and have a sum for each `steps`; p.factor is
@@ -202,13 +209,43 @@ HWY_NOINLINE void run_wide_tile(const Int8Tile& t) {
 }
 
 #if HEED_X86_BYTES
-/// y += opposed rows times a panel of which there are all versions.
-template <bool Offset>
-HWY_NOINLINE void run_opposed_rows(int64_t rows, const Int8Tile& t) {
+/// Adds the products of quads of a row, as many as 16 bits have room for, but at most four.
+template <int Room>
+HWY_INLINE void add_quads(const std::uint8_t* w, const std::int8_t* x, Bytes ones, Bytes (&sum)[kVectors]) {
+  constexpr int64_t kBytes = lanes<float>() * 4;
+  Bytes part[kVectors];
+  HWY_UNROLL(4)
+  for (int q = 0; q < quads_together(Room); ++q, w += kNr * 4, x += 4) {
+    const Bytes v = words(word_at(x));
+    for (int j = 0; j < kVectors; ++j) {
+      const Bytes a = load_bytes(w + j * kBytes);
+      part[j] = q == 0 ? pairs(a, v) : add_pairs(part[j], a, v);
+    }
+  }
+  for (int j = 0; j < kVectors; ++j) sum[j] = add_words(sum[j], fours(part[j], ones));
+}
+/// The same of opposed rows, with a panel of which there are all versions.
+template <>
+HWY_INLINE void add_quads<1>(const std::uint8_t* w, const std::int8_t* x, Bytes ones,
+                             Bytes (&sum)[kVectors]) {
+  constexpr int64_t kBytes = lanes<float>() * 4;
+  HWY_UNROLL(4)
+  for (int q = 0; q < quads_together(1); ++q, w += kVersions * kNr * 4, x += kQuadSize) {
+    const std::uint8_t* version = w + word_at(x + 4);
+    const Bytes v = words(word_at(x));
+    for (int j = 0; j < kVectors; ++j) sum[j] = add_fours(sum[j], load_bytes(version + j * kBytes), v, ones);
+  }
+}
+
+/// y += rows of x, one after the other, times a panel.
+template <int Room, bool Offset>
+HWY_NOINLINE void run_rows(int64_t rows, const Int8Tile& t) {
   constexpr int64_t N = lanes<float>();
   constexpr int V = kVectors;
-  const Bytes ones = words(0x00010001);
-  const int64_t size = t.quads * kQuadSize;  // of the rounded numbers of a group
+  constexpr int64_t kTogether = quads_together(Room), kOfX = Room == 1 ? kQuadSize : 4;
+  constexpr int64_t kOfW = kNr * 4 * (Room == 1 ? kVersions : 1);
+  const Bytes ones = words(kOnes);
+  const int64_t size = t.quads * kOfX;  // of the rounded numbers of a group
   for (int64_t r = 0; r < rows; ++r) {
     Vec<float> y[V];
     for (int j = 0; j < V; ++j) y[j] = load(t.before + r * t.ld_before + j * N);
@@ -218,15 +255,8 @@ HWY_NOINLINE void run_opposed_rows(int64_t rows, const Int8Tile& t) {
     for (int64_t g = 0; g < t.groups; ++g, group += rows, x += rows * size) {
       Bytes sum[V];
       for (int j = 0; j < V; ++j) sum[j] = words(0);
-      for (int64_t at = 0; at < size; at += 4 * kQuadSize) {
-        HWY_UNROLL(4)
-        for (int64_t q = 0; q < 4; ++q, w += kVersions * kNr * 4) {
-          const std::int8_t* quad = x + at + q * kQuadSize;
-          const std::uint8_t* version = w + word_at(quad + 4);
-          const Bytes v = words(word_at(quad));
-          for (int j = 0; j < V; ++j) sum[j] = add_fours(sum[j], load_bytes(version + j * N * 4), v, ones);
-        }
-      }
+      for (int64_t at = 0; at < size; at += kTogether * kOfX, w += kTogether * kOfW)
+        add_quads<Room>(w, x + at, ones, sum);
       const int64_t place = (g >> t.share) * kNr;
       for (int j = 0; j < V; ++j) {
         const Vec<float> scale = load(t.scale + place + j * N);
@@ -445,10 +475,14 @@ std::int32_t factor_of(const SharedGemm& p) {
   return factor;
 }
 
-/// Whether rows of x are opposed for products with such a matrix, if there are many.
+/// Whether rows of x are multiplied one after the other, and whether they are opposed. With wide vectors and
+/// room in 16 bits, tiles are faster.
 template <class T>
-bool opposes(const BlockForm& form, ByteProducts products) {
-  return HEED_X86_BYTES && products < ByteProducts::fours && room_of(form.largest_byte()) == 1;
+void choose_rows(SharedGemm& p) {
+  const int room = room_of(p.form.largest_byte());
+  p.by_row = HEED_X86_BYTES && p.products < ByteProducts::fours && (room == 1 || !kWide) &&
+             p.args.m >= kFewestRowsAlone;
+  p.opposed = p.by_row && room == 1;
 }
 
 /// The rows of tile i rounded.
@@ -466,11 +500,13 @@ HWY_INLINE void run_tile(const SharedGemm& p, int64_t rows, const Int8Tile& t) {
 #if HEED_TILES
   if (p.products == ByteProducts::tiles) return run_amx_tile(rows, t);
 #endif
-#if HEED_X86_BYTES
-  if (p.opposed)
-    return t.offset != nullptr ? run_opposed_rows<true>(rows, t) : run_opposed_rows<false>(rows, t);
-#endif
   with_room(p.form, p.products, [&]<int Room>(std::integral_constant<int, Room>) HWY_ATTR {
+#if HEED_X86_BYTES
+    if constexpr (Room == 1 || (Room > 1 && !kWide)) {
+      if (p.by_row)
+        return t.offset != nullptr ? run_rows<Room, true>(rows, t) : run_rows<Room, false>(rows, t);
+    }
+#endif
     run_tile_of<Room>(rows, t, std::make_integer_sequence<int, kInt8Rows>());
   });
 }
@@ -537,7 +573,7 @@ void run_int8(const SharedGemm& p, int64_t begin, int64_t end, int64_t first, in
 
 template <class T>
 int64_t int8_rows(const SharedGemm& p) {
-  return p.products == ByteProducts::tiles ? kMostRows : p.opposed ? kOpposedRows : kInt8Rows;
+  return p.products == ByteProducts::tiles ? kMostRows : p.by_row ? kRowsOfTile : kInt8Rows;
 }
 
 /// Bits of a vector where this target has instructions for products of bytes, else 0.
@@ -554,7 +590,7 @@ namespace heed::kernels {
 namespace {
 
 HEED_EXPORT(factor_of);
-HEED_EXPORT(opposes);
+HEED_EXPORT(choose_rows);
 HEED_EXPORT(round_tile);
 HEED_EXPORT(run_int8);
 HEED_EXPORT(int8_rows);
@@ -564,8 +600,7 @@ constexpr std::int64_t kThreadMacs = 1 << 19, kUnpacking = 8;  // the latter in 
 constexpr std::int64_t kFewestTiles = 8;                       // that share an unpacked panel
 constexpr std::int64_t kFewestAmxRows = 16;                    // fewer leave most of a tile unused
 constexpr std::int64_t kAmxChunk = 64;
-constexpr std::int64_t kMostOpposedTiles = 16;   // whose sums stay in the second-level cache
-constexpr std::int64_t kFewestOpposedRows = 16;  // for fewer, the versions of a panel take too long
+constexpr std::int64_t kMostTiles = 16;  // whose sums stay in the second-level cache
 
 std::int64_t parts(std::int64_t count, std::int64_t of) { return (count + of - 1) / of; }
 
@@ -590,16 +625,16 @@ void detail::share_int8(SharedGemm& shared, std::int64_t team, std::size_t place
   shared.steps = std::min(shared.form.group, kMostSteps);
   if (shared.products == ByteProducts::tiles && args.m < kFewestAmxRows)
     shared.products = ByteProducts::fours;
-  shared.opposed =
-      args.m >= kFewestOpposedRows && HEED_DISPATCH(opposes, float)(shared.form, shared.products);
-  shared.chunk = shared.opposed                                                        ? shared.steps
+  HEED_DISPATCH(choose_rows, float)(shared);
+  shared.chunk = shared.by_row                                                         ? shared.steps
                  : shared.products == ByteProducts::tiles && shared.steps >= kAmxChunk ? kAmxChunk
                                                                                        : kInt8Chunk;
   shared.tiles = parts(args.m, HEED_DISPATCH(int8_rows, float)(shared));
   shared.factor = HEED_DISPATCH(factor_of, float)(shared);
   if (before != nullptr && before->steps == shared.steps && before->factor == shared.factor &&
-      before->opposed == shared.opposed && before->args.x.data == args.x.data &&
-      before->args.x.row == args.x.row && before->args.m == args.m && before->args.k == args.k) {
+      before->opposed == shared.opposed && before->chunk == shared.chunk &&
+      before->args.x.data == args.x.data && before->args.x.row == args.x.row && before->args.m == args.m &&
+      before->args.k == args.k) {
     shared.codes = before->codes;
     shared.groups = before->groups;
   } else {
@@ -630,7 +665,7 @@ void detail::share_int8(SharedGemm& shared, std::int64_t team, std::size_t place
   shared.across = std::min(parts(args.n, kNr), wanted);
   shared.down = std::clamp<std::int64_t>(wanted / shared.across, 1,
                                          std::max<std::int64_t>(1, shared.tiles / kFewestTiles));
-  if (shared.opposed) shared.down = std::max(shared.down, parts(shared.tiles, kMostOpposedTiles));
+  if (shared.by_row) shared.down = std::max(shared.down, parts(shared.tiles, kMostTiles));
 }
 
 void detail::run_int8_task(const SharedGemm& p, std::int64_t task) {

@@ -22,8 +22,7 @@ namespace heed::kernels::HWY_NAMESPACE {
 namespace {
 
 inline constexpr int64_t kVersions = 4;
-inline constexpr int64_t kQuadSize = 8;     // of x, in bytes
-inline constexpr int64_t kOpposedRows = 8;  // of a tile
+inline constexpr int64_t kQuadSize = 8;  // of x, in bytes
 inline constexpr int64_t kOpposedDepth =
     128;  // steps of k whose versions are made at once, if blocks are not longer
 
