@@ -16,9 +16,10 @@ namespace fs = std::filesystem;
 std::vector<std::string> fixtures() {
   std::vector<std::string> names;
   for (const auto& entry : fs::recursive_directory_iterator(HEED_FIXTURES)) {
-    // 1_Pooling of sentence-transformers has a config.json, but is a part of a model.
-    if (entry.path().filename() == "config.json" &&
-        !entry.path().parent_path().string().ends_with("_Pooling"))
+    // Modules of sentence-transformers (1_Pooling) have a config.json, but are parts of a model.
+    const std::string folder = entry.path().parent_path().filename().string();
+    const bool is_module = folder.size() > 1 && folder[0] >= '0' && folder[0] <= '9' && folder[1] == '_';
+    if (entry.path().filename() == "config.json" && !is_module)
       names.push_back(fs::relative(entry.path().parent_path(), HEED_FIXTURES).string());
   }
   std::sort(names.begin(), names.end());

@@ -116,13 +116,11 @@ void run(const DoctorArguments& a, const Globals& globals) {
   if (globals.json) {
     print_findings(opened.directory(), checked.model, results);
   } else {
+    if (counts[CheckStatus::failed] == 0 && !a.expected_loss)
+      print_stdout("no check knows what the model should say: --texts FILE --expect-loss NATS compares\n");
     print_stdout("{} checks: {} ok, {} warnings, {} failed, {} skipped\n", results.size(),
                  counts[CheckStatus::ok], counts[CheckStatus::warning], counts[CheckStatus::failed],
                  counts[CheckStatus::skipped]);
-    if (counts[CheckStatus::failed] == 0 && !a.expected_loss)
-      print_stdout(
-          "weights of the right form with wrong numbers: only --expect-loss finds them all "
-          "(docs/doctor.md)\n");
   }
   if (counts[CheckStatus::failed] > 0) throw ReportedError();
 }
