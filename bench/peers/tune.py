@@ -22,7 +22,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-ROWS = {"classifier": (256, 1280), "lora": (16, 80), "embedding": (128, 640), "cached": (128, 640)}
+ROWS = {"classifier": (256, 1280), "lora": (8, 40), "embedding": (128, 640), "cached": (128, 640)}
 LENGTH = {"classifier": 128, "lora": 256, "embedding": 128, "cached": 128}
 
 

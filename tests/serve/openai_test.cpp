@@ -561,6 +561,7 @@ TEST(OpenAi, WrongRequestsAreRefused) {
            {complete, {{"prompt", "a"}, {"dynatemp_range", 0.5}}, "dynatemp_range"},
            {complete, {{"prompt", "a"}, {"lora", {{{"id", 0}, {"scale", 1}}}}}, "lora"},
            {complete, {{"prompt", "a"}, {"n_predict", -2}}, "n_predict"},
+           {complete, {{"prompt", "a"}, {"max_output_tokens", 2}}, "max_output_tokens"},
            {complete, {{"prompt", "a"}, {"max_new_tokens", 1.5}}, "max_new_tokens"},
            {chat, {{"messages", {message}}, {"best_of", 2}}, "best_of"},
            {chat, {{"messages", {message}}, {"suffix", "b"}}, "suffix"},
@@ -612,6 +613,7 @@ TEST(OpenAi, WordsOfOtherServers) {
   const std::string greedy = answer({{"temperature", 0}, {"max_tokens", 24}});
   ASSERT_EQ(greedy.size(), 24u);
   EXPECT_EQ(answer({{"do_sample", false}, {"n_predict", 24}}), greedy);
+  EXPECT_EQ(answer({{"temperature", 0}, {"max_completion_tokens", 24}}), greedy);
   EXPECT_EQ(answer({{"do_sample", false}, {"max_new_tokens", 24}}), greedy);
   EXPECT_EQ(answer({{"temperature", 0}, {"max_tokens", 8}, {"n_predict", 24}}), greedy.substr(0, 8));
   EXPECT_EQ(answer({{"temperature", 0}, {"max_tokens", 24}, {"repeat_penalty", 1.3}}),

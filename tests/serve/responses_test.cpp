@@ -223,6 +223,8 @@ TEST(Responses, WhatIsWrongIsNamed) {
       {{{"tool_choice", "required"}}, "tool_choice"},
       {{{"text", {{"format", {{"type", "yaml"}}}}}}, "text.format"},
       {{{"previous_response_id", "resp_1"}}, "previous_response_id"},
+      {{{"max_tokens", 3}}, "max_tokens"},
+      {{{"max_completion_tokens", 3}}, "max_completion_tokens"},
       {{{"conversation", "conv_1"}}, "conversation"},
       {{{"background", true}}, "background"},
       {{{"prompt", {{"id", "p"}}}}, "prompt"},

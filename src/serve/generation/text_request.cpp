@@ -231,9 +231,11 @@ std::optional<std::int64_t> most_new_tokens(const Fields& fields, const char* na
 
 // Of all the names that it has, the first that is given.
 std::optional<std::int64_t> asked_tokens(const Fields& fields, const TextFields& given, std::int64_t least) {
-  auto most = most_new_tokens(fields, "max_tokens", given.max_tokens, least);
-  for (const auto& [name, other] :
-       {std::pair{"max_new_tokens", given.max_new_tokens}, {"n_predict", given.n_predict}}) {
+  std::optional<std::int64_t> most;
+  for (const auto& [name, other] : {std::pair{"max_completion_tokens", given.max_completion_tokens},
+                                    {"max_tokens", given.max_tokens},
+                                    {"max_new_tokens", given.max_new_tokens},
+                                    {"n_predict", given.n_predict}}) {
     const auto also = most_new_tokens(fields, name, other, least);
     if (!most) most = also;
   }
@@ -288,6 +290,7 @@ void TextFields::walk(Fields& fields) {
          "for. -1 is "
          "as absent",
          kTokens);
+  fields("max_completion_tokens", max_completion_tokens, "As `max_tokens`", kTokens);
   fields("max_new_tokens", max_new_tokens, "As `max_tokens`", kTokens);
   fields("n_predict", n_predict, "As `max_tokens`", kTokens);
   walk_sampling(fields);
@@ -367,7 +370,6 @@ void CompletionFields::walk(Fields& fields) {
          "that changes it. `text_offset` counts characters; a part of a character is `bytes:\\xf0`",
          {.least = 0, .most = kMostLogprobs});
   fields("suffix", suffix, "Not supported");
-  fields.refused("max_completion_tokens", "max_tokens is supported", 0);
   TextFields::walk(fields);
 }
 
@@ -376,7 +378,6 @@ void ChatFields::walk(Fields& fields) {
       "messages", messages,
       "Objects with `role` and `content`. A last message of the assistant is the beginning of its answer",
       {.required = "at least one message", .items = 4096});
-  fields("max_completion_tokens", max_completion_tokens, "As `max_tokens`", kTokens);
   fields("logprobs", logprobs,
          "Tell the log-probabilities of the answer's tokens: of the model's own distribution, before all "
          "that changes it");
@@ -457,9 +458,7 @@ TextRequest chat_request(const RequestContext& context, ChatFields&& given) {
   if (request.prompts.front().empty()) fields.fail("messages", "a conversation that the template shows");
   truncate_prompts(context, given, request);
   require_few_tokens(context, request);
-  auto most = most_new_tokens(fields, "max_completion_tokens", given.max_completion_tokens, 1);
-  if (const auto other = asked_tokens(fields, given, 1); !most) most = other;
-  limit_lengths(context, request, most);
+  limit_lengths(context, request, asked_tokens(fields, given, 1));
   return request;
 }
 

@@ -56,7 +56,8 @@ struct TextFields {
   std::int64_t last_id = std::numeric_limits<std::int64_t>::max();  ///< of the vocabulary
   TextRequest request;                                              ///< those that are taken as they are
   std::optional<double> temperature, top_p, min_p, typical_p, repetition_penalty, repeat_penalty;
-  std::optional<std::int64_t> top_k, seed, max_tokens, max_new_tokens, n_predict, truncate_prompt_tokens;
+  std::optional<std::int64_t> top_k, seed, max_tokens, max_completion_tokens, max_new_tokens, n_predict,
+      truncate_prompt_tokens;
   std::optional<bool> do_sample;
   std::vector<std::int64_t> stop_token_ids;
   bool ignore_eos = false, has_stream_options = false, json_schema_lax = false;
@@ -84,7 +85,7 @@ struct ChatFields : TextFields {
 
   const Json *messages = nullptr, *tools = nullptr, *tool_choice = nullptr, *documents = nullptr,
              *chat_template_kwargs = nullptr;
-  std::optional<std::int64_t> max_completion_tokens, top_logprobs;
+  std::optional<std::int64_t> top_logprobs;
   bool logprobs = false, echo = false;
   std::string reasoning_format = "auto";
   std::optional<bool> add_generation_prompt, continue_final_message, parallel_tool_calls;
