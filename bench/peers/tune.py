@@ -7,8 +7,8 @@ processor time of the work and the peak memory of the process.
 |---|---|---|
 | classifier | transformers' Trainer, batches of texts of similar lengths | an encoder; lines of label, tab, text |
 | lora | PEFT in transformers' Trainer, rank 8 on all linear maps | a decoder; a text |
-| embedding | sentence-transformers' trainer, in-batch negatives, batches of 128 pairs | an encoder; JSON lines of anchor and positive |
-| cached | the same with cached gradients of 32 texts | the same |
+| embedding | sentence-transformers' trainer, in-batch negatives, batches of 128 pairs, which both compute at once | an encoder; JSON lines of anchor and positive |
+| cached | the same with cached gradients (`CachedMultipleNegativesRankingLoss`, 32 texts at a time; heed: 2,048 tokens) | the same |
 
 All train in float32 with AdamW. Each process runs twice, over a short and a long part of the file; the difference of their processor
 times is the work without loading and imports. Needs torch, transformers, accelerate, datasets, peft and sentence-transformers.
@@ -22,7 +22,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-ROWS = {"classifier": (256, 1280), "lora": (8, 40), "embedding": (128, 640), "cached": (128, 640)}
+ROWS = {"classifier": (256, 1280), "lora": (8, 40), "embedding": (128, 512), "cached": (128, 512)}
 LENGTH = {"classifier": 128, "lora": 256, "embedding": 128, "cached": 128}
 
 
@@ -37,7 +37,7 @@ def heed_command(work, given, rows, folder):
         recipe, own = "chat", {"task.context": length, "task.answers_after": "", "data.format": "text", "data.dev_share": 0, "lora.rank": 8,
                                "train.steps": rows // 4, "train.batch_tokens": 4 * length, "train.accumulate": 1, "train.epochs": 0}
     else:
-        recipe, own = "embedding", {"data.max_tokens": length, "data.dev_size": 0}
+        recipe, own = "embedding", {"data.max_tokens": length, "data.dev_size": 0, "train.batch_tokens": 65536 if work == "embedding" else 2048}
     settings = [f"--set={key}={value}" for key, value in (common | own).items()]
     recipe = Path(__file__).parents[2] / "recipes" / (recipe + ".toml")
     return [given.heed, "train", recipe, "--init", given.model, "--output", os.path.join(folder, "run"), "--threads", "1", "--quiet", *settings]
@@ -63,12 +63,12 @@ def train_peer(work, model, data, rows, out):
     if work in ("embedding", "cached"):
         import datasets
         import sentence_transformers as st
+        from sentence_transformers.sentence_transformer import losses
 
         encoder = st.SentenceTransformer(model, device="cpu")
         encoder.max_seq_length = LENGTH[work]
         pairs = [json.loads(line) for line in open(data)][:rows]
         dataset = datasets.Dataset.from_list([{"anchor": pair["anchor"], "positive": pair["positive"]} for pair in pairs])
-        losses = st.losses
         loss = losses.MultipleNegativesRankingLoss(encoder) if work == "embedding" else losses.CachedMultipleNegativesRankingLoss(encoder, mini_batch_size=32)
         settings = st.SentenceTransformerTrainingArguments(per_device_train_batch_size=128, **common)
         return st.SentenceTransformerTrainer(model=encoder, args=settings, train_dataset=dataset, loss=loss).train()

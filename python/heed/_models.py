@@ -120,18 +120,23 @@ class Model:
     # --- vectors
     def encode(self, texts: str | Sequence[str], *, prompt_name: str | None = None, prompt: str | None = None,
                normalize_embeddings: bool = False, truncate_dim: int | None = None,
-               batch_tokens: int | None = None, show_progress_bar: bool = False) -> Array:
+               batch_size: int | None = None, batch_tokens: int = 1024, show_progress_bar: bool = False) -> Array:
         """Vectors of texts, float32 [N, D], or [D] of one text, as the model's modules.json says.
 
         prompt_name and prompt put a text before each one (`model.prompts`). truncate_dim keeps the first numbers of each
-        vector (Matryoshka); they are scaled to unit length where normalize_embeddings asks for it. batch_tokens bounds
-        the memory of a pass; results do not depend on it. Texts that are too long are cut, with a warning. A heed.Error for
-        another prompt_name, a ValueError for a truncate_dim that the model does not have.
+        vector (Matryoshka); they are scaled to unit length where normalize_embeddings asks for it. A pass has at most
+        batch_tokens, and at most batch_size texts of the model's length; results do not depend on it. Texts that are too long
+        are cut, with a warning. A heed.Error for another prompt_name, a ValueError for a truncate_dim that the model does not
+        have.
 
         >>> heed.load("reviews-mlm").encode(["A great film."]).shape
         (1, 256)
         """
         given, one = _texts(texts)
+        if batch_size is not None:
+            if batch_size < 1:
+                raise ValueError(f"batch_size: expected at least 1, got {batch_size}")
+            batch_tokens = min(batch_tokens, batch_size * (self._opened.max_positions or batch_tokens))
         with _Warnings() as warn, _bar("encode", show_progress_bar) as progress:
             def some(texts: list[str], first: int) -> Array:
                 return self._opened.encode(texts, prompt_name, prompt, normalize_embeddings and truncate_dim is None,

@@ -16,7 +16,7 @@ WRONG_TYPES = [
     (lambda m: m["lm"].encode(3), "texts: expected str or list of str, got int"),
     (lambda m: m["lm"].encode(["a", None]), r"texts\[1\]: expected str, got NoneType"),
     (lambda m: m["lm"].encode("a", truncate_dim="8"), "truncate_dim: expected int or None, got str"),
-    (lambda m: m["lm"].encode("a", batch_tokens=1.5), "batch_tokens: expected int or None, got float"),
+    (lambda m: m["lm"].encode("a", batch_tokens=1.5), "batch_tokens: expected int, got float"),
     (lambda m: m["vit"].encode_images(3), "files: expected str"),
     (lambda m: m["lm"].token_embeddings(3), "texts: expected str"),
     (lambda m: m["lm"].similarity("a", [[1.0]]), "a: expected an array"),

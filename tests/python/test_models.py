@@ -56,6 +56,9 @@ def test_a_batch_changes_no_bit(masked):
     together = masked.encode(many, batch_tokens=300)
     for index in (0, 17, 59):
         np.testing.assert_array_equal(together[index], masked.encode(many[index]))
+    np.testing.assert_array_equal(together[:9], masked.encode(many[:9], batch_size=2))
+    with pytest.raises(ValueError, match="batch_size: expected at least 1, got 0"):
+        masked.encode(many, batch_size=0)
 
 
 def test_generation_is_that_of_the_command(decoder):
