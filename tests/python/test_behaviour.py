@@ -38,7 +38,10 @@ def test_ctrl_c_ends_a_call_and_leaves_the_interpreter_sound(call):
             sys.exit(0 if computed < 0.1 and passed < 5 else 3)  # another program may have the processor meanwhile
         sys.exit(4)
     """)
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    for _ in range(3):  # the first that no other program disturbs
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+        if done.returncode != 3:
+            break
     assert done.returncode == 0, done.stdout + done.stderr
 
 
