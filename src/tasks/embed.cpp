@@ -230,7 +230,7 @@ void set_vectors(Vectors& vectors, std::size_t first, const Model& model, const 
                   });
 }
 
-constexpr std::size_t kTextsAtOnce = 4096;  // whose tokens are in memory
+constexpr std::size_t kTextsAtOnce = 1024;  // whose tokens are in memory
 
 }  // namespace
 
