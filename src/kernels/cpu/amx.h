@@ -56,10 +56,14 @@ template <int Tile>
 [[gnu::always_inline]] inline void zero_tile() {
   asm volatile("tilezero %%tmm%c0" : : "i"(Tile));
 }
-/// Sums += the products of the signed bytes of X with the unsigned ones of W.
-template <int Sums, int X, int W>
+/// Sums += the products of the signed bytes of X with those of W, which are signed or not.
+template <int Sums, int X, int W, bool Signed = false>
 [[gnu::always_inline]] inline void add_byte_products() {
-  asm volatile("tdpbsud %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(Sums), "i"(X), "i"(W));
+  if constexpr (Signed) {
+    asm volatile("tdpbssd %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(Sums), "i"(X), "i"(W));
+  } else {
+    asm volatile("tdpbsud %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(Sums), "i"(X), "i"(W));
+  }
 }
 /// Sums += the products of the bf16 numbers of X and W.
 template <int Sums, int X, int W>

@@ -7,6 +7,7 @@
 #endif
 
 #include "kernels/cpu/blocks-inl.h"
+#include "kernels/cpu/bytes-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace heed::kernels::HWY_NAMESPACE {
@@ -85,8 +86,14 @@ struct BytePanel {
   float offset[kInt8Depth / 16 * kNr];               // the same, where the form has offsets
 };
 
+/// The bytes are those of `form`, for AMX's tiles less `center`.
 template <class C>
-HWY_NOINLINE void unpack_bytes(const BlockForm& form, const std::byte* block, int64_t count, BytePanel& to) {
+HWY_NOINLINE void unpack_bytes(const BlockForm& form, const std::byte* block, int64_t count,
+                               [[maybe_unused]] std::int32_t center, BytePanel& to) {
+#if HEED_TILES
+  const hn::Repartition<std::uint8_t, WordTag> bytes;
+  const auto less = hn::Set(bytes, static_cast<std::uint8_t>(center));
+#endif
   const int64_t size = form.bytes(), planes = form.scale_bytes(), scales = form.numbers / form.group * kNr;
   const ByteTable table(form);
   auto* codes = reinterpret_cast<std::uint32_t*>(to.codes);
@@ -99,6 +106,9 @@ HWY_NOINLINE void unpack_bytes(const BlockForm& form, const std::byte* block, in
             for (int64_t j = 0; j < kNr; j += lanes<float>()) {
               Words q = quad_of<C, Q>(low, high, j);
               if constexpr (C::kReading == Reading::table) q = table(q);
+#if HEED_TILES
+              q = hn::BitCast(WordTag(), hn::Sub(hn::BitCast(bytes, q), less));
+#endif
               hn::StoreU(q, WordTag(), codes + Q * kNr + j);
             }
           },

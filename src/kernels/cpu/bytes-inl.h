@@ -1,6 +1,6 @@
 // Sums of products of unsigned bytes of w with signed ones of x, four of a row side by side: by one
 // instruction where the processor has it (VNNI's vpdpbusd; usdot and sdot of ARM; for many rows AMX's
-// tdpbsud), else by maddubs with sums of 16 bits, or by long products of ARM.
+// tdpbssd and tdpbsud), else by maddubs with sums of 16 bits, or by long products of ARM.
 #if defined(HEED_KERNELS_BYTES_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef HEED_KERNELS_BYTES_INL_H_
 #undef HEED_KERNELS_BYTES_INL_H_
@@ -246,12 +246,13 @@ inline detail::TileShapes shapes_of_bytes(int64_t rows, int64_t steps) {
 }
 
 /// Adds the products of a chunk to the sums in the registers.
+template <bool Signed>
 HWY_INLINE void add_tiles(const std::uint8_t* w, const std::int8_t* x, int64_t distance) {
   detail::load_tile<2>(x, distance);
   detail::load_tile<3>(w, kNr * 4);
   detail::load_tile<4>(w + detail::kTileBytes, kNr * 4);
-  detail::add_byte_products<0, 2, 3>();
-  detail::add_byte_products<1, 2, 4>();
+  detail::add_byte_products<0, 2, 3, Signed>();
+  detail::add_byte_products<1, 2, 4, Signed>();
 }
 #endif
 

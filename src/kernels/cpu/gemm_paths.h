@@ -45,7 +45,8 @@ struct alignas(64) SharedGemm {
   std::int64_t across = 1, down = 1;
   // Of a product whose rows are rounded:
   ByteProducts products = ByteProducts::base;
-  std::int32_t factor = 0;  // of GroupOfRow::rest: what the bytes of w are below its codes
+  std::int32_t center = 0;  // the bytes of w are so much less than BlockForm says
+  std::int32_t factor = 0;  // of GroupOfRow::rest: what they are below its codes
   std::int64_t tiles = 0;
   std::int64_t steps = 0;  // of a group of sums; 0: x is taken as it is
   std::int64_t chunk = 0;  // steps of a row of x that lie side by side

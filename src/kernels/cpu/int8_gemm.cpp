@@ -14,8 +14,10 @@
 // AMX's tiles take the same bytes, as a row of their second operand is four steps of 16 columns. A tile of x
 // has up to 16 rows of a group's steps, at most 64: of groups of 32, half of what it has room for, since the
 // sums must leave the registers before the next group. An instruction takes a cycle for each row, whatever
-// the steps: by Intel's numbers that is 8 times as fast as VNNI with 64 steps and 4 times with 32, where
-// scaling the sums takes longer than making them. So x lies in chunks of 64 steps where groups are as long.
+// the steps: by Intel's numbers that is 8 times as fast as VNNI with 64 steps and 4 times with 32. Then
+// scaling the sums takes as long as making them. So x lies in chunks of 64 steps where groups are as long,
+// the bytes of w are signed, such that no sum lacks anything, and the sums of a group are scaled while the
+// tiles multiply the next. So fast, rows wait for memory, unless a task's stay in the second-level cache.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/int8_gemm.cpp"
 #include "kernels/cpu/targets.h"
@@ -121,17 +123,18 @@ struct Int8Tile {
   }
 };
 
-/// y + a sum of integers, scaled: what every kernel does with a group.
-template <bool Offset>
+/// y + a sum of integers, scaled: what every kernel does with a group. Rest: whether the sum lacks x.rest.
+template <bool Offset, bool Rest = true>
 HWY_INLINE Vec<float> add_scaled(const GroupOfRow& x, Ints sum, Vec<float> scale, Vec<float> offset,
                                  Vec<float> y) {
-  const auto exact = hn::ConvertTo(Tag<float>(), hn::Add(sum, hn::Set(IntTag(), x.rest)));
+  if (Rest) sum = hn::Add(sum, hn::Set(IntTag(), x.rest));
+  const auto exact = hn::ConvertTo(Tag<float>(), sum);
   y = hn::MulAdd(exact, hn::Mul(scale, broadcast(x.scale)), y);
   return Offset ? hn::MulAdd(offset, broadcast(x.total), y) : y;
 }
 
 /// y += the sums of group g of a tile, [rows][32], scaled.
-template <bool Offset>
+template <bool Offset, bool Rest>
 HWY_INLINE void add_group(const Int8Tile& t, int64_t rows, int64_t g, const std::int32_t* sums) {
   constexpr int64_t N = lanes<float>();
   const int64_t place = (g >> t.share) * kNr;
@@ -149,14 +152,16 @@ HWY_INLINE void add_group(const Int8Tile& t, int64_t rows, int64_t g, const std:
     for (int64_t r = 0; r < rows; ++r, ++x, sum += kNr, before += distance, y += kNr) {
       for (int j = 0; j < 2; ++j) {
         const Ints exact = hn::LoadU(IntTag(), sum + j * N);
-        store<float>(add_scaled<Offset>(*x, exact, scale[j], offset[j], load(before + j * N)), y + j * N);
+        store<float>(add_scaled<Offset, Rest>(*x, exact, scale[j], offset[j], load(before + j * N)),
+                     y + j * N);
       }
     }
   }
 }
+template <bool Rest>
 HWY_INLINE void add_group(const Int8Tile& t, int64_t rows, int64_t g, const std::int32_t* sums) {
-  if (t.offset != nullptr) return add_group<true>(t, rows, g, sums);
-  add_group<false>(t, rows, g, sums);
+  if (t.offset != nullptr) return add_group<true, Rest>(t, rows, g, sums);
+  add_group<false, Rest>(t, rows, g, sums);
 }
 
 #if HEED_BYTES
@@ -289,24 +294,29 @@ HWY_NOINLINE void run_int8_tile(const Int8Tile& t) {
         }
       }
     }
-    add_group(t, Rows, g, sums);
+    add_group<true>(t, Rows, g, sums);
   }
 }
 
 #if HEED_TILES
 /// y += a tile of x times a panel, in AMX's registers. Where they are for a row more than the tile has, that
 /// is the one which lies behind it, whose sums nobody reads.
+template <bool Signed>
 HWY_NOINLINE void run_amx_tile(int64_t rows, const Int8Tile& t) {
-  HWY_ALIGN std::int32_t sums[detail::kTileRows * kNr];
+  HWY_ALIGN std::int32_t sums[2][detail::kTileRows * kNr];
   const std::uint8_t* w = t.codes;
-  for (int64_t g = 0; g < t.groups; ++g) {
-    detail::zero_tile<0>();
-    detail::zero_tile<1>();
-    for (int64_t c = g * t.chunks; c < (g + 1) * t.chunks; ++c, w += t.quads * kNr * 4)
-      add_tiles(w, t.x_of(c, rows), std::max(kInt8Chunk, t.quads * 4));
-    detail::store_tile<0>(sums, kNr * 4);
-    detail::store_tile<1>(sums + kNr / 2, kNr * 4);
-    add_group(t, rows, g, sums);
+  for (int64_t g = 0; g <= t.groups; ++g) {
+    if (g < t.groups) {
+      detail::zero_tile<0>();
+      detail::zero_tile<1>();
+      for (int64_t c = g * t.chunks; c < (g + 1) * t.chunks; ++c, w += t.quads * kNr * 4)
+        add_tiles<Signed>(w, t.x_of(c, rows), std::max(kInt8Chunk, t.quads * 4));
+    }
+    if (g > 0) add_group<false>(t, rows, g - 1, sums[(g - 1) % 2]);
+    if (g < t.groups) {
+      detail::store_tile<0>(sums[g % 2], kNr * 4);
+      detail::store_tile<1>(sums[g % 2] + kNr / 2, kNr * 4);
+    }
   }
 }
 #endif
@@ -380,7 +390,7 @@ HWY_NOINLINE void run_int8_tile(const Int8Tile& t) {
         }
       }
     }
-    add_group(t, Rows, g, sums);
+    add_group<true>(t, Rows, g, sums);
   }
 }
 
@@ -468,7 +478,7 @@ void give_sums(const SharedGemm& p, int64_t first, int64_t rows, int64_t panel, 
 
 template <class T>
 std::int32_t factor_of(const SharedGemm& p) {
-  std::int32_t factor = -p.form.byte_center();
+  std::int32_t factor = p.center - p.form.byte_center();
   with_room(p.form, p.products, [&]<int Room>(std::integral_constant<int, Room>) {
     factor += is_signed(Room) && !p.opposed ? 128 : 0;
   });
@@ -498,7 +508,8 @@ void round_tile(const SharedGemm& p, int64_t i, std::int8_t* codes, GroupOfRow* 
 
 HWY_INLINE void run_tile(const SharedGemm& p, int64_t rows, const Int8Tile& t) {
 #if HEED_TILES
-  if (p.products == ByteProducts::tiles) return run_amx_tile(rows, t);
+  if (p.products == ByteProducts::tiles)
+    return p.center > 0 ? run_amx_tile<true>(rows, t) : run_amx_tile<false>(rows, t);
 #endif
   with_room(p.form, p.products, [&]<int Room>(std::integral_constant<int, Room>) HWY_ATTR {
 #if HEED_X86_BYTES
@@ -555,7 +566,7 @@ void run_int8(const SharedGemm& p, int64_t begin, int64_t end, int64_t first, in
       const bool continues = p.args.accumulate || part > 0, finishes = part + 1 == parts;
       t.groups = count * form.numbers / steps;
       const std::byte* data = p.panels + panel * p.panel_bytes + block * form.bytes();
-      with_codes(form, [&]<class C>(C) HWY_ATTR { unpack_bytes<C>(form, data, count, bytes); });
+      with_codes(form, [&]<class C>(C) HWY_ATTR { unpack_bytes<C>(form, data, count, p.center, bytes); });
 #if HEED_X86_BYTES
       if (p.opposed) make_versions(t.groups * steps, bytes.codes, versions.codes);
 #endif
@@ -630,6 +641,7 @@ void detail::share_int8(SharedGemm& shared, std::int64_t team, std::size_t place
                  : shared.products == ByteProducts::tiles && shared.steps >= kAmxChunk ? kAmxChunk
                                                                                        : kInt8Chunk;
   shared.tiles = parts(args.m, HEED_DISPATCH(int8_rows, float)(shared));
+  shared.center = shared.products == ByteProducts::tiles ? shared.form.byte_center() : 0;
   shared.factor = HEED_DISPATCH(factor_of, float)(shared);
   if (before != nullptr && before->steps == shared.steps && before->factor == shared.factor &&
       before->opposed == shared.opposed && before->chunk == shared.chunk &&
@@ -666,10 +678,12 @@ void detail::share_int8(SharedGemm& shared, std::int64_t team, std::size_t place
   shared.down = std::clamp<std::int64_t>(wanted / shared.across, 1,
                                          std::max<std::int64_t>(1, shared.tiles / kFewestTiles));
   if (shared.by_row) shared.down = std::max(shared.down, parts(shared.tiles, kMostTiles));
+  if (shared.products == ByteProducts::tiles)
+    shared.down = std::max(shared.down, parts(args.m * args.k, second_level_cache() / 2));
 }
 
 void detail::run_int8_task(const SharedGemm& p, std::int64_t task) {
-  const std::int64_t panels = parts(p.args.n, kNr), c = task / p.down, r = task % p.down;
+  const std::int64_t panels = parts(p.args.n, kNr), c = task % p.across, r = task / p.across;
   HEED_DISPATCH(run_int8, float)
   (p, p.tiles * r / p.down, p.tiles * (r + 1) / p.down, panels * c / p.across, panels * (c + 1) / p.across);
 }
