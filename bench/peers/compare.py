@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
 """Compares heed with another system (a peer) on one job, alternately, and appends the result to a file of JSON lines.
 
-    bench/peers/compare.py JOB PEER [--rounds 3] [--seconds 2] [--heed build/release/heed]
-    bench/peers/compare.py --all [--prefix "nice -n -5"]     every job with every peer, each in a separate process
+    bench/peers/compare.py JOB [PEER] [--rounds 3] [--seconds 2] [--heed build/release/heed]
+    bench/peers/compare.py --all [--prefix "nice -n -5"]     every job with every peer, each in a separate process, as without PEER
     bench/peers/compare.py --list
 
 The two alternate within one run, so that changes of the clock rate or of other load affect both; while one runs, the
-other is stopped. A round's time is the median of its repeats; the ratio is taken round by round.
+other is stopped. A round's time is the median of its repeats; the ratio is taken round by round. A run in which the peer's
+own times differ by more than a tenth is repeated, at most twice, and the steadiest is kept.
+
+--target avx2 holds both sides to AVX2 on a processor that has more; peers that have no such setting are left out.
 """
 import argparse
 import json
@@ -23,13 +26,18 @@ from pathlib import Path
 from jobs import JOBS, default_cache
 
 HERE = Path(__file__).resolve().parent
-ON_OPENMP = ("PyTorch", "torch.compile", "transformers")  # the others' threads would all have the first one's processor
+# The others' threads would all have the first one's processor.
+ON_OPENMP = ("PyTorch", "torch.compile", "transformers")
+TARGETS = {"avx2": {"HEED_TARGET": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2", "ATEN_CPU_CAPABILITY": "avx2", "MKL_ENABLE_INSTRUCTIONS": "AVX2",
+                    "CT2_FORCE_CPU_ISA": "AVX2"}}
+WITHOUT_TARGET = ("ONNX Runtime", "llama.cpp")
+STEADY, RUNS = 1.1, 3  # a peer's longest time of a round by its shortest
 
 
-def environment(bind):
+def environment(bind, target):
     """Without settings that have waiting threads spin for ever, against the other side."""
     return {k: v for k, v in os.environ.items() if not k.startswith(("OMP_", "GOMP_"))} | {
-        "HF_HUB_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error"} | (
+        "HF_HUB_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error", "CUDA_VISIBLE_DEVICES": ""} | TARGETS.get(target, {}) | (
         {"OMP_PROC_BIND": "close", "OMP_PLACES": "cores"} if bind else {})
 
 
@@ -38,7 +46,7 @@ class Peer:
         self.process = subprocess.Popen(
             [sys.executable, HERE / "peer.py", arguments.job, arguments.peer, arguments.cache, str(arguments.threads)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-            env=environment(arguments.bind and arguments.peer in ON_OPENMP))
+            env=environment(arguments.bind and arguments.peer in ON_OPENMP, arguments.target))
         while (line := self.process.stdout.readline()) != "ready\n":  # libraries may greet
             if not line:
                 raise SystemExit(f"compare: {arguments.peer} ended before it was ready")
@@ -61,12 +69,12 @@ class Peer:
         self.process.wait()
 
 
-def run_command(command, bind):
+def run_command(command, arguments):
     """A whole command, timed from outside: nothing but its time and its memory is known."""
     times = []
     for _ in range(10):
         start = time.perf_counter()
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=environment(bind))
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=environment(arguments.bind, arguments.target))
         times.append(time.perf_counter() - start)
     memory = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
     return {"median_s": statistics.median(times), "peak_memory_bytes": memory}
@@ -76,13 +84,13 @@ def run_heed(arguments):
     job = JOBS[arguments.job]
     command = [arguments.heed, *(word.replace("CACHE", str(arguments.cache)) for word in job.heed)]
     if job.process:
-        return run_command(command, arguments.bind)
+        return run_command(command, arguments)
     command.insert(1, "bench")
     command += ["--json", "--threads", str(arguments.threads), "--seconds", str(arguments.seconds)]
     if arguments.repeats:
         command += ["--repeats", str(arguments.repeats)]
     return json.loads(subprocess.run(command, check=True, capture_output=True, text=True,
-                                     env=environment(arguments.bind)).stdout)
+                                     env=environment(arguments.bind, arguments.target)).stdout)
 
 
 def revision():
@@ -91,12 +99,14 @@ def revision():
     return found.stdout.strip() or "unknown"
 
 
-def processor():
+def processor(target):
     """The kind of processor, by the widest instructions that heed has kernels for, and its name."""
     text = Path("/proc/cpuinfo").read_text()
     flags = set(re.search(r"^flags\s*: (.*)$", text, re.M).group(1).split())
     kind = next((kind for flag, kind in (("amx_bf16", "AMX"), ("avx512f", "AVX-512"), ("avx2", "AVX2")) if flag in flags),
                 "portable")
+    if target:
+        kind += f", held to {target.upper()}"
     return {"kind": kind, "name": re.search(r"^model name\s*: (.*)$", text, re.M).group(1)}
 
 
@@ -111,7 +121,8 @@ def compare(arguments):
     ours, theirs = zip(*rounds)
     times = [statistics.median(r["seconds"]) for r in theirs]
     return {
-        "job": arguments.job, "peer": arguments.peer, "revision": revision(), "processor": processor(), "threads": arguments.threads,
+        "job": arguments.job, "peer": arguments.peer, "revision": revision(), "processor": processor(arguments.target),
+        "threads": arguments.threads,
         "heed_s": [r["median_s"] for r in ours], "peer_s": times,
         "ratio": [t / r["median_s"] for r, t in zip(ours, times)],
         **{key: [r[key] for r in ours if key in r]
@@ -120,11 +131,22 @@ def compare(arguments):
     }
 
 
+def ignores_target(peer):
+    return any(name in peer for name in WITHOUT_TARGET)
+
+
+def spread(result):
+    return max(result["peer_s"]) / min(result["peer_s"])
+
+
 def compare_all(arguments, options):
     """One after the other; the rest goes on when one of them fails."""
     failed = []
-    for name, job in JOBS.items():
-        for peer in job.peers:
+    for name in [arguments.job] if arguments.job else JOBS:
+        for peer in JOBS[name].peers:
+            if arguments.target and ignores_target(peer):
+                print(f"{name}: {peer} left out: it cannot be held to {arguments.target}")
+                continue
             command = [*arguments.prefix.split(), sys.executable, __file__, name, peer, *options]
             if subprocess.run(command).returncode != 0:
                 failed.append(f"{name} {peer}")
@@ -143,6 +165,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=2, help="of a round, for each side")
     parser.add_argument("--repeats", type=int, help="of a round, instead")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--target", choices=TARGETS, help="hold both to these instructions")
     parser.add_argument("--heed", default=HERE.parent.parent / "build/release/heed")
     parser.add_argument("--bind", action="store_true",
                         help="bind OpenMP's threads to processors: those of real-time processes may else share one")
@@ -154,21 +177,27 @@ def main():
             for peer in job.peers:
                 print(f"{name:<32}{peer}")
         return
-    if arguments.all:
+    if arguments.all or (arguments.job and not arguments.peer):
         options = [f"--{key}={getattr(arguments, key)}" for key in
-                   ("rounds", "seconds", "threads", "heed", "cache", "results", "repeats") if getattr(arguments, key)]
+                   ("rounds", "seconds", "threads", "target", "heed", "cache", "results", "repeats") if getattr(arguments, key)]
         options += ["--bind"] * arguments.bind
         compare_all(arguments, options)
         return
-    if arguments.job is not None and arguments.repeats is None:
-        arguments.repeats = JOBS[arguments.job].repeats
     if arguments.job is None or arguments.peer not in JOBS[arguments.job].peers:
         parser.error("expected a JOB and a PEER of --list")
+    if arguments.repeats is None:
+        arguments.repeats = JOBS[arguments.job].repeats
+    if arguments.target and ignores_target(arguments.peer):
+        parser.error(f"--target: {arguments.peer} has no setting for it")
     result = compare(arguments)
+    for _ in range(RUNS - 1):
+        if spread(result) <= STEADY:
+            break
+        result = min(result, compare(arguments), key=spread)
     with open(arguments.results, "a") as file:
         print(json.dumps(result), file=file)
     print(f"{arguments.job}: heed {statistics.median(result['heed_s']):.4g} s, {arguments.peer} "
-          f"{statistics.median(result['peer_s']):.4g} s, ratio {statistics.median(result['ratio']):.2f}")
+          f"{statistics.median(result['peer_s']):.4g} s, ratio {statistics.median(result['ratio']):.2f}, spread of the peer's rounds {spread(result) - 1:.0%}")
 
 
 if __name__ == "__main__":
