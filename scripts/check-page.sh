@@ -94,8 +94,9 @@ check "kinds and views" '
     expect("and back", panel.query === own());
     viewer.hold(0, 0, true);
     for (const name of ["ArrowDown", "End"]) press(matrix.over, name);
-    await until(() => reads(queries[second] + " → " + keys[keys.length - 1]));
-    expect("keys go from cell to cell", panel.query === second && panel.key === keys.length - 1 && reads(queries[second] + " → "));
+    const cell = nameIn(queries, second) + " → " + nameIn(keys, keys.length - 1);
+    await until(() => reads(cell));
+    expect("keys go from cell to cell", panel.query === second && panel.key === keys.length - 1 && reads(cell));
     press(document, "Escape");
     const layer = state.layer;
     if (viewer.kind.layers.length > 1) { await act(() => press(document, "ArrowDown")); expect("keys change the layer", state.layer !== layer); }
