@@ -3,6 +3,10 @@
 
 #include <nanobind/nanobind.h>
 
+namespace heed {
+class LoadedModel;
+}
+
 namespace heed::python {
 
 void bind_tokenizer(nanobind::module_& module);
@@ -11,5 +15,6 @@ void bind_model(nanobind::module_& module);
 void bind_analyses(nanobind::module_& module);
 void bind_speech(nanobind::module_& module);
 void bind_training(nanobind::module_& module);
+void bind_weights(nanobind::class_<LoadedModel>& model);
 
 }  // namespace heed::python

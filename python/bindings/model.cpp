@@ -389,8 +389,8 @@ nb::dict inputs_of(const LoadedModel& model, const std::string& text, const std:
 }  // namespace
 
 void bind_model(nb::module_& module) {
-  nb::class_<LoadedModel>(module, "LoadedModel")
-      .def_prop_ro("directory", &LoadedModel::directory)
+  nb::class_<LoadedModel> model(module, "LoadedModel");
+  model.def_prop_ro("directory", &LoadedModel::directory)
       .def_prop_ro("kind", &LoadedModel::kind)
       .def_prop_ro("model_kind",
                    [](const LoadedModel& self) {
@@ -457,6 +457,7 @@ void bind_model(nb::module_& module) {
       .def("caption", &caption, "files"_a, "options"_a)
       .def("inputs", &inputs_of, "text"_a, "pair"_a.none(), "target"_a.none())
       .def("forward", &forward, "inputs"_a, "names"_a, "heads"_a, "hooks"_a, "strict"_a, "logits"_a);
+  bind_weights(model);
   module.def("load", &open, "name"_a, "dtype"_a, "int8"_a, "adapters"_a, "head"_a.none(), "steer"_a,
              "steer_layers"_a);
   module.def(

@@ -221,3 +221,34 @@ def test_doctor(decoder):
     found = heed.doctor("shakespeare")
     assert {check["status"] for check in found} <= {"ok", "warning", "skipped"}
     assert any(check["name"] == "causality" or "future" in check["measurement"] for check in found)
+
+
+@pytest.mark.parametrize("name", ["bloom", "gemma2", "gpt-neox", "gpt2", "llama", "mixtral", "mpt", "phi3", "qwen2"])
+def test_maps_of_layers_are_those_that_compute(name):
+    """Fused by kind and by head, transposed, with keys that heads share, gates beside what they gate."""
+    opened = heed.load(FIXTURES / "decoders" / name)._opened
+
+    def applied(x, layer_map):
+        weight, bias = layer_map
+        return x @ weight.T + (0 if bias is None else bias)
+
+    parts = ["self_attn.norm", "self_attn.v", "self_attn.heads", "self_attn.out", "feed_forward.norm", "feed_forward.inner", "feed_forward.out"]
+    taps = {part: f"decoder.layers.1.{part}" for part in parts}
+    _, kept = opened.forward({"input_ids": [[1, 2, 3, 4]]}, list(taps.values()), [], [], False, False)
+    value = {part: kept[tap] for part, tap in taps.items() if tap in kept}
+    weight, bias = opened.layer_map(1, "v")
+    values = np.einsum("btD,hdD->bhtd", value["self_attn.norm"], weight) + (0 if bias is None else bias[:, None])
+    np.testing.assert_allclose(values, value["self_attn.v"], atol=1e-5)
+    heads = np.swapaxes(value["self_attn.heads"], 1, 2).reshape(1, 4, -1)
+    np.testing.assert_allclose(applied(heads, opened.layer_map(1, "out")), value["self_attn.out"], atol=1e-5)
+    if name == "mixtral":
+        assert opened.layer_map(1, "down") is None
+        return
+    np.testing.assert_allclose(applied(value["feed_forward.inner"], opened.layer_map(1, "down")), value["feed_forward.out"], atol=1e-5)
+    if (gate := opened.layer_map(1, "gate")) is not None and name != "gemma2":  # whose gate is no SiLU
+        gates = applied(value["feed_forward.norm"], gate)
+        np.testing.assert_allclose(gates / (1 + np.exp(-gates)) * applied(value["feed_forward.norm"], opened.layer_map(1, "up")),
+                                   value["feed_forward.inner"], atol=1e-5)
+    assert opened.layer_map(1, "none") is None
+    with pytest.raises(IndexError):
+        opened.layer_map(9, "v")

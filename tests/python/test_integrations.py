@@ -4,7 +4,7 @@ import asyncio
 import numpy as np
 import pytest
 
-from conftest import FIXTURES
+from conftest import FIXTURES, MODELS
 
 TEXTS = ["A great film.", "Do not watch it."]
 
@@ -164,3 +164,50 @@ def test_a_notebook_of_transformer_lens():
     assert model.to_tokens(["ROMEO:", "A"]).shape == (2, 6)
     with pytest.raises(ValueError, match="no token that begins"):
         model.to_tokens("A", prepend_bos=True)
+
+
+@pytest.mark.parametrize("name", ["shakespeare", "preferences/llama"])
+def test_weights_are_those_of_transformer_lens(name, monkeypatch):
+    """A GPT-2 with biases and positions, a Llama with gates and shared keys; version 4 has no biases that are zeros, and shared keys once."""
+    torch = pytest.importorskip("torch")
+    transformer_lens = pytest.importorskip("transformer_lens")
+    transformers = pytest.importorskip("transformers")
+    from heed.integrations.transformer_lens import FactoredMatrix, HookedTransformer
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    folder = str(MODELS / name if name == "shakespeare" else FIXTURES / "train" / name)
+    source = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    theirs = transformer_lens.TransformerBridge.boot_transformers(folder, hf_model=source, device="cpu", dtype=torch.float32)
+    ours, heads = HookedTransformer.from_pretrained_no_processing(folder), theirs.cfg.n_heads
+    for weight in ("W_E", "W_U", "b_U", "W_Q", "W_O", "W_in", "W_out"):
+        assert torch.equal(getattr(ours, weight), getattr(theirs, weight)), weight
+    for weight in ("W_K", "W_V"):
+        expected = getattr(theirs, weight)
+        assert torch.equal(getattr(ours, weight), expected.repeat_interleave(heads // expected.shape[1], 1)), weight
+    biases = {"b_Q": ours.W_Q.shape[:2] + (ours.cfg.d_head,), "b_K": None, "b_V": None, "b_O": (ours.cfg.n_layers, ours.cfg.d_model),
+              "b_in": (ours.cfg.n_layers, ours.W_in.shape[-1]), "b_out": None}
+    for bias, shape in biases.items():
+        if name == "shakespeare":
+            assert torch.equal(getattr(ours, bias), getattr(theirs, bias)), bias
+        else:
+            assert not getattr(ours, bias).any() and (shape is None or getattr(ours, bias).shape == shape), bias
+    if name == "shakespeare":
+        assert torch.equal(ours.W_pos, theirs.W_pos) and ours.W_gate is None
+    else:
+        assert torch.equal(ours.W_gate, theirs.W_gate) and not hasattr(ours, "W_pos")
+    assert torch.equal(ours.blocks[1].attn.W_Q, ours.W_Q[1]) and torch.equal(ours.blocks[1].mlp.b_out, ours.b_out[1])
+
+    for mine, other in ((ours.QK, theirs.QK), (ours.OV, theirs.OV)):
+        assert isinstance(mine, FactoredMatrix) and torch.equal(mine.AB, other.AB) and torch.equal(mine.T.AB, other.T.AB)
+        torch.testing.assert_close(mine.S, other.S, rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(mine.norm(), other.norm(), rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(mine.U @ torch.diag_embed(mine.S) @ mine.V.mT, mine.AB, rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(mine.eigenvalues.sum(-1).real, other.eigenvalues.sum(-1).real, rtol=1e-4, atol=1e-3)
+        torch.testing.assert_close((ours.W_U.mT @ mine[1, 0] @ ours.W_U).AB, (theirs.W_U.mT @ other[1, 0] @ theirs.W_U).AB, rtol=1e-4, atol=1e-3)
+        torch.testing.assert_close((mine[0, 1] @ ours.W_U[:, 3]), other.AB[0, 1] @ theirs.W_U[:, 3], rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close((ours.OV[1] @ mine[0]).AB, theirs.OV.AB[1] @ other.AB[0], rtol=1e-4, atol=1e-3)
+    attention = ours.blocks[0].attn
+    assert torch.equal(attention.OV.AB, ours.OV.AB[0]) and torch.equal(attention.QK.AB, ours.QK.AB[0])
+    with pytest.raises(AttributeError, match="W_X"):
+        ours.W_X
+    with pytest.raises(AttributeError, match="W_X: expected W_ or b_ with one of Q, K, V, O"):
+        attention.W_X

@@ -4,14 +4,16 @@
     model = HookedTransformer.from_pretrained("gpt2")
     logits, cache = model.run_with_cache("The cat sat")
     cache["pattern", 0]                                  # a tensor [1, H, T, T]
+    model.W_Q[5, 1] @ model.W_K[5, 1].T                  # [D, D]; model.QK[5, 1] does not multiply it out
 
-Values are those of from_pretrained_no_processing(), as tensors of PyTorch without gradients. Not here: weights as W_Q and so on,
-and gradients (bwd_hooks).
+Values and weights are those of from_pretrained_no_processing(), as tensors of PyTorch without gradients; weights are copies. Not here:
+gradients (bwd_hooks).
 """
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from types import SimpleNamespace
 from typing import Any, Union
 
@@ -20,9 +22,11 @@ import torch
 
 import heed
 from heed.integrations.transformer_lens import utils
+from heed.integrations.transformer_lens.factored_matrix import FactoredMatrix
 from heed.integrations.transformer_lens.hook_points import HookPoint
+from heed.integrations.transformer_lens.weights import MLP, Attention, Block, tensors
 
-__all__ = ["ActivationCache", "HookPoint", "HookedTransformer", "utils"]
+__all__ = ["ActivationCache", "FactoredMatrix", "HookPoint", "HookedTransformer", "utils"]
 
 Name = Union[str, Callable[[str], bool]]
 Hook = tuple[Name, Callable[..., Any]]
@@ -66,7 +70,11 @@ class ActivationCache(Mapping[str, torch.Tensor]):
 
 
 class HookedTransformer:
-    """A language model, called with texts or tokens [B, T]."""
+    """A language model, called with texts or tokens [B, T].
+
+    The weights of `blocks[i].attn` and `blocks[i].mlp` of all layers at once are the model's own attributes: W_Q [layer, H, D, d], W_in
+    [layer, D, F], b_Q, ...; W_gate is None of a model without gates.
+    """
 
     def __init__(self, model: heed.Decoder) -> None:
         self.model = model
@@ -78,6 +86,7 @@ class HookedTransformer:
             n_layers=len(probe) - 1, n_heads=heads, d_head=size, d_model=probe["resid_pre", 0].shape[2], d_vocab=len(self.tokenizer),
             n_ctx=model._opened.max_positions, device=torch.device("cpu"), dtype=torch.float32, model_name=model.name,
             default_prepend_bos=self.tokenizer.bos_token_id is not None, original_architecture=(config.get("architectures") or [""])[0])
+        self.blocks = [Block(model, layer, heads) for layer in range(self.cfg.n_layers)]
         self._added: list[tuple[str, Callable[..., Any]]] = []
         self._contexts: dict[str, dict[str, Any]] = {}
 
@@ -211,6 +220,49 @@ class HookedTransformer:
         (_, found), = self.model._opened.generate_ids(tokens.tolist(), options, [], None, None, hooks, None)[0]
         whole = torch.tensor([tokens[0].tolist() + list(found.ids)])
         return self.tokenizer.decode(whole[0].tolist()) if isinstance(input, str) else whole
+
+    # --- weights
+    def __getattr__(self, name: str) -> Any:
+        if name == "W_gate" and self.model._opened.layer_map(0, "gate") is None:
+            return None
+        part = next((part for part, kind in (("attn", Attention), ("mlp", MLP)) if name[:2] in ("W_", "b_") and name[2:] in kind.maps), None)
+        if part is None:
+            raise AttributeError(f"{name}: the model has none")
+        return torch.stack([getattr(getattr(block, part), name) for block in self.blocks])
+
+    @property
+    def W_E(self) -> torch.Tensor:
+        """The vectors of tokens, [V, D]."""
+        return torch.from_dlpack(self.model._opened.token_vectors())
+
+    @property
+    def W_U(self) -> torch.Tensor:
+        """The map to logits, [D, V]."""
+        return tensors(self.model._opened.output_map())[0].mT
+
+    @property
+    def b_U(self) -> torch.Tensor:
+        """Its bias, [V]."""
+        return tensors(self.model._opened.output_map())[1]
+
+    @cached_property
+    def W_pos(self) -> torch.Tensor:
+        """The vectors of positions, [n_ctx, D], of a model that adds them to those of tokens."""
+        ids = np.zeros((1, self.cfg.n_ctx or 1), np.int64)
+        kept = self.model._opened.forward({"input_ids": ids}, ["decoder.embed.positions"], [], [], False, False)[1]
+        if not kept:
+            raise AttributeError("W_pos")
+        return torch.tensor(next(iter(kept.values()))[0])
+
+    @property
+    def QK(self) -> FactoredMatrix:
+        """W_Q W_K^T of each head, [layer, H, D, D]."""
+        return FactoredMatrix(self.W_Q, self.W_K.mT)
+
+    @property
+    def OV(self) -> FactoredMatrix:
+        """W_V W_O of each head, [layer, H, D, D]."""
+        return FactoredMatrix(self.W_V, self.W_O)
 
     # --- hooks
     def add_hook(self, name: Name, hook: Callable[..., Any], dir: str = "fwd", **ignored: Any) -> None:
