@@ -9,7 +9,7 @@ from typing import Any
 
 from heed import _heed
 from heed._checks import checked, pairs
-from heed._models import Model, _bar, _texts, load
+from heed._models import Model, _bar, _list, load
 from heed._reports import (Report, Steering, of_ablate, of_attribute, of_circuits, of_lens, of_patch, of_saliency, records)
 
 
@@ -76,10 +76,6 @@ def _analyzed(model: Model) -> _heed.AnalyzedModel:
     if not hasattr(model, "_analyzed"):
         model._analyzed = _heed.AnalyzedModel(model._opened, model.name)  # type: ignore[attr-defined]
     return model._analyzed  # type: ignore[attr-defined]
-
-
-def _list(texts: str | Sequence[str]) -> list[str]:
-    return _texts(texts)[0]
 
 
 @checked

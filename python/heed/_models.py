@@ -37,9 +37,13 @@ class HookPoint:
         return f"HookPoint({self.name!r})"
 
 
-def _texts(texts: str | Sequence[str]) -> tuple[list[str], bool]:
-    """The texts, and whether one alone was given."""
-    return ([texts], True) if isinstance(texts, str) else ([str(text) for text in texts], False)
+def _list(texts: str | Sequence[str]) -> list[str]:
+    return [texts] if isinstance(texts, str) else [str(text) for text in texts]
+
+
+def _each(texts: str | Sequence[str], function: Callable[[list[str]], Any]) -> Any:
+    """What the function makes of a list of texts; of one alone, its part."""
+    return function(_list(texts))[0] if isinstance(texts, str) else function(_list(texts))
 
 
 @contextmanager
@@ -132,30 +136,28 @@ class Model:
         >>> heed.load("reviews-mlm").encode(["A great film."]).shape
         (1, 256)
         """
-        given, one = _texts(texts)
+        given, parts = _list(texts), []
         if batch_size is not None:
             if batch_size < 1:
                 raise ValueError(f"batch_size: expected at least 1, got {batch_size}")
             batch_tokens = min(batch_tokens, batch_size * (self._opened.max_positions or batch_tokens))
         with _Warnings() as warn, _bar("encode", show_progress_bar) as progress:
-            def some(texts: list[str], first: int) -> Array:
-                return self._opened.encode(texts, prompt_name, prompt, normalize_embeddings and truncate_dim is None,
-                                           batch_tokens, lambda index, message: warn(first + index, message))
-            if progress is None:
-                vectors = some(given, 0)
-            else:
-                parts = []
-                for first in range(0, max(len(given), 1), _SHOWN):
-                    parts.append(some(given[first:first + _SHOWN], first))
-                    progress(min(first + _SHOWN, len(given)), len(given), "texts")
-                vectors = np.concatenate(parts)
+            size = _SHOWN if progress else max(len(given), 1)
+            for first in range(0, max(len(given), 1), size):
+                def told(index: int, message: str, first: int = first) -> None:
+                    warn(first + index, message)
+                parts.append(self._opened.encode(given[first:first + size], prompt_name, prompt, normalize_embeddings and truncate_dim is None,
+                                                 batch_tokens, told))
+                if progress:
+                    progress(min(first + size, len(given)), len(given), "texts")
+        vectors = np.concatenate(parts) if len(parts) > 1 else parts[0]
         if truncate_dim is not None:
             if not 1 <= truncate_dim <= vectors.shape[1]:
                 raise ValueError(f"truncate_dim: expected 1 to {vectors.shape[1]}, got {truncate_dim}")
             vectors = np.ascontiguousarray(vectors[:, :truncate_dim])
             if normalize_embeddings:
                 vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
-        return vectors[0] if one else vectors
+        return vectors[0] if isinstance(texts, str) else vectors
 
     def encode_images(self, files: str | Sequence[str]) -> Array:
         """Vectors of image files, float32 [N, D], or [D] of one. A heed.Error for a file that is no image, and a model of texts.
@@ -163,9 +165,7 @@ class Model:
         >>> heed.load("cifar10").encode_images(["tests/fixtures/image/pictures/wide.png"]).shape
         (1, 128)
         """
-        given, one = _texts(files)
-        vectors = self._opened.encode_images(given)
-        return vectors[0] if one else vectors
+        return _each(files, self._opened.encode_images)
 
     def token_embeddings(self, texts: str | Sequence[str]) -> Any:
         """The last hidden state of every token: (tokens, float32 [T, D]) of a text, or a list of them.
@@ -174,9 +174,7 @@ class Model:
         >>> len(tokens) == len(vectors), vectors.shape[1]
         (True, 256)
         """
-        given, one = _texts(texts)
-        found = self._opened.token_embeddings(given)
-        return found[0] if one else found
+        return _each(texts, self._opened.token_embeddings)
 
     @property
     def prompts(self) -> dict[str, str]:
@@ -228,21 +226,10 @@ class Model:
 
     def _names(self) -> Names:
         if not hasattr(self, "_hook_names"):
-            config = self.config
-            layers = next((config[key] for key in ("num_hidden_layers", "n_layer", "n_layers", "num_layers",
-                                                   "encoder_layers") if key in config), 0)
-            self._hook_names = Names(self._stack, layers, self._rotates())
+            self._hook_names = Names(self._stack, *self._opened.layers(self._stack))
         return self._hook_names
 
     _stack = "encoder"
-
-    def _rotates(self) -> bool:
-        two = np.zeros((1, 2), np.int64)
-        target = {"decoder_input_ids": two} if isinstance(self, EncoderDecoder) else {}
-        try:
-            return bool(self._opened.forward({"input_ids": two, **target}, [f"{self._stack}.layers.0.self_attn.rotation"], [], [], False, False)[1])
-        except _heed.Error:  # a model of images or sounds
-            return False
 
     def run_with_cache(self, inputs: str | Mapping[str, Any], names: str | Sequence[str] | None = None,
                        heads: Sequence[int] = (), **more: Any) -> tuple[Array | None, ActivationCache]:
@@ -389,18 +376,15 @@ class Decoder(_Generates):
         >>> heed.load("shakespeare").generate("ROMEO:", max_new_tokens=8)[:1]
         '\\n'
         """
-        given, one = _texts(prompts)
-        options, hooks = self.generation_options(**settings), self._hooks(fwd_hooks)
-        schema = json_schema if json_schema is None or isinstance(json_schema, str) else json.dumps(json_schema)
+        options = self.generation_options(**settings)
+        how = (options, list(stop_strings), _schema(json_schema), regex, self._hooks(fwd_hooks))
         if stream:
-            if not one:
+            if not isinstance(prompts, str):
                 raise ValueError("stream: expected one prompt")
-            return _stream(lambda on_text: self._opened.generate(given, options, list(stop_strings), schema, regex, hooks, on_text, None))
+            return _stream(lambda on_text: self._opened.generate([prompts], *how, on_text, None))
         with _Warnings() as warn:
-            found = self._opened.generate(given, options, list(stop_strings), schema, regex, hooks, None, warn)
-        texts = [[text for text, _ in each] for each in found]
-        result = [each[0] if options.num_return_sequences == 1 else each for each in texts]
-        return result[0] if one else result
+            return _each(prompts, lambda given: [each[0][0] if options.num_return_sequences == 1 else [text for text, _ in each]
+                                                 for each in self._opened.generate(given, *how, None, warn)])
 
     def chat(self, messages: str | Sequence[Message], *, tools: Sequence[Mapping[str, Any]] | None = None,
              json_schema: Any = None, regex: str | None = None, stop_strings: Sequence[str] = (), stream: bool = False,
@@ -422,18 +406,14 @@ class Decoder(_Generates):
         if chat_template_kwargs:
             conversation["chat_template_kwargs"] = dict(chat_template_kwargs)
         _, ids = self._opened.chat_prompt(json.dumps(conversation))
-        options, hooks = self.generation_options(**settings), self._hooks(fwd_hooks)
+        options = self.generation_options(**settings)
         if options.max_new_tokens is None and options.max_length is None:
             longest = self._opened.trained_positions or len(ids) + 1024
             options.max_new_tokens = max(1, longest - len(ids))
-        schema = json_schema if json_schema is None or isinstance(json_schema, str) else json.dumps(json_schema)
-
-        def run(on_text: Any) -> Any:
-            return self._opened.generate_ids([ids], options, list(stop_strings), schema, regex, hooks, on_text)
-
+        how = ([ids], options, list(stop_strings), _schema(json_schema), regex, self._hooks(fwd_hooks))
         if stream:
-            return _stream(run)
-        return run(None)[0][0][0]
+            return _stream(lambda on_text: self._opened.generate_ids(*how, on_text))
+        return self._opened.generate_ids(*how, None)[0][0][0]
 
     def loglikelihood(self, requests: Sequence[tuple[Any, Any]]) -> list[tuple[float, bool]]:
         """Of each (context, continuation), texts or lists of ids: the sum of log-probabilities of the continuation's tokens
@@ -491,9 +471,7 @@ class Encoder(Model):
         >>> len(heed.load("cifar10").classify_files("tests/fixtures/image/pictures/wide.png", top_k=3))
         3
         """
-        given, one = _texts(files)
-        found = self._opened.classify_files(given, None if labels is None else list(labels), top_k or 0)
-        return found[0] if one else found
+        return _each(files, lambda given: self._opened.classify_files(given, None if labels is None else list(labels), top_k or 0))
 
     def fill(self, texts: str | Sequence[str], top_k: int = 5) -> Any:
         """The likeliest tokens for each mask of a text, as transformers' pipeline: dicts of score, token, token_str, sequence.
@@ -501,9 +479,7 @@ class Encoder(Model):
         >>> heed.load("reviews-mlm").fill("This film was a complete [MASK] of time.")[0]["token_str"]
         'waste'
         """
-        given, one = _texts(texts)
-        found = [masks[0] if len(masks) == 1 else masks for masks in self._opened.fill(given, top_k)]
-        return found[0] if one else found
+        return _each(texts, lambda given: [masks[0] if len(masks) == 1 else masks for masks in self._opened.fill(given, top_k)])
 
     def tag(self, texts: str | Sequence[str]) -> Any:
         """The entities of a text: dicts of entity_group, score, word, start and end (characters). A heed.Error for other models.
@@ -511,9 +487,7 @@ class Encoder(Model):
         >>> heed.load("tests/fixtures/encoders/bert-tag").tag("a b")[0]["word"]
         'a'
         """
-        given, one = _texts(texts)
-        found = self._opened.tag(given)
-        return found[0] if one else found
+        return _each(texts, self._opened.tag)
 
     def answer(self, question: str, context: str, top_k: int = 1, impossible: bool = False) -> Any:
         """The part of the context that answers the question: a dict of answer, score, start and end (characters); a list
@@ -586,16 +560,12 @@ class EncoderDecoder(_Generates):
         >>> heed.load("en-fr").translate("The black cat drinks milk.")
         'Le chat noir boit du lait.'
         """
-        given, one = _texts(texts)
         if source is not None or target is not None:
             self._opened.set_languages(source, target)
+        options = self.generation_options(**settings)
         with _Warnings() as warn:
-            found = self._opened.translate(given, self.generation_options(**settings), prefix, return_alignments, warn)
-        results: list[Any] = []
-        for candidates in found:
-            best = candidates[0]
-            results.append(Translation(**best) if return_alignments else best["text"])
-        return results[0] if one else results
+            return _each(texts, lambda given: [Translation(**best) if return_alignments else best["text"] for best, *_ in
+                                               self._opened.translate(given, options, prefix, return_alignments, warn)])
 
     def caption(self, files: str | Sequence[str], **settings: Any) -> Any:
         """What the model writes for image files, with the settings of Decoder.generate(). A heed.Error for a model of texts.
@@ -603,9 +573,11 @@ class EncoderDecoder(_Generates):
         >>> len(heed.load("tests/fixtures/vit-gpt2").caption(["tests/fixtures/image/pictures/wide.png"], max_new_tokens=3))
         1
         """
-        given, one = _texts(files)
-        found = [each[0] for each in self._opened.caption(given, self.generation_options(**settings))]
-        return found[0] if one else found
+        return _each(files, lambda given: [each[0] for each in self._opened.caption(given, self.generation_options(**settings))])
+
+
+def _schema(given: Any) -> str | None:
+    return given if given is None or isinstance(given, str) else json.dumps(given)
 
 
 def _stream(run: Callable[[Callable[[int, int, str], bool]], Any]) -> Iterator[str]:
