@@ -71,6 +71,7 @@ class AssembledDecoder final : public Assembled<DecoderModel> {
   Tensor encode(const ModelInput& input, Context& context) const override {
     Pass pass(context);
     pass.self = masked_keys(input.mask);
+    pass.read = input.read;
     return parts_(input, pass);
   }
   std::unique_ptr<Decoding> decode(std::int64_t rows) const override {

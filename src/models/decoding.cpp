@@ -26,10 +26,7 @@ class StackDecoding final : public Decoding {
   Tensor step(const Tensor& ids, Context& context) override {
     const NoGradients guard;
     if (changes_frequencies(ids, {})) return recompute(ids, {}, context);
-    const Tensor hidden = feed(ids, {}, context);
-    const std::int64_t time = ids.size(1);
-    return parts_.logits(reshape(slice(hidden, 1, time - 1, time), {rows(), hidden.size(2)}),
-                         context);  // [R, V]
+    return parts_.logits(feed(ids, {}, context), context);  // [R, V]
   }
 
   Tensor step_ragged(const Tensor& ids, std::span<const std::int64_t> lengths, Context& context) override {
@@ -41,13 +38,7 @@ class StackDecoding final : public Decoding {
     }
     const NoGradients guard;
     if (changes_frequencies(ids, lengths)) return recompute(ids, lengths, context);
-    const Tensor hidden = feed(ids, lengths, context);
-    const std::int64_t time = ids.size(1);
-    std::vector<std::int64_t> last;
-    for (std::int64_t row = 0; row < rows(); ++row)
-      last.push_back(row * time + lengths[static_cast<std::size_t>(row)] - 1);
-    const Tensor flat = reshape(hidden, {rows() * time, hidden.size(2)});
-    return parts_.logits(gather(flat, 0, Tensor::from(last, {rows()})), context);  // [R, V]
+    return parts_.logits(feed(ids, lengths, context), context);  // [R, V]
   }
 
   void reorder(std::span<const std::int64_t> rows) override {
@@ -144,7 +135,7 @@ class StackDecoding final : public Decoding {
     }
   }
 
-  // The last hidden state [R, T, D].
+  // The last hidden state of each row's last token, [R, D].
   Tensor feed(const Tensor& ids, std::span<const std::int64_t> lengths, Context& context) {
     const bool embeddings = ids.rank() == 3 && is_floating(ids.dtype());
     if ((ids.rank() != 2 && !embeddings) || ids.size(0) != rows() || ids.size(1) < 1) {
@@ -154,9 +145,13 @@ class StackDecoding final : public Decoding {
     Pass pass(context);
     pass.positions = state_.positions();
     pass.lengths.assign(lengths.begin(), lengths.end());
+    for (std::int64_t row = 0; row < rows(); ++row)
+      pass.read.push_back((lengths.empty() ? ids.size(1) : lengths[static_cast<std::size_t>(row)]) - 1);
     pass.cross = cross_;
     remember(ids, lengths);
-    return parts_(embeddings ? ModelInput{.embeddings = ids} : ModelInput{.ids = ids}, pass, &state_);
+    const Tensor hidden =
+        parts_(embeddings ? ModelInput{.embeddings = ids} : ModelInput{.ids = ids}, pass, &state_);
+    return reshape(hidden, {rows(), hidden.size(2)});
   }
 
   const DecoderParts& parts_;

@@ -73,6 +73,10 @@ class AssembledEncoder final : public Assembled<EncoderModel> {
   Tensor encode(const ModelInput& input, Context& context) const override {
     return run(input, context).hidden;
   }
+  bool head_reads_first_token() const override {
+    return config_.head == EncoderHead::sequence && config_.sequence_input == SequenceInput::first_token &&
+           !parts_.head->second_output;
+  }
   bool is_causal() const override { return parts_.causal; }
   std::int64_t vector_size() const override;
   using EncoderModel::vectors;
@@ -116,6 +120,7 @@ AssembledEncoder::Encoded AssembledEncoder::run(const ModelInput& input, Context
   const Tensor shown = parts_.embeddings.token_mask(input);
   pass.self = visible(shown);
   pass.self.causal = parts_.causal;
+  pass.read = input.read;
   pass.name = parts_.stack.name;
   Tensor x = parts_.embeddings(input, pass);
   if (parts_.embeddings.frontend) parts_.embeddings.frontend->prepare(input.values, pass);
@@ -211,6 +216,8 @@ TensorMap AssembledEncoder::forward(const TensorMap& inputs, const ForwardOption
     check_ids(given.type_ids, "token_type_ids", config_.token_types);
   }
 
+  if (head_reads_first_token() && !options.hidden_states)
+    given.read.assign(static_cast<std::size_t>(given.size()), 0);
   Collector collector(context, options);
   collector.listen(parts_.stack, "");
   if (config_.head == EncoderHead::none) collector.put(kFeaturesTap, "extract_features");

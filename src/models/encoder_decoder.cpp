@@ -156,6 +156,7 @@ MaskedStates EncoderDecoderParts::encode(const ModelInput& input, Context& conte
   Pass pass(context);
   const Tensor mask = source.token_mask(input);
   pass.self = masked_keys(mask);
+  pass.read = input.read;
   pass.name = encoder.name;
   const Tensor x = source(input, pass);
   if (source.frontend) source.frontend->prepare(input.values, pass);

@@ -113,11 +113,10 @@ AttentionOptions masked_keys(const Tensor& mask) {
 }
 
 Collector::Collector(const Context& user, const ForwardOptions& options)
-    : context(user), options_(options), taps_(user.taps) {
-  context.taps = &taps_;
-}
+    : context(user), options_(options), taps_(user.taps) {}
 
 void Collector::put(const std::string& tap, const std::string& name) {
+  context.taps = &taps_;
   taps_.listen(tap, [this, name](const std::string&, Tensor& value) { outputs[name] = value; });
 }
 

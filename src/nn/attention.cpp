@@ -229,17 +229,52 @@ Tensor MultiHeadAttention::attend(Tensor queries, Tensor keys, Tensor values, At
       [&](AttentionWeights& scores) { attention_scores(queries, keys, values, options, scores); });
 }
 
-Tensor SelfAttention::operator()(const Tensor& x, Pass& pass, PartState* state) const {
-  ProjectedHeads heads = project_heads(attention, x);
+namespace {
+
+// The queries of the tokens Pass::read, and the keys and values of all.
+ProjectedHeads project_heads_of_read(const MultiHeadAttention& a, const Tensor& x, const Pass& pass) {
+  if (!a.fused) {
+    const auto [keys, values] = project_memory(a, x);
+    return {project_queries(a, tokens_at(x, pass.read)), keys, values};
+  }
+  const Tensor all = project_fused(*a.fused, x);
+  return {heads_of_kind(*a.fused, tokens_at(all, pass.read), 0, a.heads, a.q_norm),
+          heads_of_kind(*a.fused, all, 1, a.kv_heads, a.k_norm),
+          heads_of_kind(*a.fused, all, 2, a.kv_heads, {})};
+}
+
+// The cosines and sines of the tokens Pass::read, [B, 1, r].
+Tensor rotation_of_read(const Tensor& cos_sin, const Pass& pass) {
+  if (cos_sin.rank() == 3) return tokens_at(cos_sin, pass.read);
+  return unsqueeze(gather(cos_sin, 0, Tensor::from(pass.read, {std::ssize(pass.read)})), 1);
+}
+
+// The same options for the tokens Pass::read as the queries [B, H, 1, d].
+AttentionOptions options_of_read(const MultiHeadAttention& a, const Tensor& queries, const Tensor& keys,
+                                 const Pass& pass) {
+  AttentionOptions options = pass.self;
+  std::vector<std::int64_t> positions = pass.read;
+  for (std::size_t row = 0; row < positions.size(); ++row)
+    positions[row] += pass.past.of(static_cast<std::int64_t>(row));
+  options.query_offsets = Tensor::from(positions, {std::ssize(positions)});
+  if (a.bias != nullptr) a.bias->add_to(options, queries, keys);
+  return options;
+}
+
+// `reads`: for the tokens Pass::read alone.
+Tensor attend_to_self(const MultiHeadAttention& attention, const Tensor& x, Pass& pass, PartState* state,
+                      bool reads) {
+  ProjectedHeads heads = reads ? project_heads_of_read(attention, x, pass) : project_heads(attention, x);
   if (const bool given = pass.rotation.defined(); given || attention.rotary != nullptr) {
     Tensor cos_sin =
-        given ? pass.rotation : pass.cos_sin(*attention.rotary, heads.queries);  // [T, r] or [B, T, r]
+        given ? pass.rotation : pass.cos_sin(*attention.rotary, heads.keys);  // [T, r] or [B, T, r]
     pass.tap("rotation", cos_sin, {-1, cos_sin.rank() - 2, -1});
     const RotaryLayout layout = given ? RotaryLayout::halves : attention.rotary->layout();
-    heads.queries = rotary(heads.queries, cos_sin, layout);
+    heads.queries = rotary(heads.queries, reads ? rotation_of_read(cos_sin, pass) : cos_sin, layout);
     heads.keys = rotary(heads.keys, cos_sin, layout);
   }
-  const auto options = [&](const Tensor& keys) -> const AttentionOptions& {
+  const auto options = [&](const Tensor& keys) {
+    if (reads) return options_of_read(attention, heads.queries, keys, pass);
     return attention.bias != nullptr ? pass.biased(*attention.bias, heads.queries, keys) : pass.self;
   };
   if (state == nullptr)
@@ -258,6 +293,20 @@ Tensor SelfAttention::operator()(const Tensor& x, Pass& pass, PartState* state) 
       attention,
       paged_attention(heads.queries, past.pages(), length, softmax_options(attention, options(like), pass)),
       pass);
+}
+
+}  // namespace
+
+Tensor SelfAttention::operator()(const Tensor& x, Pass& pass, PartState* state) const {
+  return attend_to_self(attention, x, pass, state, false);
+}
+
+Tensor SelfAttention::of_read_tokens(const Tensor& x, Pass& pass, PartState* state) const {
+  // Masks of single queries, and a table of biases that reaches only keys before the last query.
+  const bool by_query = pass.self.mask.defined() || pass.self.key_starts.defined() || attention.sparse ||
+                        (attention.bias != nullptr && !pass.self.causal);
+  if (by_query) return tokens_at((*this)(x, pass, state), pass.read);
+  return attend_to_self(attention, x, pass, state, true);
 }
 
 std::unique_ptr<PartState> SelfAttention::make_state(const Tensor&) const {

@@ -1,6 +1,8 @@
 // What a forward pass computes once for all layers.
 #include "heed/nn/part.h"
 
+#include "heed/ops/shape.h"
+
 namespace heed {
 
 Pass::Pass(Context& user_context, const Pass& pass)
@@ -12,9 +14,21 @@ Pass::Pass(Context& user_context, const Pass& pass)
       memory(pass.memory),
       lengths(pass.lengths),
       past(pass.past),
+      read(pass.read),
       name(pass.name),
       cos_sin_(pass.cos_sin_),
       biased_(pass.biased_) {}
+
+Tensor tokens_at(const Tensor& x, const std::vector<std::int64_t>& read) {
+  const std::int64_t batch = x.size(0), time = x.size(1);
+  HEED_ASSERT(std::ssize(read) == batch, "a token of each row");
+  std::vector<std::int64_t> places;
+  for (std::int64_t row = 0; row < batch; ++row)
+    places.push_back(row * time + read[static_cast<std::size_t>(row)]);
+  Shape shape = x.shape();
+  shape[1] = 1;
+  return reshape(gather(reshape(x, {batch * time, -1}), 0, Tensor::from(places, {batch})), shape);
+}
 
 std::vector<Tensor*> Pass::differentiable() {
   std::vector<Tensor*> shared{&memory};

@@ -7,6 +7,8 @@
 
 #include "core/pause_point.h"
 #include "heed/autograd.h"
+#include "heed/nn/attention.h"
+#include "heed/nn/feed_forward.h"
 #include "heed/nn/linear.h"
 #include "heed/nn/weight.h"
 #include "heed/ops/elementwise.h"
@@ -20,14 +22,27 @@ namespace {
 
 thread_local std::vector<const StackResume*> resumes;
 
-Tensor run(const Sublayer& sublayer, const Tensor& x, Pass& pass, PartState* state) {
+// Whether a part computes each token without the others.
+bool is_token_wise(const Part& part) {
+  return part.as<FeedForward>() != nullptr || part.as<Experts>() != nullptr ||
+         part.as<CrossAttention>() != nullptr;
+}
+
+// The part's results for the tokens Pass::read, [B, 1, D].
+Tensor of_read_tokens(const Part& part, const Tensor& x, Pass& pass, PartState* state) {
+  if (const auto* attention = part.as<SelfAttention>()) return attention->of_read_tokens(x, pass, state);
+  return tokens_at(part(x, pass, state), pass.read);
+}
+
+// `reads`: for the tokens Pass::read alone.
+Tensor run(const Sublayer& sublayer, const Tensor& x, Pass& pass, PartState* state, bool reads) {
   pause_point();
   Tensor input = x;
   if (sublayer.norm_before) {
     input = (*sublayer.norm_before)(x);
     pass.tap("norm", input);
   }
-  Tensor y = sublayer.part(input, pass, state);
+  Tensor y = reads ? of_read_tokens(sublayer.part, input, pass, state) : sublayer.part(input, pass, state);
   if (sublayer.norm_after) {
     y = (*sublayer.norm_after)(y);
     pass.tap("norm_after", y);
@@ -45,11 +60,22 @@ void tap_of(Pass& pass, const std::string& name, const char* what, Tensor& value
   pass.tap(what, value);
 }
 
-// `parts` are the states of the stack's parts from this layer's first on, or null.
+// The last step in which tokens depend on others; the number of steps if there is none.
+std::size_t last_mixing_step(const Layer& layer) {
+  for (std::size_t i = layer.steps.size(); i > 0; --i) {
+    for (const Sublayer& sublayer : layer.steps[i - 1].sublayers)
+      if (!is_token_wise(sublayer.part)) return i - 1;
+  }
+  return layer.steps.size();
+}
+
+// `parts` are the states of the stack's parts from this layer's first on, or null. `reads`: after the step in
+// which tokens read others for the last time, those of Pass::read go on alone.
 Tensor run(const Layer& layer, const std::string& name, Tensor x, Pass& pass,
-           const std::unique_ptr<PartState>* parts = nullptr) {
+           const std::unique_ptr<PartState>* parts = nullptr, bool reads = false) {
   tap_of(pass, name, "in", x);
   pass.layer_input = x;
+  const std::size_t last = reads ? last_mixing_step(layer) : layer.steps.size();
   for (std::size_t i = 0; i < layer.steps.size(); ++i) {
     const ResidualStep& step = layer.steps[i];
     if (i > 0) tap_of(pass, name, i == 1 ? "mid" : "mid2", x);
@@ -57,15 +83,21 @@ Tensor run(const Layer& layer, const std::string& name, Tensor x, Pass& pass,
       x = (*step.norm_input)(x);
       tap_of(pass, name + "." + step.sublayers.front().name, "norm", x);
     }
+    const Tensor all = x;
+    if (i == last) x = tokens_at(all, pass.read);
     Tensor sum;
     for (const Sublayer& sublayer : step.sublayers) {
       pass.name = name + "." + sublayer.name;
-      const Tensor y = run(sublayer, x, pass, parts != nullptr ? (parts++)->get() : nullptr);
+      const bool mixes = i == last && !is_token_wise(sublayer.part);
+      const Tensor y =
+          run(sublayer, mixes ? all : x, pass, parts != nullptr ? (parts++)->get() : nullptr, mixes);
       sum = sum.defined() ? y + sum : y;
     }
     x = step.norm_sum ? step.norm_sum->of_sum(sum, x) : sum + x;
-    if (const Tensor& mask = pass.self.key_mask; step.clears_padding && mask.defined())
-      x = x * unsqueeze(mask, 2).to(x.dtype());
+    if (const Tensor& mask = pass.self.key_mask; step.clears_padding && mask.defined()) {
+      const Tensor shown = unsqueeze(mask, 2).to(x.dtype());
+      x = x * (i < last ? shown : tokens_at(shown, pass.read));
+    }
   }
   return layer.steering.defined() ? x + layer.steering.to(x.dtype()) : x;
 }
@@ -188,6 +220,8 @@ Tensor Stack::operator()(Tensor x, Pass& pass, StackState* state) const {
   const Context& context = pass.context;
   const bool checkpoints =
       context.gradient_checkpointing && context.taps == nullptr && state == nullptr && gradients_enabled();
+  const bool reads =
+      !pass.read.empty() && time > 1 && context.taps == nullptr && !context.training && !gradients_enabled();
   std::size_t part = 0, first = 0;
   if (const StackResume* resume = StackResume::of(name)) {
     HEED_ASSERT(state == nullptr, "a decoding does not begin within a stack");
@@ -200,16 +234,18 @@ Tensor Stack::operator()(Tensor x, Pass& pass, StackState* state) const {
     if (checkpoints) {
       x = run_checkpointed(layers[i], layer, x, pass);
     } else {
-      x = run(layers[i], layer, x, pass, state != nullptr ? state->parts_.data() + part : nullptr);
+      x = run(layers[i], layer, x, pass, state != nullptr ? state->parts_.data() + part : nullptr,
+              reads && i + 1 == layers.size());
     }
     for (const ResidualStep& step : layers[i].steps) part += step.sublayers.size();
     tap_of(pass, layer, "out", x);
   }
   if (state != nullptr) state->advance(pass, time);
-  if (!final_norm) return x;
-  x = (*final_norm)(x);
-  tap_of(pass, name, "final_norm", x);
-  return x;
+  if (final_norm) {
+    x = (*final_norm)(x);
+    tap_of(pass, name, "final_norm", x);
+  }
+  return pass.read.empty() || x.size(1) == 1 ? x : tokens_at(x, pass.read);
 }
 
 StackState::StackState(const Stack& stack, std::int64_t rows, const Tensor& memory)

@@ -83,7 +83,7 @@ void encode_batches(const EncoderModel& model, std::span<const Encoding> encodin
   for (const std::vector<std::size_t>& chosen : pack_by_length(lengths, options.batch_tokens)) {
     Context context{.stop = options.stop};
     const ModelInput batch = padded_batch(encodings, chosen, model.pad_id(), model.type_vocab_size() > 1);
-    handle(chosen, model.encode(batch, context));
+    handle(chosen, model.encode_for_head(batch, context));
   }
 }
 

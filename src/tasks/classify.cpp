@@ -38,7 +38,7 @@ void rank_labels(const Tensor& logits, LabelFunction function, std::span<const s
   }
 }
 
-// The same of the head's logits, for hidden [B, T, D].
+// The same of the head's logits, for what it reads of the last hidden state.
 void predict_labels(const EncoderModel& model, const Tensor& hidden, const Tensor& mask,
                     std::span<const std::size_t> chosen, std::int64_t top_k,
                     std::vector<std::vector<LabelScore>>& results) {
@@ -84,7 +84,7 @@ std::vector<std::vector<LabelScore>> classify_images(const EncoderModel& model,
   tasks::for_each_image_batch(
       {model.input(), model.trained_positions().value_or(1)}, processor, files, options, "classify",
       [&](std::span<const std::size_t> chosen, const ModelInput& images) {
-        predict_labels(model, model.encode(images, context), {}, chosen, top_k, results);
+        predict_labels(model, model.encode_for_head(images, context), {}, chosen, top_k, results);
       });
   return results;
 }
@@ -111,7 +111,7 @@ std::vector<std::vector<LabelScore>> classify_sounds(const EncoderModel& model,
       options.fail("classify", i, error.what());
       continue;
     }
-    const Tensor hidden = model.encode(values_input(heard, spec, {}), context);
+    const Tensor hidden = model.encode_for_head(values_input(heard, spec, {}), context);
     predict_labels(model, hidden, {}, std::span(&i, 1), top_k, results);
   }
   return results;

@@ -69,10 +69,11 @@ const EncoderModel& image_encoder(const Model& model) {
 // Returns the last hidden state [B, T, D] of any kind of model.
 Tensor last_hidden(const Model& model, const ModelInput& batch, Context& context) {
   if (const auto* encoder = text_encoder(model)) return encoder->encode(batch, context);
-  if (const auto* decoder = as<DecoderModel>(model)) return decoder->encode({.ids = batch.ids}, context);
+  if (const auto* decoder = as<DecoderModel>(model))
+    return decoder->encode({.ids = batch.ids, .read = batch.read}, context);
   const auto* both = as<EncoderDecoderModel>(model);
   if (both == nullptr) throw Error("embed: expected a model of texts, got " + model.family());
-  return both->encode({batch.ids, batch.mask}, context);
+  return both->encode({.ids = batch.ids, .mask = batch.mask, .read = batch.read}, context);
 }
 
 std::int64_t pad_id(const Model& model) {
@@ -111,18 +112,43 @@ ModelInput text_batch(const Model& model, const Tokenizer& tokenizer, std::span<
   return reads_padding ? padded_to(*encoder->padded_length(), batch, pad) : batch;
 }
 
+std::vector<std::int64_t> lengths_of(std::span<const Encoding> encodings,
+                                     std::span<const std::size_t> chosen) {
+  std::vector<std::int64_t> lengths;
+  for (const std::size_t index : chosen) lengths.push_back(encodings[index].size());
+  return lengths;
+}
+
+// The one token of each row that the pooling reads, of those from `first` up to its length; empty where it
+// reads several.
+std::vector<std::int64_t> pooled_token(std::span<const std::int64_t> lengths, std::int64_t first,
+                                       const std::vector<Pooling>& poolings) {
+  std::vector<std::int64_t> tokens;
+  if (poolings != std::vector{Pooling::cls} && poolings != std::vector{Pooling::last}) return tokens;
+  for (const std::int64_t length : lengths) {
+    const std::int64_t last = std::max<std::int64_t>(length - 1, 0);
+    tokens.push_back(poolings.front() == Pooling::cls ? std::min(first, last) : last);
+  }
+  return tokens;
+}
+
 using HiddenHandler =
     std::function<void(std::span<const std::size_t> chosen, const ModelInput& batch, const Tensor& hidden)>;
+// The tokens of a batch that are read (ModelInput::read).
+using ReadTokens = std::function<std::vector<std::int64_t>(std::span<const std::size_t> chosen)>;
 
-// Calls `handle` with every batch that contains a token, and its last hidden state [B, T, D].
+// Calls `handle` with every batch that contains a token, and its last hidden state [B, T, D], or that of the
+// tokens that are read.
 void for_each_hidden(const Model& model, const Tokenizer& tokenizer, std::span<const Encoding> encodings,
-                     const TaskOptions& options, Taps* taps, const HiddenHandler& handle) {
+                     const TaskOptions& options, Taps* taps, const ReadTokens& read,
+                     const HiddenHandler& handle) {
   Context context{.taps = taps, .stop = options.stop};
   std::vector<std::int64_t> lengths;
   for (const Encoding& encoding : encodings) lengths.push_back(encoding.size());
   for (const auto& chosen : text_batches(model, lengths, options.batch_tokens)) {
     if (lengths[chosen.front()] == 0) continue;  // the longest is empty, so all are
-    const ModelInput batch = text_batch(model, tokenizer, encodings, chosen);
+    ModelInput batch = text_batch(model, tokenizer, encodings, chosen);
+    if (read) batch.read = read(chosen);
     handle(chosen, batch, last_hidden(model, batch, context).contiguous());
   }
 }
@@ -162,9 +188,9 @@ Tensor tokens_of(const Tensor& hidden, std::size_t b, std::int64_t first, std::i
 }
 
 // The pooled tokens of each row of hidden [B, T, D], from `first` up to its length: [B, D times the
-// poolings], zeros where there are none.
+// poolings], zeros where there are none. Or hidden [B, 1, D], of the one token that is `read` of each.
 Tensor pool_rows(const Tensor& hidden, std::span<const std::int64_t> lengths, std::int64_t first,
-                 const std::vector<Pooling>& poolings) {
+                 const std::vector<Pooling>& poolings, bool read = false) {
   const std::int64_t width = hidden.size(2) * std::ssize(poolings);
   std::vector<Tensor> rows;
   for (std::size_t b = 0; b < lengths.size(); ++b) {
@@ -172,7 +198,7 @@ Tensor pool_rows(const Tensor& hidden, std::span<const std::int64_t> lengths, st
       rows.push_back(Tensor::zeros({1, width}, hidden.dtype()));
       continue;
     }
-    const Tensor tokens = tokens_of(hidden, b, first, lengths[b]);
+    const Tensor tokens = read ? tokens_of(hidden, b, 0, 1) : tokens_of(hidden, b, first, lengths[b]);
     std::vector<Tensor> parts;
     for (const Pooling pooling : poolings) parts.push_back(pool(tokens, first, pooling));
     rows.push_back(reshape(parts.size() == 1 ? parts.front() : concat(parts, 0), {1, width}));
@@ -185,9 +211,7 @@ Tensor before_steps(const Model& model, std::span<const Encoding> encodings,
                     std::span<const std::size_t> chosen, const ModelInput& batch, const Tensor& hidden,
                     std::int64_t skipped, const EmbeddingRecipe& recipe) {
   if (recipe.poolings.empty()) return text_encoder(model)->vectors(hidden, batch);
-  std::vector<std::int64_t> lengths;
-  for (const std::size_t index : chosen) lengths.push_back(encodings[index].size());
-  return pool_rows(hidden, lengths, skipped, recipe.poolings);
+  return pool_rows(hidden, lengths_of(encodings, chosen), skipped, recipe.poolings, !batch.read.empty());
 }
 
 void require_pooling(const Model& model, const EmbeddingRecipe& recipe) {
@@ -222,7 +246,10 @@ void set_vectors(Vectors& vectors, std::size_t first, const Model& model, const 
                  std::span<const Encoding> encodings, const EmbeddingRecipe& recipe,
                  const TaskOptions& options, Taps* taps) {
   const std::int64_t skipped = prompt_tokens(tokenizer, recipe);
-  for_each_hidden(model, tokenizer, encodings, options, taps,
+  const auto read = [&](std::span<const std::size_t> chosen) {
+    return pooled_token(lengths_of(encodings, chosen), skipped, recipe.poolings);
+  };
+  for_each_hidden(model, tokenizer, encodings, options, taps, read,
                   [&](std::span<const std::size_t> chosen, const ModelInput& batch, const Tensor& hidden) {
                     vectors.set_rows(chosen,
                                      before_steps(model, encodings, chosen, batch, hidden, skipped, recipe),
@@ -291,8 +318,9 @@ Tensor embed_images(const Model& model, const ImageProcessor& processor, std::sp
   Context context{.stop = options.stop};
   Vectors vectors(files.size());
   tasks::for_each_image_batch({encoder.input(), encoder.trained_positions().value_or(1)}, processor, files,
-                              options, "embed",
-                              [&](std::span<const std::size_t> chosen, const ModelInput& images) {
+                              options, "embed", [&](std::span<const std::size_t> chosen, ModelInput images) {
+                                if (recipe.poolings == std::vector{Pooling::cls})
+                                  images.read.assign(chosen.size(), 0);
                                 const Tensor hidden = encoder.encode(images, context).contiguous();
                                 if (recipe.poolings.empty())
                                   return vectors.set_rows(chosen, encoder.vectors(hidden, images));
@@ -313,7 +341,7 @@ std::vector<TokenEmbeddings> embed_tokens(const Model& model, const Tokenizer& t
   const NoGradients guard;
   std::vector<TokenEmbeddings> results;
   for (const Encoding& encoding : encodings) results.push_back({encoding.tokens, Tensor::zeros({0, 0})});
-  for_each_hidden(model, tokenizer, encodings, options, nullptr,
+  for_each_hidden(model, tokenizer, encodings, options, nullptr, {},
                   [&](std::span<const std::size_t> chosen, const ModelInput&, const Tensor& hidden) {
                     const std::int64_t time = hidden.size(1), width = hidden.size(2);
                     const Tensor rows = reshape(hidden, {hidden.size(0) * time, width});

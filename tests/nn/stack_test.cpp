@@ -78,6 +78,60 @@ TEST(Stack, OtherResidualStepsAreTheirFormulas) {
   expect_near(run(from_norm, x), before(x) * 4.0, 1e-12);
 }
 
+// Shapes of what a weight reads.
+std::vector<std::int64_t> tokens_read_by(const Weight& weight, const std::function<void()>& run) {
+  std::vector<std::int64_t> tokens;
+  weight.observe([&](const Tensor& x) { tokens.push_back(x.size(1)); });
+  run();
+  weight.observe({});
+  return tokens;
+}
+
+TEST(Stack, TheLastLayerComputesTheTokensThatAreRead) {
+  Stack stack = random_encoder(6, 2, pre_norm);
+  stack.final_norm = random_norm(6, 77);
+  const Tensor x = random_tensor({2, 5, 6}, 3);
+  const auto attention = [&](std::size_t layer) {
+    return stack.layers[layer].steps[0].sublayers[0].part.as<SelfAttention>()->attention;
+  };
+  const auto up = [&](std::size_t layer) {
+    return stack.layers[layer].steps[1].sublayers[0].part.as<FeedForward>()->up.weight;
+  };
+  Taps taps;
+  taps.listen("encoder.layers.1.out", [](const std::string&, Tensor&) {});
+  for (const bool listens : {false, true}) {
+    Context context{.taps = listens ? &taps : nullptr};
+    const auto pass_of = [&](const std::vector<std::int64_t>& read) {
+      Pass pass(context);
+      pass.self.causal = true;
+      pass.read = read;
+      return stack(x, pass);
+    };
+    const NoGradients guard;
+    const auto read = [&] { pass_of({4, 2}); };
+    const std::vector<std::int64_t> some{listens ? 5 : 1}, all{5};
+    EXPECT_EQ(tokens_read_by(up(0), read), all);
+    EXPECT_EQ(tokens_read_by(attention(1).k.weight, read), all);
+    EXPECT_EQ(tokens_read_by(attention(1).v.weight, read), all);
+    EXPECT_EQ(tokens_read_by(attention(1).q.weight, read), some);
+    EXPECT_EQ(tokens_read_by(attention(1).out.weight, read), some);
+    EXPECT_EQ(tokens_read_by(up(1), read), some);
+    EXPECT_EQ(pass_of({4, 2}).to_vector<double>(), tokens_at(pass_of({}), {4, 2}).to_vector<double>());
+  }
+}
+
+TEST(Stack, GradientsPassThroughTheTokensThatAreRead) {
+  const Stack stack = random_encoder(6, 2, post_norm);
+  check_gradients(
+      [&](const auto& in) {
+        Context context;
+        Pass pass(context);
+        pass.read = {1, 0};
+        return stack(in[0], pass);
+      },
+      {random_tensor({2, 3, 6}, 5)}, 1e-5);
+}
+
 TEST(Stack, SharedLayersHaveTapsOfTheirOwn) {
   Stack stack = random_encoder(6, 1, pre_norm);
   stack.layers.push_back(stack.layers[0]);

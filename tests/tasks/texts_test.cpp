@@ -68,6 +68,32 @@ class Counting final : public EncoderModel {
   int at_;
 };
 
+// Their batches compute one token of each text in the last layer.
+TEST(Texts, PoolingsOfOneTokenGiveTheBitsOfThatToken) {
+  const auto model = load_as<EncoderModel>(encoder("bert"));
+  const auto tokenizer = load_tokenizer(encoder("bert"));
+  const std::vector<std::string> texts{"the", "the cat sat on the mat", "", "a cat"};
+  for (const char* prompt : {"", "query: "}) {
+    EmbeddingRecipe recipe;
+    recipe.prompt = prompt;
+    recipe.pool_prompt = false;
+    const std::vector<TokenEmbeddings> all = embed_tokens(*model, *tokenizer, texts, recipe, {});
+    const auto skipped = *prompt == '\0' ? 0 : tokenizer->encode(prompt).size() - 1;
+    for (const Pooling pooling : {Pooling::cls, Pooling::last}) {
+      recipe.poolings = {pooling};
+      const Tensor vectors = embed(*model, *tokenizer, texts, recipe, {});
+      for (std::size_t i = 0; i < texts.size(); ++i) {
+        const Tensor& tokens = all[i].vectors;
+        const std::int64_t token = pooling == Pooling::cls ? skipped : tokens.size(0) - 1;
+        const auto row = static_cast<std::int64_t>(i);
+        EXPECT_EQ(slice(vectors, 0, row, row + 1).to_vector<float>(),
+                  slice(tokens, 0, token, token + 1).to_vector<float>())
+            << prompt << texts[i];
+      }
+    }
+  }
+}
+
 TEST(Texts, AFlagCancelsBetweenBatchesAndWithinThem) {
   const auto model = load_as<EncoderModel>(encoder("bert-mlm"));
   const auto tokenizer = load_tokenizer(encoder("bert-mlm"));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "heed/export.h"
 #include "heed/tensor.h"
@@ -47,6 +48,10 @@ struct ModelInput {
   Tensor embeddings = {};  ///< floating [B, T, E] in place of `ids`: what the token table gives
   Tensor values = {};      ///< f32 [B, ...]: pixels [B, C, H, W], patches, a spectrogram or a waveform
   Tensor grids = {};       ///< of patches: the rows and columns of each image, i64 [B, 2]
+  /// For encode(): the token of each row whose hidden state is read. The result is [B, 1, D] with the bits of
+  /// these tokens, and the last layer computes no others where no listener and no gradient needs them. Empty:
+  /// all tokens are read.
+  std::vector<std::int64_t> read = {};
 
   /// Returns the tensor that is defined: `ids`, else `embeddings`, else `values`.
   const Tensor& first() const { return ids.defined() ? ids : embeddings.defined() ? embeddings : values; }

@@ -196,7 +196,7 @@ class DecoderModel : public Model {
   /// sparse).
   virtual Tensor loss(const ModelInput& input, const Tensor& labels, const CrossEntropyOptions& options,
                       Context& context, const Tensor& document_starts = {}) const = 0;
-  /// The last hidden state [B, T, D], after the final norm.
+  /// The last hidden state [B, T, D], after the final norm, or that of ModelInput::read.
   virtual Tensor encode(const ModelInput& input, Context& context) const = 0;
   /// Starts decoding with `rows` empty rows.
   virtual std::unique_ptr<Decoding> decode(std::int64_t rows) const = 0;
@@ -222,7 +222,7 @@ class EncoderDecoderModel : public Model {
   /// Mean cross-entropy over the labels i64 [B, T] that are not options.ignore_index.
   virtual Tensor loss(const ModelInput& source, const Tensor& labels, const CrossEntropyOptions& options,
                       Context& context) const = 0;
-  /// The encoder's last hidden state [B, S, D].
+  /// The encoder's last hidden state [B, S, D], or that of ModelInput::read.
   virtual Tensor encode(const ModelInput& source, Context& context) const = 0;
   /// Encodes the source once and starts decoding: row b decodes source b.
   virtual std::unique_ptr<Decoding> decode(const ModelInput& source, Context& context) const = 0;
@@ -261,8 +261,16 @@ class EncoderModel : public Model {
   virtual std::int64_t type_vocab_size() const = 0;
   /// The padding id.
   virtual std::int64_t pad_id() const = 0;
-  /// The last hidden state [B, T, D]. Throws Error for ids, types or lengths out of range.
+  /// The last hidden state [B, T, D], or that of ModelInput::read. Throws Error for ids, types or lengths out
+  /// of range.
   virtual Tensor encode(const ModelInput& input, Context& context) const = 0;
+  /// Whether predict() reads the first token alone, as most heads of whole sequences do.
+  virtual bool head_reads_first_token() const { return false; }
+  /// What predict() reads of encode(input): [B, 1, D] of the first tokens where it reads no others, else all.
+  Tensor encode_for_head(ModelInput input, Context& context) const {
+    if (head_reads_first_token()) input.read.assign(static_cast<std::size_t>(input.size()), 0);
+    return encode(input, context);
+  }
   /// Whether a token attends only to itself and those before it (the texts of CLIP).
   virtual bool is_causal() const { return false; }
   /// The size of the vector that the model was trained to compute for a whole input, as the towers of CLIP

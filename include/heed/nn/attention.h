@@ -66,6 +66,9 @@ struct SelfAttention {
   /// x [B, T, D] to [B, T, D]; Pass::self determines which keys count. With a state, the T tokens follow the
   /// earlier ones in it.
   Tensor operator()(const Tensor& x, Pass& pass, PartState* state = nullptr) const;
+  /// The same for the tokens Pass::read alone, [B, 1, D], with the same bits: queries are theirs, keys and
+  /// values those of all tokens. Without taps and gradients.
+  Tensor of_read_tokens(const Tensor& x, Pass& pass, PartState* state = nullptr) const;
   std::unique_ptr<PartState> make_state(const Tensor& memory) const;
 };
 

@@ -44,8 +44,11 @@ class Pass {
   Tensor memory = {};    ///< [B, S, D']; undefined without cross-attention, or when states hold it
   std::vector<std::int64_t> lengths;  ///< tokens of each row that are not padding; empty: all of them
   SequenceLengths past = {};          ///< tokens of earlier passes, which states hold
-  Tensor layer_input = {};            ///< of the running layer, [B, T, D]
-  std::string name = {};              ///< of the running part: the prefix of its taps
+  /// The token of each row that is read after the stack, which then gives [B, 1, D]: its last layer computes
+  /// the others only as far as attention reads them. Empty: all tokens are read.
+  std::vector<std::int64_t> read = {};
+  Tensor layer_input = {};  ///< of the running layer, [B, T, D]
+  std::string name = {};    ///< of the running part: the prefix of its taps
   /// Values that parts return to the model, by kind, in the order of the layers: `router_logits`.
   std::map<std::string, std::vector<Tensor>> collected = {};
 
@@ -66,6 +69,9 @@ class Pass {
   std::map<const RotaryPositions*, Tensor> cos_sin_;
   std::map<const ScoreBias*, AttentionOptions> biased_;
 };
+
+/// The token read[b] of each row b of x [B, T, ...]: [B, 1, ...].
+Tensor tokens_at(const Tensor& x, const std::vector<std::int64_t>& read);
 
 /// New rows of a state: row i becomes a copy of the old row from[i].
 struct RowReorder {

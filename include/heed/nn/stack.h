@@ -65,7 +65,8 @@ struct Stack {
   std::string name = "encoder";
   std::vector<Layer> layers = {};
   std::optional<Norm> final_norm = {};
-  /// x [B, T, D] -> [B, T, D]. With a state, the T tokens follow those of earlier passes.
+  /// x [B, T, D] -> [B, T, D]; with Pass::read, [B, 1, D]. With a state, the T tokens follow those of earlier
+  /// passes.
   Tensor operator()(Tensor x, Pass& pass, StackState* state = nullptr) const;
 };
 

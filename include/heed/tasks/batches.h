@@ -46,7 +46,8 @@ std::vector<std::vector<std::size_t>> pack_by_length(std::span<const std::int64_
 ModelInput padded_batch(std::span<const Encoding> encodings, std::span<const std::size_t> chosen,
                         std::int64_t pad_id, bool type_ids);
 
-/// Receives the indices of a batch and its last hidden state [B, T, D].
+/// Receives the indices of a batch and what the head reads of its last hidden state
+/// (EncoderModel::encode_for_head).
 using BatchHandler = std::function<void(std::span<const std::size_t> chosen, const Tensor& hidden)>;
 
 /// Runs the encoder over all encodings, without gradients. The batches come in any order.

@@ -2,6 +2,7 @@
 #include <numeric>
 
 #include "heed/autograd.h"
+#include "heed/nn/part.h"
 #include "heed/ops/shape.h"
 #include "models/assembled.h"
 #include "models/families/recurrent_common.h"
@@ -119,7 +120,8 @@ class RecurrentModel final : public Assembled<EncoderDecoderModel> {
     return parts_.decoder.output.cross_entropy(hidden, labels, options);
   }
   Tensor encode(const ModelInput& source, Context& context) const override {
-    return encoded_source(source, context).memory;
+    const Tensor states = encoded_source(source, context).memory;
+    return source.read.empty() ? states : tokens_at(states, source.read);
   }
   std::unique_ptr<Decoding> decode(const ModelInput& source, Context& context) const override {
     const NoGradients guard;

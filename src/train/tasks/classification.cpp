@@ -147,7 +147,7 @@ Evaluation ClassificationTask::evaluate(const Examples& examples) const {
   std::vector<Prediction> predictions;
   for_each_batch(examples, [&](const LabeledBatch& batch) {
     Context context;
-    const Tensor hidden = model_->encode(batch.inputs, context);
+    const Tensor hidden = model_->encode_for_head(batch.inputs, context);
     const Tensor logits = model_->predict(hidden, batch.inputs.mask, context);
     sum += sequence_loss(logits, batch.labels, problem_, {.reduction = Reduction::sum}).item();
     const std::vector<float> scores = logits.to(DType::f32).to_vector<float>();

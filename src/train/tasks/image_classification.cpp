@@ -332,7 +332,8 @@ Evaluation ImageClassificationTask::evaluate(const Images& images) const {
   std::vector<Prediction> predictions;
   for (ImageBatch batch = reader.next(); batch.labels.defined(); batch = reader.next()) {
     Context context;
-    const Tensor logits = model_->predict(model_->encode(batch.inputs, context), {}, context).to(DType::f32);
+    const Tensor hidden = model_->encode_for_head(batch.inputs, context);
+    const Tensor logits = model_->predict(hidden, {}, context).to(DType::f32);
     sum +=
         sequence_loss(logits, batch.labels, LabelProblem::single_label, {.reduction = Reduction::sum}).item();
     const std::vector<float> losses =
