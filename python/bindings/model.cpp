@@ -44,10 +44,11 @@ DType dtype_named(const std::string& name) {
 
 using Layers = std::pair<std::int64_t, std::optional<std::int64_t>>;
 
-LoadedModel open(const std::string& name, const std::string& dtype, bool int8,
+LoadedModel open(const std::string& name, const std::string& dtype, std::optional<bool> int8,
                  const std::vector<std::pair<std::string, double>>& adapters, std::optional<bool> head,
                  const std::vector<std::pair<std::string, double>>& steer, const Layers& steer_layers) {
-  LoadOptions options{.dtype = dtype_named(dtype), .int8_activations = int8, .head = head};
+  LoadOptions options{.dtype = dtype_named(dtype), .head = head};
+  if (int8) options.activations = *int8 ? Activations::int8 : Activations::f32;
   for (const auto& [adapter, weight] : adapters) options.adapters.push_back({adapter, weight});
   for (const auto& [file, strength] : steer)
     options.steering.push_back({file, strength, {steer_layers.first, steer_layers.second}});
@@ -458,7 +459,7 @@ void bind_model(nb::module_& module) {
       .def("inputs", &inputs_of, "text"_a, "pair"_a.none(), "target"_a.none())
       .def("forward", &forward, "inputs"_a, "names"_a, "heads"_a, "hooks"_a, "strict"_a, "logits"_a);
   bind_weights(model);
-  module.def("load", &open, "name"_a, "dtype"_a, "int8"_a, "adapters"_a, "head"_a.none(), "steer"_a,
+  module.def("load", &open, "name"_a, "dtype"_a, "int8"_a.none(), "adapters"_a, "head"_a.none(), "steer"_a,
              "steer_layers"_a);
   module.def(
       "similarity",

@@ -611,7 +611,7 @@ def _stream(run: Callable[[Callable[[int, int, str], bool]], Any]) -> Iterator[s
     return read()
 
 
-def _open(name: str | Path, *, dtype: str = "float32", threads: int | None = None, int8: bool = False, adapters: Any = (),
+def _open(name: str | Path, *, dtype: str = "float32", threads: int | None = None, int8: bool | None = None, adapters: Any = (),
           head: bool | None = None, steer: Any = (), steer_layers: tuple[int, int | None] = (0, None)) -> _heed.LoadedModel:
     if threads is not None:
         _heed.set_threads(threads)
@@ -626,11 +626,12 @@ def _weighted(given: Any) -> list[tuple[str, float]]:
 
 
 @checked
-def load(name: str | Path, *, dtype: str = "float32", threads: int | None = None, int8: bool = False,
+def load(name: str | Path, *, dtype: str = "float32", threads: int | None = None, int8: bool | None = None,
          adapters: Any = (), head: bool | None = None, steer: Any = (), steer_layers: tuple[int, int | None] = (0, None)) -> Any:
     """Opens a model: a folder in Hugging Face layout, a GGUF file, or a name that is installed or in the Hugging Face cache.
 
-    dtype is that of the weights in memory, float32 or bfloat16. int8 rounds inputs of products with quantized weights. adapters:
+    dtype is that of the weights in memory, float32 or bfloat16. int8: whether inputs of products with quantized weights are
+    rounded; by default in encoders of texts where this processor gains by it. adapters:
     LoRA folders in PEFT's layout, or a dict of folder to weight. head: whether an encoder has the head of config.json (by
     default, unless the model is one of sentence-transformers). steer: files of vectors (heed.steer()), or a dict of file to
     strength; steer_layers: of their layers, from the first to before the second. threads: of the whole process.

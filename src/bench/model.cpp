@@ -206,7 +206,7 @@ Work model_work(const char* kind, const BenchModel& bench, const ModelSizes& siz
   work.shape = {{"model", bench.name},      {"family", bench.model().family()},
                 {"parameters", parameters}, {"dtype", std::string(name_of(bench.options.dtype))},
                 {"batch", sizes.batch},     {"length", sizes.length}};
-  if (bench.options.int8_activations) {
+  if (bench.model().takes_int8()) {
     work.int8 = true;
     work.shape.emplace_back("int8", std::string(kernels::int8_instruction()));
   }

@@ -252,7 +252,7 @@ std::vector<Parameter> Model::train_adapter(const LoraOptions&, Generator&) {
 
 void Model::merge_adapters() {}
 
-std::int64_t Model::use_int8_activations(bool) { return 0; }
+std::int64_t Model::use_activations(Activations) { return 0; }
 std::vector<QuantizedMap> Model::int8_activation_errors(const std::function<void()>&) { return {}; }
 QuantizeReport Model::quantize(const QuantizeOptions&, const std::function<void()>&) {
   throw Error("quantize: expected a model of files, got " + family());

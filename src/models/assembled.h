@@ -44,9 +44,13 @@ class Assembled : public Interface {
                            const std::filesystem::path& tokenizer) const override {
     return heed::save_gguf(files_, file, type, tokenizer);
   }
-  std::int64_t use_int8_activations(bool use) override {
-    return heed::use_int8_activations(files_.weights, use);
+  std::int64_t use_activations(Activations type) override {
+    const bool encodes_texts =
+        std::is_same_v<Interface, EncoderModel> && this->input().kind == InputKind::tokens;
+    if (type == Activations::automatic && !encodes_texts) type = Activations::f32;
+    return heed::use_activations(files_.weights, type);
   }
+  bool takes_int8() const override { return heed::takes_int8(files_.weights); }
   std::vector<QuantizedMap> int8_activation_errors(const std::function<void()>& run) override {
     return heed::int8_activation_errors(files_.weights, run);
   }

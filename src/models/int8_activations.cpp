@@ -1,6 +1,7 @@
 // Switches products to rounded inputs, and measures what this changes.
 #include "models/quantize.h"
 
+#include <algorithm>
 #include <cmath>
 #include <memory>
 
@@ -33,7 +34,7 @@ class Comparison {
     }
   }
   std::vector<float> product(const Tensor& x, bool int8) const {
-    weight_.use_int8_activations(int8);
+    weight_.use_activations(int8 ? Activations::int8 : Activations::f32);
     return weight_.linear(x, {}, Activation::none, layout_).to_vector<float>();
   }
 
@@ -43,14 +44,23 @@ class Comparison {
   double lost_ = 0, total_ = 0;
 };
 
+WeightLayout layout_of(const TensorRow& row) {
+  return row.target == AdapterTarget::linear_in_out ? WeightLayout::in_out : WeightLayout::out_in;
+}
+
 }  // namespace
 
-std::int64_t use_int8_activations(const Weights& weights, bool use) {
+std::int64_t use_activations(const Weights& weights, Activations type) {
   std::int64_t count = 0;
   for (const TensorRow& row : weights.rows()) {
-    if (weights[row.name].use_int8_activations(use)) ++count;
+    if (weights[row.name].use_activations(type)) ++count;
   }
   return count;
+}
+
+bool takes_int8(const Weights& weights) {
+  return std::any_of(weights.rows().begin(), weights.rows().end(),
+                     [&](const TensorRow& row) { return weights[row.name].takes_int8(layout_of(row)); });
 }
 
 std::vector<QuantizedMap> int8_activation_errors(const Weights& weights, const std::function<void()>& run) {
@@ -58,11 +68,9 @@ std::vector<QuantizedMap> int8_activation_errors(const Weights& weights, const s
   std::vector<QuantizedMap> maps;
   std::vector<std::unique_ptr<Comparison>> comparisons;
   for (const TensorRow& row : weights.rows()) {
-    if (!weights[row.name].use_int8_activations(false)) continue;
-    const bool in_first = row.target == AdapterTarget::linear_in_out;
+    if (!weights[row.name].use_activations(Activations::f32)) continue;
     maps.push_back({row.name});
-    comparisons.push_back(std::make_unique<Comparison>(
-        weights[row.name], in_first ? WeightLayout::in_out : WeightLayout::out_in));
+    comparisons.push_back(std::make_unique<Comparison>(weights[row.name], layout_of(row)));
   }
   run();
   for (std::size_t i = 0; i < maps.size(); ++i) maps[i].output_error = comparisons[i]->error();

@@ -58,8 +58,9 @@ QuantizeReport quantize(Weights& weights, const QuantizeOptions& options,
 /// The quantization_config of compressed-tensors for what quantize() did, as JSON.
 std::string quantization_config(const QuantizeReport& report, const QuantizeOptions& options);
 
-/// Model::use_int8_activations() and Model::int8_activation_errors().
-std::int64_t use_int8_activations(const Weights& weights, bool use);
+/// Model::use_activations(), takes_int8() and int8_activation_errors().
+std::int64_t use_activations(const Weights& weights, Activations type);
+bool takes_int8(const Weights& weights);
 std::vector<QuantizedMap> int8_activation_errors(const Weights& weights, const std::function<void()>& run);
 
 }  // namespace heed

@@ -59,10 +59,10 @@ std::unique_ptr<Model> load_by_config(const Config& config, const ModelFiles& fi
                                               .adapters = adapters,
                                               .generator = adapters.empty() ? nullptr : &head,
                                               .separate_output = options.separate_output});
-  if (options.int8_activations && model->use_int8_activations(true) == 0)
+  if (model->use_activations(options.activations) == 0 && options.activations == Activations::int8)
     throw Error(files.where() +
                 ": int8 activations: expected a model with weights quantized to integers, got none (heed "
-                "quantize makes one)");
+                "convert --bits 8 makes one)");
   return model;
 }
 

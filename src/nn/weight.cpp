@@ -13,6 +13,7 @@
 #include "heed/ops/embedding.h"
 #include "heed/ops/matmul.h"
 #include "heed/ops/shape.h"
+#include "kernels/machine.h"
 #include "ops/weight_product.h"
 #include "tensor/impl.h"
 #include "tensor/quantized_matrix.h"
@@ -25,7 +26,7 @@ struct Weight::State {
   std::shared_ptr<const PackedWeight> packed;
   std::vector<LoraAdapter> adapters, row_adapters;
   std::function<void(const Tensor&)> observer;
-  bool int8_activations = false;
+  Activations activations = Activations::f32;
 
   const Buffer& buffer() const { return *TensorImpl::of(tensor).buffer; }
 
@@ -61,6 +62,16 @@ struct Weight::State {
   // Whether maps of x read stored numbers alone: without adapters and gradients.
   bool is_read_by(const Tensor& x, const Tensor& bias) const {
     return adapters.empty() && x.dtype() == DType::f32 && !needs_gradient({x, tensor, bias});
+  }
+
+  bool has_integers() const {
+    const auto quantized = quantized_of(tensor);
+    return quantized != nullptr && quantized->has_integers();
+  }
+
+  bool takes_int8(const PackedWeight* form) const {
+    return activations == Activations::int8 || (activations == Activations::automatic && form != nullptr &&
+                                                kernels::int8_is_faster(*form->matrix()));
   }
 
   // The map without adapters.
@@ -120,7 +131,8 @@ Tensor Weight::State::linear(const Tensor& x, const Tensor& bias, Activation act
                              WeightLayout wanted) {
   if (x.dtype() == DType::f32 && !needs_gradient({x, tensor, bias})) {
     const auto form = pack(wanted);
-    return stored_linears(x, {{matrix(), form.get(), bias, activation, wanted, int8_activations}}).front();
+    return stored_linears(x, {{matrix(), form.get(), bias, activation, wanted, takes_int8(form.get())}})
+        .front();
   }
   if (x.dtype() == DType::f32 && stays_quantized()) {
     if (auto form = pack(wanted))
@@ -146,7 +158,7 @@ std::vector<Tensor> linear_all(const Tensor& x, const std::vector<const Linear*>
     if (state.observer) state.observer(x);
     forms.push_back(state.pack(map->layout));
     stored.push_back({state.matrix(), forms.back().get(), map->bias, Activation::none, map->layout,
-                      state.int8_activations});
+                      state.takes_int8(forms.back().get())});
   }
   return stored_linears(x, stored);
 }
@@ -159,10 +171,14 @@ void Weight::replace(Tensor tensor) const {
 
 void Weight::observe(std::function<void(const Tensor& x)> seen) const { state_->observer = std::move(seen); }
 
-bool Weight::use_int8_activations(bool use) const {
-  state_->int8_activations = use;
-  const auto quantized = quantized_of(state_->tensor);
-  return quantized != nullptr && quantized->has_integers();
+bool Weight::use_activations(Activations type) const {
+  state_->activations = type;
+  return state_->has_integers();
+}
+
+bool Weight::takes_int8(WeightLayout layout) const {
+  if (state_->activations == Activations::f32 || !state_->has_integers()) return false;
+  return state_->takes_int8(state_->pack(layout).get());
 }
 
 void Weight::add_adapter(LoraAdapter adapter) const { state_->adapters.push_back(std::move(adapter)); }

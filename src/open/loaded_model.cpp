@@ -125,7 +125,7 @@ struct LoadedModel::State {
 
  private:
   std::unique_ptr<Model> load() const {
-    WeightOptions weights{options.dtype, options.int8_activations};
+    WeightOptions weights{options.dtype, options.activations};
     weights.separate_output = options.separate_output;
     weights.head = options.head.value_or(!all.has("modules.json"));
     std::unique_ptr<Model> model;

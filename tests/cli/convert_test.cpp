@@ -48,15 +48,19 @@ TEST(Convert, WritesAModelThatClassifiesAlike) {
     EXPECT_LT(map.at("weight_error").get<double>(), 0.01);
     EXPECT_FALSE(map.contains("output_error"));
   }
-  const Json small = positive(folder / "small");
+  const Json small = positive(folder / "small", {"--activations", "f32"});
   EXPECT_EQ(small.at("label"), own.at("label"));
   EXPECT_NEAR(small.at("score").get<double>(), own.at("score").get<double>(), 0.01);
   EXPECT_THAT(output_of({"models", folder / "small"}), HasSubstr("modernbert"));
+  const Json described = json_lines(output_of({"models", folder / "small", "--json"})).at(0);
+  EXPECT_THAT(described.at("activations").get<std::string>(), HasSubstr(" (auto: "));
 
   const Json rounded = positive(folder / "small", {"--activations", "int8"});
   EXPECT_EQ(rounded.at("label"), own.at("label"));
   EXPECT_NEAR(rounded.at("score").get<double>(), own.at("score").get<double>(), 0.02);
   EXPECT_NE(rounded.at("score"), small.at("score"));
+  const bool rounds = described.at("activations").get<std::string>().starts_with("int8");
+  EXPECT_EQ(positive(folder / "small").at("score"), (rounds ? rounded : small).at("score"));
   const Words forward = {"forward", "--text", "a warm film", "--activation-errors", "--model"};
   const std::vector<Json> errors = json_lines(output_of(with_words(forward, {folder / "small", "--json"})));
   EXPECT_EQ(errors.size(), report.at("maps").size());

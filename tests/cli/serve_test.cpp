@@ -190,7 +190,8 @@ TEST(ServeCommand, RefusesWrongCommandLines) {
   const std::string model = encoder("bert-mlm");
   expect_error(2, {"serve", model, "--allow-host", ""}, "--allow-host: expected the name of a host");
   expect_error(2, {"serve", model, "--allow-host", "http://a"}, "heed.example.org, got http://a");
-  expect_error(2, {"serve", model + ",activations=int4"}, "activations: expected f32 or int8, got int4");
+  expect_error(2, {"serve", model + ",activations=int4"},
+               "activations: expected auto or f32 or int8, got int4");
   expect_error(2, {"serve", model + ",rows=4"},
                "expected activations=, dtype=, adapter= or alias= after the comma, got rows=4");
   expect_error(2, {"serve", model + ",alias=b", "b=" + encoder("bert-classify")},

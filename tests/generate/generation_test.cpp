@@ -45,7 +45,7 @@ std::unique_ptr<DecoderModel> decoder_of(const std::string& name) {
   if (!name.ends_with("-bits")) return load_as<DecoderModel>(decoder_folder(name));
   auto model = new_decoder("llama", R"({"hidden_size": 64, "intermediate_size": 96, "head_dim": 16})");
   model->quantize({.bits = name[6] - '0', .group = 32});
-  EXPECT_GT(model->use_int8_activations(true), 0);
+  EXPECT_GT(model->use_activations(Activations::int8), 0);
   return model;
 }
 

@@ -136,7 +136,8 @@ TEST(Weight, MapsOfOneInputAreThoseOfEachAlone) {
       also_rounded{tensor_of_blocks(reference::q8_matrix(1000, in), {1000, in}), {}},
       packed{loaded(random_tensor({70, in}, 112), DType::bf16), {}},
       plain{random_tensor({in, 5}, 113).to(DType::f32), {}, WeightLayout::in_out};
-  for (const Linear* map : {&rounded, &also_rounded}) EXPECT_TRUE(map->weight.use_int8_activations(true));
+  for (const Linear* map : {&rounded, &also_rounded})
+    EXPECT_TRUE(map->weight.use_activations(Activations::int8));
   const std::vector<const Linear*> maps = {&blocks, &rounded, &also_rounded, &packed, &plain};
   const auto expect_alone = [&](const Tensor& x) {
     const std::vector<Tensor> all = linear_all(x, maps);

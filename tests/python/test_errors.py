@@ -9,7 +9,7 @@ WRONG_TYPES = [
     (lambda m: heed.load(3), "name: expected str or Path, got int"),
     (lambda m: heed.load("shakespeare", dtype=3), "dtype: expected str, got int"),
     (lambda m: heed.load("shakespeare", threads="two"), "threads: expected int or None, got str"),
-    (lambda m: heed.load("shakespeare", int8="yes"), "int8: expected bool, got str"),
+    (lambda m: heed.load("shakespeare", int8="yes"), "int8: expected bool or None, got str"),
     (lambda m: heed.load("shakespeare", 3), "too many positional arguments"),
     (lambda m: heed.load("shakespeare", dtypes="float32"), "dtypes"),
     (lambda m: heed.set_threads("two"), "count|incompatible"),

@@ -97,11 +97,12 @@ class Model {
   /// write, for settings and tokenizers that GGUF cannot store, and for a model with adapters.
   virtual QuantizeReport save_gguf(const std::filesystem::path& file, GgufType type,
                                    const std::filesystem::path& tokenizer) const;
-  /// Turns int8 activations on or off (initially off). If on, matrix products with quantized integer weights
-  /// round their inputs to int8 while no gradient is recorded. 32 to 128 numbers of a row, as many as share a
-  /// scale of the weight, share one scale, their largest magnitude / 127. This is faster, and still
-  /// independent of batch, threads and processor. Returns the number of weights that this changes.
-  virtual std::int64_t use_int8_activations(bool use);
+  /// Sets what products with weights that are quantized to integers take from now on (initially f32).
+  /// Activations::automatic is f32 for other models than encoders of texts. Returns the number of such
+  /// weights.
+  virtual std::int64_t use_activations(Activations type);
+  /// Whether some of them take int8.
+  virtual bool takes_int8() const { return false; }
   /// The error of int8 activations for each weight that has integers, on the inputs of the passes in `run`.
   /// The model itself computes with exact inputs in `run`, and from then on.
   virtual std::vector<QuantizedMap> int8_activation_errors(const std::function<void()>& run);

@@ -22,10 +22,10 @@ Config load_model_config(const ModelFiles& files);
 /// How a model stores its weights and multiplies by them.
 struct WeightOptions {
   WeightOptions(DType dtype_in_memory = DType::f32,
-                bool rounds_activations = false)  // NOLINT: implicit by design
-      : dtype(dtype_in_memory), int8_activations(rounds_activations) {}
-  DType dtype;            ///< f32 or bf16; quantized weights stay as they are
-  bool int8_activations;  ///< Model::use_int8_activations()
+                Activations of_products = Activations::f32)  // NOLINT: implicit by design
+      : dtype(dtype_in_memory), activations(of_products) {}
+  DType dtype;              ///< f32 or bf16; quantized weights stay as they are
+  Activations activations;  ///< Model::use_activations()
   /// An output map that is tied to the token table becomes a separate weight, for
   /// QuantizeOptions::output_bits.
   bool separate_output = false;

@@ -49,6 +49,16 @@ struct Linear;
 /// How a weight is stored: row by row as a tensor, or packed for matrix products.
 enum class WeightForm { plain, packed };
 
+/// What products with weights that are quantized to integers take. Rounded to int8, inputs give results that
+/// are not those of the dequantized model, but as independent of the other rows and the threads: 32 to 128
+/// numbers of a row, as many as share a scale of the weight, share one scale, their largest magnitude / 127.
+/// Products that record a gradient are not rounded.
+enum class Activations : std::uint8_t {
+  automatic,  ///< int8 where that makes products of many rows faster on this processor
+  f32,
+  int8,
+};
+
 /// The first matrix product without a gradient packs a loaded weight (one thread packs, others wait) and
 /// releases its pages of the file, so the weight is in memory once. Lookups then read rows of the packed
 /// form. Both forms give the same bits.
@@ -93,10 +103,11 @@ class Weight {
   /// Replaces the numbers of all copies by others of the same shape. As with changed numbers, no other thread
   /// may use the weight meanwhile.
   void replace(Tensor tensor) const;
-  /// Turns int8 activations of linear() on or off, for all copies: while no gradient is recorded and the
-  /// weight stays quantized to integers, the input is rounded to int8 (32 to 128 numbers share a scale).
-  /// Returns whether this changes products.
-  bool use_int8_activations(bool use) const;
+  /// Sets what linear() of all copies takes from now on (initially f32). Returns whether the weight is
+  /// quantized to integers, so that this matters.
+  bool use_activations(Activations type) const;
+  /// Whether linear() by this layout rounds its input.
+  bool takes_int8(WeightLayout layout) const;
   /// From now on, linear() of all copies calls `seen` with its input; an empty function ends this.
   void observe(std::function<void(const Tensor& x)> seen) const;
 

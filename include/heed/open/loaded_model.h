@@ -22,6 +22,7 @@
 #include "heed/generate/translate.h"
 #include "heed/inspect/record.h"
 #include "heed/nn/tap.h"
+#include "heed/nn/weight.h"
 #include "heed/open/capabilities.h"
 #include "heed/tasks/answer.h"
 #include "heed/tasks/caption.h"
@@ -65,9 +66,9 @@ struct SteeringFile {
 
 struct LoadOptions {
   DType dtype = DType::f32;  ///< of the weights in memory: f32 or bf16
-  /// Whether products with quantized weights round their inputs (Model::use_int8_activations): faster, but
-  /// not bit-identical to the dequantized model.
-  bool int8_activations = false;
+  /// What products with quantized weights take (Model::use_activations): int8 is faster, but not
+  /// bit-identical to the dequantized model. Only f32 and int8 mean the same on every processor.
+  Activations activations = Activations::automatic;
   std::vector<NamedAdapter> adapters = {};
   /// Whether an encoder has the head that config.json names. Without it, it makes vectors of texts, and the
   /// files may lack the head. By default, models of sentence-transformers (modules.json) have none.

@@ -16,6 +16,7 @@
 #include "heed/files/file.h"
 #include "heed/io/json.h"
 #include "heed/io/safetensors.h"
+#include "heed/models/kind.h"
 #include "heed/models/registry.h"
 #include "tensor/impl.h"
 #include "tensor/quantized_matrix.h"
@@ -74,9 +75,10 @@ struct Summary {
   std::string dtype;  // of most of the bytes, as named by the format
   std::set<std::string> trained;
   TensorFiles files;
-  std::string source;   // a repository of the hub; empty: not known
-  std::string license;  // as the README.md names it; empty: not known
-  std::string base;     // the model it was made from, likewise
+  std::string source;       // a repository of the hub; empty: not known
+  std::string license;      // as the README.md names it; empty: not known
+  std::string base;         // the model it was made from, likewise
+  std::string activations;  // that quantized weights take by default, and why; empty: none are quantized
 };
 
 // What the head of a model's README.md says, in YAML: "license: mit", "datasets:" and the like, each in a
@@ -115,6 +117,14 @@ std::string repository_of(const fs::path& directory) {
 }
 
 std::string shape_text(const TensorInfo& info) { return "[" + joined_numbers(info.shape) + "]"; }
+
+// LoadOptions::activations of a model that was opened without asking for a type.
+std::string chosen_activations(const Model& model) {
+  if (model.takes_int8()) return "int8 (auto: faster on this processor)";
+  const bool encodes_texts = as<EncoderModel>(model) != nullptr && model.input().kind == InputKind::tokens;
+  return encodes_texts ? "f32 (auto: int8 is not known to be faster on this processor)"
+                       : "f32 (auto: int8 by itself is for encoders of texts)";
+}
 
 // Tensors that are loaded as they are stored stay in the mapped file and are not read.
 DType dtype_to_load(const std::string& stored) {
@@ -169,6 +179,7 @@ Summary summarize(const fs::path& directory, const Globals& globals) {
     }
     s.trained.insert(parameter.name);
   }
+  if (s.quantized_parameters > 0) s.activations = chosen_activations(model);
   return s;
 }
 
@@ -228,7 +239,8 @@ void print_summary_json(const Summary& s) {
       .field("files", s.files.file_count())
       .field("bytes", s.bytes)
       .field("bytes_f32", bytes_in_f32(s))
-      .field("bytes_bf16", bytes_in_bf16(s));
+      .field("bytes_bf16", bytes_in_bf16(s))
+      .field("activations", s.activations);
   json.key("tensors").begin_array();
   for (const std::string& name : s.files.names()) {
     const TensorInfo& info = s.files.info(name);
@@ -262,6 +274,7 @@ void print_summary(const Summary& s) {
                s.files.file_count() > 1 ? fmt::format(", {} files", s.files.file_count()) : "");
   print_stdout("in memory   {:.1f} MB (f32), {:.1f} MB (bf16)\n", 1e-6 * static_cast<double>(bytes_in_f32(s)),
                1e-6 * static_cast<double>(bytes_in_bf16(s)));
+  if (!s.activations.empty()) print_stdout("activations {}\n", s.activations);
   print_stdout("positions   {}\n\n", positions(s));
   const Config config = load_model_config(s.directory);
   for (const char* key : kSizes) {

@@ -19,6 +19,7 @@
 #include "cli/options/task_arguments.h"
 #include "cli/terminal/exit.h"
 #include "cli/terminal/terminal.h"
+#include "core/strings.h"
 #include "core/text_lines.h"
 #include "heed/files/file.h"
 #include "heed/io/json.h"
@@ -80,16 +81,16 @@ NamedModel model_with_options(const std::string& given, const WeightArguments& w
     const std::size_t equals = std::min(part.find('='), part.size());
     const std::string key = part.substr(0, equals),
                       value = equals < part.size() ? part.substr(equals + 1) : "";
-    const auto one_of = [&](const char* first, const char* second) {
-      if (value != first && value != second)
+    const auto one_of = [&](const std::vector<std::string>& known) {
+      if (std::find(known.begin(), known.end(), value) == known.end())
         throw UsageError(
-            fmt::format("serve: {}: {}: expected {} or {}, got {}", given, key, first, second, value));
+            fmt::format("serve: {}: {}: expected {}, got {}", given, key, joined(known, " or "), value));
       return value;
     };
     if (key == "activations") {
-      model.weights.activations = one_of("f32", "int8");
+      model.weights.activations = one_of({"auto", "f32", "int8"});
     } else if (key == "dtype") {
-      model.weights.dtype = one_of("f32", "bf16");
+      model.weights.dtype = one_of({"f32", "bf16"});
     } else if (key == "alias" && !value.empty()) {
       model.aliases.push_back(value);
     } else if (key == "adapter" && !value.empty()) {

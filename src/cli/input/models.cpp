@@ -65,7 +65,9 @@ void require_name(const std::string& name) {
 LoadOptions load_options(const ModelChoice& choice, const WeightArguments& weights) {
   LoadOptions options;
   options.dtype = weights.type();
-  options.int8_activations = weights.activations == "int8";
+  options.activations = weights.activations == "auto"   ? Activations::automatic
+                        : weights.activations == "int8" ? Activations::int8
+                                                        : Activations::f32;
   for (const std::string& text : choice.adapters) options.adapters.push_back(adapter_named(text));
   for (const std::string& text : choice.steering)
     options.steering.push_back(steering_named(text, choice.steered_layers));

@@ -26,7 +26,8 @@ struct ModelChoice {
   std::string steered_layers = {};         // as TapRange; empty: all
 };
 
-/// How the weights are held and multiplied: --dtype and --activations.
+/// How the weights are held and multiplied: --dtype and --activations, whose default is f32 in commands that
+/// do not have the option.
 struct WeightArguments {
   std::string dtype = "f32", activations = "f32";
   DType type() const { return dtype == "bf16" ? DType::bf16 : DType::f32; }

@@ -66,9 +66,11 @@ void add_adapter_option(CLI::App& command, ModelChoice& model) {
 }
 
 void add_activations_option(CLI::App& command, WeightArguments& weights) {
+  weights.activations = "auto";
   OptionGroup(command, "Model")
-      .word("--activations", weights.activations, {"f32", "int8"},
-            "Type of what quantized weights are multiplied with; int8 is faster and rounds");
+      .word("--activations", weights.activations, {"auto", "f32", "int8"},
+            "Type of what quantized weights are multiplied with; int8 is faster and rounds; auto: int8 in "
+            "encoders of texts where this processor gains by it, else f32");
 }
 
 CLI::Option* add_cache_dtype_option(CLI::App& command, std::optional<CacheDType>& dtype) {

@@ -30,7 +30,7 @@ CLI::Option* add_model_argument(CLI::App& command, std::string& name);
 CLI::Option* add_models_argument(CLI::App& command, std::vector<std::string>& names, const std::string& help);
 /// Adds --adapter alone.
 void add_adapter_option(CLI::App& command, ModelChoice& model);
-/// Adds --dtype, f32 or bf16, and --activations, f32 or int8.
+/// Adds --dtype, f32 or bf16, and --activations, auto, f32 or int8.
 void add_weight_options(CLI::App& command, WeightArguments& weights);
 /// Adds --activations alone.
 void add_activations_option(CLI::App& command, WeightArguments& weights);

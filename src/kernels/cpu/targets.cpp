@@ -17,6 +17,7 @@
 #include "core/strings.h"
 #include "heed/error.h"
 #include "kernels/cpu/gemm_paths.h"
+#include "kernels/cpu/packed_matrix.h"
 #include "kernels/cpu/targets.h"
 #include "kernels/gemm.h"
 #include "kernels/machine.h"
@@ -112,6 +113,16 @@ ByteProducts detail::byte_products() {
   const std::int64_t bits = vector_bits();
   if (bits == 512 && has_amx()) return ByteProducts::tiles;
   return bits == 0 ? ByteProducts::base : std::min(bits == 512 ? kLongest : kShort, allowed_products());
+}
+
+// Without an instruction for four products, the scales of short groups take the time that products in 16 bits
+// save; where sums of codes have no room in 16 bits, the vectors of AVX-512 save less than those of AVX2.
+bool int8_is_faster(const PackedMatrix& w) {
+  const std::int64_t bits = detail::vector_bits();
+  if (!detail::takes_int8(w) || bits < 256) return false;
+  const bool has_room = w.form()->largest_byte() < 64;
+  return detail::byte_products() >= ByteProducts::fours ||
+         w.form()->group >= (bits == 512 && !has_room ? 64 : 32);
 }
 
 std::string target_name() {

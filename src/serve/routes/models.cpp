@@ -24,6 +24,7 @@ Json model_json(const Services& services, const ServedModel& model) {
   const std::int64_t length = model.recipes.empty() ? kUnlimited : most_tokens(model);
   if (length < kUnlimited) json["max_model_len"] = length;
   if (!model.aliases.empty()) json["aliases"] = model.aliases;
+  if (model.model().takes_int8()) json["activations"] = "int8";
   return json;
 }
 
@@ -113,7 +114,8 @@ Routes model_routes(Serving* serving) {
                                                  {.shape = R"({"status": "string"})", .status = 503}};
   const std::string model =
       R"({"id": "string", "object": "=model", "created": "integer", "owned_by": "string",
-          "max_model_len": "integer|null", "capabilities": ["string"], "aliases?": ["string"]})";
+          "max_model_len": "integer|null", "capabilities": ["string"], "aliases?": ["string"],
+          "activations?": "=int8"})";
   const std::string labels = R"({"id2label": {"*": "string"}, "label2id": {"*": "integer"}})";
   const auto json = [serving](Json (*made)(const Services&)) {
     return [serving, made](const CallPointer& call, Fields&) { call->answer(made(*serving->now())); };
