@@ -20,6 +20,7 @@ struct AttentionStrides {
   std::int64_t batch = 0;
   std::int64_t head = 0;
   std::int64_t row = 0;
+  const std::int64_t* starts = nullptr;  // [B], optional: starts[b] * row in place of b * batch
 };
 
 /// q: [B, H, T, head_dim], k: [B, K, S, head_dim], v: [B, K, S, value_dim], o: [B, H, T, value_dim]. Query
@@ -56,7 +57,9 @@ struct AttentionOptions {
   bool causal = false;             // only keys at distance >= 0
   std::int64_t window = 0;         // if > 0, only keys at distance < window, itself included (and > -window)
   const bool* key_mask = nullptr;  // [B, S], true where the key may be seen
-  const std::int64_t* key_lengths = nullptr;    // [B], keys from this one on may not be seen
+  const std::int64_t* key_lengths = nullptr;  // [B], keys from this one on may not be seen
+  // [B], queries from this one on are left out: nothing is written for them. Forward only, without weights.
+  const std::int64_t* query_lengths = nullptr;
   const std::int64_t* query_offsets = nullptr;  // [B], the position P of the row's first query
   const std::int64_t* key_starts = nullptr;     // [B, T], growing with T: keys before it may not be seen
   const bool* mask = nullptr;                   // [B|1, H|1, T|1, S|1], true where the key may be seen

@@ -19,21 +19,17 @@
 namespace heed {
 namespace {
 
-Tensor is_not(const Tensor& ids, std::int64_t padding) {
-  const Tensor present = Tensor::empty(ids.shape(), DType::boolean);
-  const Tensor dense = ids.contiguous();
-  for (std::int64_t i = 0; i < ids.numel(); ++i)
-    present.data<bool>()[i] = dense.data<std::int64_t>()[i] != padding;
-  return present;
-}
-
 // Positions of the tokens that are not padding, after those of earlier passes; -1 for padding.
-PositionIds without(const Tensor& ids, std::int64_t padding, const PositionIds& given) {
-  const Tensor positions = unpadded_positions(is_not(ids, padding), -1);
-  const Tensor from = given.of_tokens(ids.size(0), ids.size(1)).contiguous();
-  for (std::int64_t i = 0; i < positions.numel(); ++i) {
-    std::int64_t& position = positions.data<std::int64_t>()[i];
-    if (position >= 0) position += from.data<std::int64_t>()[i / ids.size(1) * ids.size(1)];
+PositionIds without(const Tensor& ids, std::int64_t padding, const Pass& pass) {
+  const std::int64_t batch = ids.size(0), time = ids.size(1);
+  const bool packed = std::ssize(pass.lengths) > batch;
+  const Tensor dense = ids.contiguous(), from = pass.positions.of_tokens(batch, time),
+               positions = Tensor::empty(ids.shape(), DType::i64);
+  std::int64_t i = 0;
+  for (std::size_t row = 0; i < ids.numel(); ++row) {
+    const std::int64_t end = i + (packed ? pass.lengths[row] : time);
+    for (std::int64_t next = from.data<std::int64_t>()[i]; i < end; ++i)
+      positions.data<std::int64_t>()[i] = dense.data<std::int64_t>()[i] != padding ? next++ : -1;
   }
   return PositionIds(positions);
 }
@@ -163,7 +159,7 @@ Tensor InputEmbeddings::operator()(const ModelInput& given, const Pass& pass) co
   }
   if (positions) {
     const bool skips = unpositioned && ids.defined();
-    const PositionIds own = skips ? without(ids, *unpositioned, position_ids) : position_ids;
+    const PositionIds own = skips ? without(ids, *unpositioned, pass) : position_ids;
     parts.add("positions", [&] { return positions->embed(Tensor::zeros(x.shape(), x.dtype()), own); });
     x = positions->embed(x, own);
   }

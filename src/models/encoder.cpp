@@ -11,6 +11,7 @@
 #include "models/assembled.h"
 #include "models/labels.h"
 #include "models/named_tensors.h"
+#include "models/packed_rows.h"
 #include "models/steering.h"
 
 namespace heed {
@@ -116,8 +117,10 @@ AssembledEncoder::Encoded AssembledEncoder::run(const ModelInput& input, Context
   const Tensor& first = input.first();
   if (!first.defined() || first.size(0) == 0 || first.size(1) == 0)
     throw Error("encode: expected at least one row and one token, got " + first.str());
-  Pass pass(context);
   const Tensor shown = parts_.embeddings.token_mask(input);
+  const Tensor packed = encode_packed(parts_.embeddings, parts_.stack, input, shown, parts_.causal, context);
+  if (packed.defined()) return {packed, shown};
+  Pass pass(context);
   pass.self = visible(shown);
   pass.self.causal = parts_.causal;
   pass.read = input.read;

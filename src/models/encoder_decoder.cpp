@@ -6,6 +6,7 @@
 #include "heed/autograd.h"
 #include "models/assembled.h"
 #include "models/named_tensors.h"
+#include "models/packed_rows.h"
 #include "models/steering.h"
 
 namespace heed {
@@ -153,8 +154,10 @@ TargetInputs target_inputs(const TensorMap& inputs, std::int64_t batch, std::int
 }
 
 MaskedStates EncoderDecoderParts::encode(const ModelInput& input, Context& context) const {
-  Pass pass(context);
   const Tensor mask = source.token_mask(input);
+  if (const Tensor packed = encode_packed(source, encoder, input, mask, false, context); packed.defined())
+    return {packed, mask};
+  Pass pass(context);
   pass.self = masked_keys(mask);
   pass.read = input.read;
   pass.name = encoder.name;

@@ -1,6 +1,8 @@
 // Multi-head attention, self and cross.
 #include "heed/nn/attention.h"
 
+#include <algorithm>
+
 #include "heed/autograd.h"
 #include "heed/error.h"
 #include "heed/ops/attention_variants.h"
@@ -61,6 +63,18 @@ AttentionOptions softmax_options(const MultiHeadAttention& a, AttentionOptions o
     options.stream = context.generator->next();
   }
   return options;
+}
+
+// Of the rows of a pass that lie one after another; a bias is that of the longest.
+Tensor attend_packed(const MultiHeadAttention& a, const ProjectedHeads& heads, Pass& pass) {
+  const std::int64_t longest = *std::max_element(pass.lengths.begin(), pass.lengths.end());
+  const auto one = [&](const Tensor& x) { return slice(x, 2, 0, longest); };
+  const AttentionOptions& options =
+      a.bias != nullptr ? pass.biased(*a.bias, one(heads.queries), one(heads.keys)) : pass.self;
+  return project_output(a,
+                        packed_attention(heads.queries, heads.keys, heads.values, pass.lengths,
+                                         softmax_options(a, options, pass)),
+                        pass);
 }
 
 }  // namespace
@@ -273,6 +287,7 @@ Tensor attend_to_self(const MultiHeadAttention& attention, const Tensor& x, Pass
     heads.queries = rotary(heads.queries, reads ? rotation_of_read(cos_sin, pass) : cos_sin, layout);
     heads.keys = rotary(heads.keys, cos_sin, layout);
   }
+  if (std::ssize(pass.lengths) > x.size(0)) return attend_packed(attention, heads, pass);
   const auto options = [&](const Tensor& keys) {
     if (reads) return options_of_read(attention, heads.queries, keys, pass);
     return attention.bias != nullptr ? pass.biased(*attention.bias, heads.queries, keys) : pass.self;
@@ -302,8 +317,9 @@ Tensor SelfAttention::operator()(const Tensor& x, Pass& pass, PartState* state) 
 }
 
 Tensor SelfAttention::of_read_tokens(const Tensor& x, Pass& pass, PartState* state) const {
-  // Masks of single queries, and a table of biases that reaches only keys before the last query.
-  const bool by_query = pass.self.mask.defined() || pass.self.key_starts.defined() || attention.sparse ||
+  // Packed rows, masks of single queries, and a table of biases that reaches only keys before the last query.
+  const bool by_query = std::ssize(pass.lengths) > x.size(0) || pass.self.mask.defined() ||
+                        pass.self.key_starts.defined() || attention.sparse ||
                         (attention.bias != nullptr && !pass.self.causal);
   if (by_query) return tokens_at((*this)(x, pass, state), pass.read);
   return attend_to_self(attention, x, pass, state, true);

@@ -20,14 +20,14 @@ Pass::Pass(Context& user_context, const Pass& pass)
       biased_(pass.biased_) {}
 
 Tensor tokens_at(const Tensor& x, const std::vector<std::int64_t>& read) {
-  const std::int64_t batch = x.size(0), time = x.size(1);
-  HEED_ASSERT(std::ssize(read) == batch, "a token of each row");
+  const std::int64_t batch = x.size(0), time = x.size(1), count = std::ssize(read);
+  HEED_ASSERT(count == batch || batch == 1, "a token of each row, or of packed ones");
   std::vector<std::int64_t> places;
-  for (std::int64_t row = 0; row < batch; ++row)
-    places.push_back(row * time + read[static_cast<std::size_t>(row)]);
+  for (std::int64_t row = 0; row < count; ++row)
+    places.push_back((batch == 1 ? 0 : row * time) + read[static_cast<std::size_t>(row)]);
   Shape shape = x.shape();
-  shape[1] = 1;
-  return reshape(gather(reshape(x, {batch * time, -1}), 0, Tensor::from(places, {batch})), shape);
+  shape[1] = count / batch;
+  return reshape(gather(reshape(x, {batch * time, -1}), 0, Tensor::from(places, {count})), shape);
 }
 
 std::vector<Tensor*> Pass::differentiable() {

@@ -223,6 +223,7 @@ Tensor Stack::operator()(Tensor x, Pass& pass, StackState* state) const {
   const bool reads =
       !pass.read.empty() && time > 1 && context.taps == nullptr && !context.training && !gradients_enabled();
   std::size_t part = 0, first = 0;
+  bool has_read = false;
   if (const StackResume* resume = StackResume::of(name)) {
     HEED_ASSERT(state == nullptr, "a decoding does not begin within a stack");
     first = static_cast<std::size_t>(resume->layer());
@@ -234,8 +235,8 @@ Tensor Stack::operator()(Tensor x, Pass& pass, StackState* state) const {
     if (checkpoints) {
       x = run_checkpointed(layers[i], layer, x, pass);
     } else {
-      x = run(layers[i], layer, x, pass, state != nullptr ? state->parts_.data() + part : nullptr,
-              reads && i + 1 == layers.size());
+      has_read = reads && i + 1 == layers.size();
+      x = run(layers[i], layer, x, pass, state != nullptr ? state->parts_.data() + part : nullptr, has_read);
     }
     for (const ResidualStep& step : layers[i].steps) part += step.sublayers.size();
     tap_of(pass, layer, "out", x);
@@ -245,7 +246,7 @@ Tensor Stack::operator()(Tensor x, Pass& pass, StackState* state) const {
     x = (*final_norm)(x);
     tap_of(pass, name, "final_norm", x);
   }
-  return pass.read.empty() || x.size(1) == 1 ? x : tokens_at(x, pass.read);
+  return pass.read.empty() || has_read ? x : tokens_at(x, pass.read);
 }
 
 StackState::StackState(const Stack& stack, std::int64_t rows, const Tensor& memory)

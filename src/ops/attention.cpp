@@ -1,6 +1,8 @@
 // Scaled dot-product attention: the fused kernel with its gradient.
 #include "heed/ops/attention.h"
 
+#include <algorithm>
+#include <numeric>
 #include <optional>
 #include <vector>
 
@@ -180,6 +182,32 @@ void write_page(const Tensor& x, const PageWrite& write, const Tensor& page) {
 }
 
 }  // namespace
+
+Tensor packed_attention(const Tensor& q, const Tensor& k, const Tensor& v,
+                        std::span<const std::int64_t> lengths, const AttentionOptions& options) {
+  refuse_gradient("attention of packed rows", {q, k, v, options.relative_bias});
+  AttentionSizes n = attention_sizes(q, k, v);
+  const DType compute = attention_compute_type(q);
+  const AttentionOperands operands(n, q.to(compute), k, v);
+  std::vector<std::int64_t> starts(lengths.size());
+  std::exclusive_scan(lengths.begin(), lengths.end(), starts.begin(), std::int64_t{0});
+  HEED_ASSERT(n.batch == 1 && n.queries == n.keys && starts.back() + lengths.back() == n.keys, "packed rows");
+  n.batch = std::ssize(lengths);
+  n.queries = n.keys = *std::max_element(lengths.begin(), lengths.end());
+  check_attention_options(n, compute, options);
+  const Masks masks = dense_masks(options);
+  kernels::AttentionShape shape = operands.shape(n);
+  for (kernels::AttentionStrides* strides : {&shape.q, &shape.k, &shape.v, &shape.o})
+    strides->starts = starts.data();
+  dispatch_storage(k.dtype(), [&]<class S>() {
+    auto rows = kernel_options<kernels::AttentionCompute<S>>(options, masks, attention_scale(options, n));
+    rows.query_lengths = rows.key_lengths = lengths.data();
+    kernels::AttentionForward<S> args;
+    operands.give(args);
+    kernels::attention(shape, rows, args);
+  });
+  return q.dtype() == compute ? operands.o : operands.o.to(q.dtype());
+}
 
 Tensor paged_attention(const Tensor& q, std::span<const std::vector<const KeyValuePage*>> rows,
                        std::int64_t keys, const AttentionOptions& options) {

@@ -1,5 +1,5 @@
-// Attention for modules inside the library, beside heed/ops/attention.h: its scores as numbers, and keys and
-// values in pages.
+// Attention for modules inside the library, beside heed/ops/attention.h: its scores as numbers, rows without
+// padding, and keys and values in pages.
 #pragma once
 
 #include <cstdint>
@@ -31,6 +31,13 @@ void linear_attention_weights(const Tensor& q, const Tensor& k, const Tensor& of
 /// Calls of linear attention with a state give the bits of one call over all tokens where each but the last
 /// has a multiple of this number of them: its sums come in chunks.
 inline constexpr std::int64_t kLinearAttentionChunk = kernels::kLinearAttentionChunk;
+
+/// scaled_dot_product_attention of the rows of q [1, H, N, d], k [1, K, N, d] and v [1, K, N, e], to the bit,
+/// without a gradient. Row r has the next lengths[r] >= 1 of the N tokens, at positions from 0 on, and
+/// attends to itself alone. A relative bias is that of the longest row, [H, 2 T - 1]. Masks, lengths, offsets
+/// and starts of keys are not given.
+Tensor packed_attention(const Tensor& q, const Tensor& k, const Tensor& v,
+                        std::span<const std::int64_t> lengths, const AttentionOptions& options);
 
 // Attention to keys and values in pages: a decoding keeps those of each row in pieces of its own, so that
 // rows come, leave and share what they have in common without copies of it.

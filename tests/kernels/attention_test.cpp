@@ -170,6 +170,60 @@ TYPED_TEST(Kernel, AttentionTakesPaddingAtTheEndForLengths) {
   }
 }
 
+/// Rows of `lengths` of x [B, H, T, width], one after another: [N, H, width].
+template <class T>
+std::vector<T> packed(const std::vector<T>& x, const std::vector<std::int64_t>& lengths, std::int64_t heads,
+                      std::int64_t time, std::int64_t width) {
+  std::vector<T> result;
+  for (std::int64_t b = 0; b < std::ssize(lengths); ++b) {
+    for (std::int64_t t = 0; t < lengths[static_cast<std::size_t>(b)]; ++t) {
+      for (std::int64_t h = 0; h < heads; ++h) {
+        const auto from = x.begin() + ((b * heads + h) * time + t) * width;
+        result.insert(result.end(), from, from + width);
+      }
+    }
+  }
+  return result;
+}
+
+TYPED_TEST(Kernel, AttentionOfPackedRowsIsThatOfPaddedOnes) {
+  using T = TypeParam;
+  const std::vector<std::int64_t> lengths = {1, 300, 17, 128, 129, 64, 5}, few = {2, 8, 1};
+  auto plain = shape(7, 4, 2, 300, 300, 24, 40), near = plain, biased = plain, capped = plain;
+  near.window = 70;
+  biased.relative = numbers<double>(4 * 599, 95), biased.slopes = {0.5, 0.25, 0.125, 0.0625};
+  capped.cap = 0.4, capped.causal = true;
+  on_every_target([&] {
+    for (auto a : {plain, near, biased, capped, shape(3, 2, 2, 8, 8, 16, 16)}) {
+      a.lengths = a.batch == 3 ? few : lengths;
+      AttentionInputs<T> rows(a);
+      rows.run();
+      const std::vector<T> q = packed(rows.q, a.lengths, a.heads, a.queries, a.head_dim),
+                           k = packed(rows.k, a.lengths, a.kv_heads, a.keys, a.head_dim),
+                           v = packed(rows.v, a.lengths, a.kv_heads, a.keys, a.value_dim),
+                           want = packed(rows.o, a.lengths, a.heads, a.queries, a.value_dim);
+      std::vector<std::int64_t> starts{0};
+      for (const std::int64_t length : a.lengths) starts.push_back(starts.back() + length);
+      kernels::AttentionShape n = rows.shape;
+      n.q = {0, a.head_dim, a.heads * a.head_dim, starts.data()};
+      n.k = {0, a.head_dim, a.kv_heads * a.head_dim, starts.data()};
+      n.v = {0, a.value_dim, a.kv_heads * a.value_dim, starts.data()};
+      n.o = {0, a.value_dim, a.heads * a.value_dim, starts.data()};
+      auto options = rows.options;
+      options.query_lengths = a.lengths.data();
+      kernels::AttentionForward<T> forward;
+      forward.q = q.data(), forward.k = k.data(), forward.v = v.data();
+      expect_same_for_all_threads([&] {
+        std::vector<T> o(want.size(), T(99));
+        forward.o = o.data();
+        kernels::attention(n, options, forward);
+        EXPECT_EQ(o, want);
+        return o;
+      });
+    }
+  });
+}
+
 /// Keys and values stored in 16 bits: the same bits as their float values.
 template <class S>
 void expect_storage() {

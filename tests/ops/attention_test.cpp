@@ -10,6 +10,7 @@
 #include "heed/ops/reduce.h"
 #include "heed/ops/shape.h"
 #include "heed/threads.h"
+#include "ops/attention.h"
 #include "reference/error.h"
 #include "reference/gradient_check.h"
 #include "reference/near.h"
@@ -304,6 +305,33 @@ TEST(Attention, StoredIn16Bits) {
                 wide[i].grad().to(type).to(DType::f32).to_vector<float>());
     }
     expect_near(attention_by_formula(wide[0], half[1], half[2]), z, 2e-5);
+  }
+}
+
+TEST(Attention, PackedRowsHaveTheBitsOfEachAlone) {
+  const std::vector<std::int64_t> lengths{2, 300, 1, 129, 64, 7};
+  constexpr std::int64_t kTokens = 503, kLongest = 300;
+  for (const DType dtype : {DType::f32, DType::f64, DType::bf16}) {
+    SCOPED_TRACE(name_of(dtype));
+    const DType compute = dtype == DType::f64 ? DType::f64 : DType::f32;
+    const Tensor q = random_tensor({1, 4, kTokens, 16}, 120).to(dtype),
+                 k = random_tensor({1, 2, kTokens, 16}, 121).to(dtype),
+                 v = random_tensor({1, 2, kTokens, 24}, 122).to(dtype);
+    AttentionOptions options;
+    options.window = 90;
+    options.alibi_slopes = random_tensor({4}, 123, 0.1, 1).to(compute);
+    options.relative_bias = random_tensor({4, 2 * kLongest - 1}, 124).to(compute);
+    const Tensor y = packed_attention(q, k, v, lengths, options);
+    std::int64_t begin = 0;
+    for (const std::int64_t length : lengths) {
+      const auto row = [&](const Tensor& x) { return slice(x, 2, begin, begin + length); };
+      AttentionOptions own = options;
+      own.relative_bias = slice(options.relative_bias, 1, kLongest - length, kLongest + length - 1);
+      EXPECT_EQ(row(y).to(DType::f64).to_vector<double>(),
+                scaled_dot_product_attention(row(q), row(k), row(v), own).to(DType::f64).to_vector<double>())
+          << length;
+      begin += length;
+    }
   }
 }
 

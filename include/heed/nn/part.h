@@ -42,7 +42,7 @@ class Pass {
   AttentionOptions cross = {};  ///< which positions of `memory` cross-attention may attend to
   Tensor rotation = {};  ///< [T, r]: cosines, then sines, for queries and keys in place of those of positions
   Tensor memory = {};    ///< [B, S, D']; undefined without cross-attention, or when states hold it
-  std::vector<std::int64_t> lengths;  ///< tokens of each row that are not padding; empty: all of them
+  std::vector<std::int64_t> lengths;  ///< tokens of each row, less padding; empty: all. Packed: of [1, N, D]
   SequenceLengths past = {};          ///< tokens of earlier passes, which states hold
   /// The token of each row that is read after the stack, which then gives [B, 1, D]: its last layer computes
   /// the others only as far as attention reads them. Empty: all tokens are read.
@@ -70,7 +70,9 @@ class Pass {
   std::map<const ScoreBias*, AttentionOptions> biased_;
 };
 
-/// The token read[b] of each row b of x [B, T, ...]: [B, 1, ...].
+/// The token read[b] of each row b of x [B, T, ...]: [B, 1, ...]. Of packed rows [1, N, ...], the tokens
+/// read[0], read[1],
+/// ...: [1, R, ...].
 Tensor tokens_at(const Tensor& x, const std::vector<std::int64_t>& read);
 
 /// New rows of a state: row i becomes a copy of the old row from[i].

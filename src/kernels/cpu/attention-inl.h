@@ -62,7 +62,8 @@ struct HeadIndex {
 
 template <class P>
 HWY_INLINE P* head_of(P* data, const AttentionStrides& strides, int64_t b, int64_t h) {
-  return data + b * strides.batch + h * strides.head;
+  const int64_t batch = strides.starts != nullptr ? strides.starts[b] * strides.row : b * strides.batch;
+  return data + batch + h * strides.head;
 }
 
 /// A step by which to walk over n tasks in a circle so that any run of visits is spread over all of them:
@@ -96,6 +97,10 @@ class MaskAndBias {
     }
   }
 
+  /// The number of queries of batch b.
+  int64_t queries(int64_t b) const {
+    return o_.query_lengths != nullptr ? std::clamp<int64_t>(o_.query_lengths[b], 0, s_.queries) : s_.queries;
+  }
   /// The position of query t of batch b.
   int64_t position(int64_t b, int64_t t) const {
     return t + (o_.query_offsets != nullptr ? o_.query_offsets[b] : s_.keys - s_.queries);

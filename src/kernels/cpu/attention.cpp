@@ -81,8 +81,10 @@ class TileForward {
       GroupWorkspace<T> workspace(s_, workspaces.at(member));
       for (int64_t task = begin; task < end; ++task) {
         const int64_t head = task / groups, group = task % groups * step % groups;
-        const Interval queries{group * size, std::min((group + 1) * size, s_.queries)};
-        const int64_t placed = place_tiles({head / s_.heads, head % s_.heads}, queries, workspace);
+        const HeadIndex at{head / s_.heads, head % s_.heads};
+        const Interval queries{group * size, std::min((group + 1) * size, mask_and_bias_.queries(at.b))};
+        if (queries.empty()) continue;
+        const int64_t placed = place_tiles(at, queries, workspace);
         const bool one_span = walk(placed, workspace);
         for (int64_t i = 0; i < placed; ++i) {
           const GroupTile<T>& tile = workspace.tiles[static_cast<std::size_t>(i)];
@@ -216,7 +218,7 @@ void attention_of(const AttentionShape& shape, const AttentionOptions<T>& option
     logsumexp = Buffer::allocate(static_cast<std::size_t>(count) * sizeof(T));
     args.logsumexp = reinterpret_cast<T*>(logsumexp->data());
   }
-  if (RowForward<T>::suits(shape)) {
+  if (options.query_lengths == nullptr && RowForward<T>::suits(shape)) {
     RowForward<T>(shape, options, args, mask_and_bias).run();
   } else {
     TileForward<T>(shape, options, args, mask_and_bias).run();
