@@ -131,7 +131,7 @@ TEST(PackedBatch, OfManyLengths) {
       const auto model = wide_model(fixture, config);
       if (quantized) {
         model->quantize({.bits = 8, .group = 32});
-        EXPECT_GT(model->use_int8_activations(true), 0);
+        EXPECT_GT(model->use_activations(Activations::int8), 0);
       }
       for (const int count : {1, 4}) {
         set_threads(count);
@@ -148,7 +148,7 @@ TEST(PackedBatch, OfTokensThatAreRead) {
                                                        {100, 100, 100, 100, 100}};
   for (const std::vector<std::int64_t>& lengths : batches) {
     ModelInput batch = batch_of(lengths, *std::max_element(lengths.begin(), lengths.end()),
-                                model->vocab_size(), model->type_vocab_size());
+                                model->vocab_size(), token_types(*model));
     const Tensor all = encode(*model, batch);
     for (const std::int64_t length : lengths) batch.read.push_back(length / 2);
     const Tensor read = encode(*model, batch);
