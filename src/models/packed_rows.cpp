@@ -17,7 +17,7 @@ namespace {
 
 // Tokens of a pass for each thread: fewer, and products with their weights unpack or read these for too few
 // rows; more, and the activations of a layer leave the second-level cache between its products.
-constexpr std::int64_t kTokensAtOnce = 128;
+constexpr std::int64_t kTokensAtOnce = 256;
 
 // The number of tokens of each row; empty if some row has padding elsewhere than at its end.
 std::vector<std::int64_t> row_lengths(const Tensor& first, const Tensor& mask) {

@@ -144,8 +144,9 @@ TEST(PackedBatch, OfManyLengths) {
 
 TEST(PackedBatch, OfTokensThatAreRead) {
   const auto model = wide_model("encoders/bert", R"({"max_position_embeddings": 320, "hidden_size": 64})");
-  const std::vector<std::vector<std::int64_t>> batches{{3, 40, 1, 200, 150, 90, 90, 90, 7},
-                                                       {100, 100, 100, 100, 100}};
+  const std::vector<std::vector<std::int64_t>> batches{
+      {3, 40, 1, 200, 150, 90, 90, 90, 7},
+      std::vector<std::int64_t>(12 * static_cast<std::size_t>(threads()), 100)};
   for (const std::vector<std::int64_t>& lengths : batches) {
     ModelInput batch = batch_of(lengths, *std::max_element(lengths.begin(), lengths.end()),
                                 model->vocab_size(), token_types(*model));
