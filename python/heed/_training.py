@@ -41,7 +41,7 @@ def _toml(value: Any) -> str:
 
 def command() -> str:
     """The path of the command `heed` of this package."""
-    return str(Path(__file__).parent / "bin" / "heed")
+    return str(Path(_heed.__file__).parent / "bin" / "heed")
 
 
 @checked

@@ -12,7 +12,7 @@ import heed
 from heed._training import command
 
 ALONE = {name: value for name, value in os.environ.items() if not name.startswith("HEED_")}
-PACKAGE = Path(heed.__file__).parent
+PACKAGE = Path(command()).parents[1]
 
 
 def python(code, **environment):
