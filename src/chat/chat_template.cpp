@@ -5,6 +5,7 @@
 #include <ctime>
 #include <utility>
 
+#include "chat/conversation.h"
 #include "chat/rendered_prefixes.h"
 #include "chat/renderer.h"
 #include "chat/syntax.h"
@@ -50,7 +51,8 @@ class Variables {
     Values values;
     for (const Json& message : json) {
       const auto role = message.is_object() ? message.find("role") : message.end();
-      if (role == message.end() || !role->is_string() || !is_usual(role->get_ref<const std::string&>())) {
+      if (role == message.end() || !role->is_string() ||
+          !chat::is_usual_role(role->get_ref<const std::string&>())) {
         values.push_back(value(message));
         continue;
       }
@@ -64,11 +66,6 @@ class Variables {
   }
 
  private:
-  static bool is_usual(const std::string& role) {
-    constexpr std::string_view kRoles[] = {"system", "developer", "user", "assistant", "tool", "function"};
-    return std::find(std::begin(kRoles), std::end(kRoles), role) != std::end(kRoles);
-  }
-
   Value text(const std::string& bytes) const {
     MarkedText marked(bytes);
     if (from_user_) marked.mark(chat::Mark::data);

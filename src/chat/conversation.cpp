@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/json_field.h"
+#include "core/strings.h"
 #include "heed/error.h"
 
 namespace heed::chat {
@@ -16,6 +17,10 @@ constexpr const char* kFurther = "chat_template_kwargs";
 constexpr std::string_view kOwn[] = {
     "messages", "tools", "documents", "add_generation_prompt", "continue_final_message", kFurther};
 
+constexpr std::string_view kRoles[] = {"system", "developer", "user", "assistant", "tool", "function"};
+// Members beside which a message needs no content.
+constexpr std::string_view kSaidOtherwise[] = {"tool_calls", "reasoning_content", "thinking", "reasoning"};
+
 void check_part(const JsonField& part) {
   if (const std::string& type = part.at("type").string(); type != "text")
     throw Error(part.where() + ": " + part.path_of("type") + ": expected \"text\", got " + json_quoted(type) +
@@ -25,8 +30,13 @@ void check_part(const JsonField& part) {
 
 void check_message(const JsonField& message) {
   message.at("role").string();
+  const auto is_said = [&](std::string_view key) {
+    const auto member = message.find(key);
+    return member && !member->value().empty();
+  };
   const auto content = message.find("content");
-  if (!content || content->value().is_string()) return;
+  if (!content && std::any_of(std::begin(kSaidOtherwise), std::end(kSaidOtherwise), is_said)) return;
+  if (message.at("content").value().is_string()) return;
   if (!content->value().is_array()) content->fail("a text, null or a list of texts");
   for (std::size_t i = 0; i < content->array_size(); ++i) check_part(content->at(i));
 }
@@ -64,6 +74,21 @@ std::optional<bool> take_boolean(Json& conversation, const char* key, const std:
 }
 
 }  // namespace
+
+bool is_usual_role(std::string_view role) {
+  return std::find(std::begin(kRoles), std::end(kRoles), role) != std::end(kRoles);
+}
+
+void require_known_roles(const Conversation& conversation, std::string_view source) {
+  const Json& messages = conversation.messages();
+  for (std::size_t i = 0; i < messages.size(); ++i) {
+    const std::string& role = messages[i]["role"].get_ref<const std::string&>();
+    const auto names = [&](char quote) { return source.find(quote + role + quote) != source.npos; };
+    if (!is_usual_role(role) && !names('\'') && !names('"'))
+      JsonField(messages[i]["role"], conversation.where(), "messages." + std::to_string(i) + ".role")
+          .fail(joined(kRoles) + ", or a role that the chat template names");
+  }
+}
 
 Conversation::Conversation(Json given, std::string where) : where_(std::move(where)) {
   if (given.is_array()) given = Json::object({{"messages", std::move(given)}});

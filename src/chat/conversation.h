@@ -4,10 +4,14 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "core/json.h"
 
 namespace heed::chat {
+
+/// Whether message formats have the role; a template may have others.
+bool is_usual_role(std::string_view role);
 
 class Conversation {
  public:
@@ -16,7 +20,8 @@ class Conversation {
   Conversation(Json given, std::string where);
 
   const std::string& where() const { return where_; }
-  /// At least one object with a role, a text; contents are texts, null, or lists of texts.
+  /// At least one object with a role, a text. Contents are texts or lists of texts; null or absent beside
+  /// calls of tools or a reasoning.
   const Json& messages() const { return variables_["messages"]; }
   bool has_tools() const { return !variables_["tools"].is_null(); }
   bool ends_with_answer() const;
@@ -29,5 +34,8 @@ class Conversation {
   std::string where_;
   Json variables_;
 };
+
+/// Throws Error for a message whose role is not usual and not in quotes in the source of the template.
+void require_known_roles(const Conversation& conversation, std::string_view source);
 
 }  // namespace heed::chat

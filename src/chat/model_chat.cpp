@@ -351,6 +351,7 @@ Json shown_message(const Json& given, const ModelTemplate& chosen) {
 }
 
 Json shown_variables(const chat::Conversation& conversation, const ModelTemplate& chosen) {
+  chat::require_known_roles(conversation, chosen.text);
   Json variables = conversation.variables();
   if (const Json& tools = variables["tools"]; tools.is_array() && !tools.empty()) {
     if (!chosen.reads_tools) {

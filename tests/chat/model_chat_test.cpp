@@ -294,15 +294,23 @@ TEST(ModelChat, NamesTheMessageThatIsWrong) {
   EXPECT_ERROR(folder.encode("3"), "chat: expected an object with messages, or a list of messages, got 3");
   EXPECT_ERROR(folder.encode("[]"), "chat: messages: expected at least one message");
   EXPECT_ERROR(with(""), "chat: messages: not found");
-  EXPECT_ERROR(with(R"("messages": [{"role": "user"}, "x"])"), "chat: messages.1: expected an object");
+  EXPECT_ERROR(with(R"("messages": [{"role": "user", "content": "a"}, "x"])"),
+               "chat: messages.1: expected an object");
   EXPECT_ERROR(with(R"("messages": [{"content": "x"}])"), "chat: messages.0.role: not found");
   EXPECT_ERROR(with(R"("messages": [{"role": 1}])"), "chat: messages.0.role: expected a string, got 1");
   EXPECT_ERROR(with(R"("messages": [{"role": "user", "content": 5}])"),
                "chat: messages.0.content: expected a text, null or a list of texts, got 5");
   EXPECT_ERROR(with(R"("messages": [{"role": "user", "content": [{"type": "image_url"}]}])"),
                "chat: messages.0.content.0.type: expected \"text\", got \"image_url\"");
-  EXPECT_ERROR(with(R"("messages": [{"role": "user"}], "tools": [1])"), "chat: tools.0: expected an object");
-  const std::string message = R"("messages": [{"role": "user", "content": null}], )";
+  for (const char* unsaid : {"", R"(, "content": null)", R"(, "tool_calls": [])", R"(, "thinking": null)"})
+    EXPECT_ERROR(with(R"("messages": [{"role": "user", "content": "a"}, {"role": "assistant")" +
+                      std::string(unsaid) + "}]"),
+                 "chat: messages.1.content: not found");
+  EXPECT_EQ(with(R"("messages": [{"role": "assistant", "content": "", "reasoning": "a"}])").text,
+            "assistant:;");
+  EXPECT_ERROR(with(R"("messages": [{"role": "user", "content": "a"}], "tools": [1])"),
+               "chat: tools.0: expected an object");
+  const std::string message = R"("messages": [{"role": "user", "thinking": "a"}], )";
   EXPECT_ERROR(with(message + R"("add_generation_prompt": true, "continue_final_message": true)"),
                "chat: expected add_generation_prompt or continue_final_message, got both");
   EXPECT_ERROR(with(message + R"("continue_final_message": true)"),
@@ -312,6 +320,25 @@ TEST(ModelChat, NamesTheMessageThatIsWrong) {
   folder.write_config("{{ messages[0].role }}");
   EXPECT_ERROR(with(R"("messages": [{"role": "user", "content": "a"}], "continue_final_message": true)"),
                "expected a template that writes the last message, got " + folder.path());
+}
+
+TEST(ModelChat, RefusesRolesThatNeitherFormatsNorTheTemplateHave) {
+  const ModelFolder folder;
+  folder.write_config(kPlain);
+  for (const char* role : {"system", "developer", "user", "assistant", "tool", "function"})
+    EXPECT_EQ(folder.encode(R"([{"role": ")" + std::string(role) + R"(", "content": "a"}])").text,
+              role + std::string(":a;"));
+  const std::string narrator = R"([{"role": "user", "content": "a"}, {"role": "narrator", "content": "b"}])";
+  EXPECT_ERROR(
+      folder.encode(narrator),
+      "chat: messages.1.role: expected system, developer, user, assistant, tool, function, or a role "
+      "that the chat template names, got \"narrator\"");
+  const auto tokenizer = load_tokenizer(folder.path());
+  EXPECT_ERROR(ModelChat::load(folder.path(), *tokenizer).encode_answers(narrator, "x:1"),
+               "x:1: messages.1.role");
+  folder.write_config(
+      "{% for m in messages %}{% if m.role == 'narrator' %}{{ m.content }}{% endif %}{% endfor %}");
+  EXPECT_EQ(folder.encode(narrator).text, "b");
 }
 
 TEST(ModelChat, RefusesConversationsWithoutSomethingToLearn) {

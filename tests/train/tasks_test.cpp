@@ -217,7 +217,7 @@ TEST_F(TasksTest, CausalLmLearnsTheAnswersOfConversations) {
   EXPECT_TRUE(std::filesystem::exists(folder_ / "chats" / "chat_template.jinja"));
 
   r.data.bad_share = 0;
-  write_file(folder_ / "chats.jsonl", chats + "{\"messages\": [{\"role\": \"user\"}]}\n");
+  write_file(folder_ / "chats.jsonl", chats + "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}]}\n");
   EXPECT_THAT(refusal_of(r, folder_ / "model"),
               HasSubstr("chats.jsonl:121: expected an answer of the assistant to learn, got none"));
 }

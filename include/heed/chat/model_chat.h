@@ -36,10 +36,10 @@ struct EncodedChat {
 
 /// The templates of a model with its tokenizer. A conversation is a JSON object, as apply_chat_template() of
 /// transformers takes it, or the list of its messages alone:
-///   messages: at least one object with `role`, a text, and `content`: a text, null, or a list of
-///     {"type": "text", "text": ...}, which templates that read no lists get as one text; and what else the
-///     template reads, such as `tool_calls`. A message with calls and no content has the content "" for
-///     templates that do not mention `tool_calls`
+///   messages: at least one object with `role` (system, developer, user, assistant, tool, function or what the
+///     template names), `content` (a text, or a list of {"type": "text", "text": ...}, one text for templates
+///     that read no lists; perhaps null or absent beside `tool_calls` or a reasoning), and what else the
+///     template reads. Templates that do not mention `tool_calls` see "" in the place of an absent content
 ///   tools, documents: lists of objects. With tools, the template is `tool_use` if the model has one of that
 ///     name, else `default`
 ///   add_generation_prompt: whether the text ends with the beginning of an answer
