@@ -36,9 +36,9 @@ struct EncodedChat {
 
 /// The templates of a model with its tokenizer. A conversation is a JSON object, as apply_chat_template() of
 /// transformers takes it, or the list of its messages alone:
-///   messages: at least one object with `role` (system, developer, user, assistant, tool, function or what the
-///     template names), `content` (a text, or a list of {"type": "text", "text": ...}, one text for templates
-///     that read no lists; perhaps null or absent beside `tool_calls` or a reasoning), and what else the
+///   messages: at least one object with `role` (system, developer, user, assistant, tool, function or one
+///     that the template names), `content` (a text, or a list of {"type": "text", "text": ...}, one text for
+///     templates that read no lists; null or absent beside `tool_calls` or a reasoning), and what else the
 ///     template reads. Templates that do not mention `tool_calls` see "" in the place of an absent content
 ///   tools, documents: lists of objects. With tools, the template is `tool_use` if the model has one of that
 ///     name, else `default`
