@@ -110,6 +110,14 @@ ServedModel serve_model(const std::string& name, LoadedModel opened) {
   return served;
 }
 
+std::int64_t token_id(const char* key, const Json& given, std::int64_t count) {
+  if (given.is_number_integer() && given >= 0 && given < count) return given.get<std::int64_t>();
+  throw ApiError(ErrorCode::invalid,
+                 fmt::format("request: {}: expected ids of tokens from 0 to {}, got {}", key, count - 1,
+                             json_shown(given)),
+                 key);
+}
+
 EncodedChat chat_prompt(const ServedModel& model, Json conversation) {
   if (!model.has_chat)
     throw ApiError(

@@ -69,6 +69,9 @@ using ServedModels = std::vector<std::shared_ptr<const ServedModel>>;
 /// for another.
 ServedModel serve_model(const std::string& name, LoadedModel opened);
 
+/// An id of a token below `count`, given in a member `key` of a request. Throws ApiError that names another.
+std::int64_t token_id(const char* key, const Json& given, std::int64_t count);
+
 /// The prompt of a conversation, an object as chat::Conversation takes it. Throws ApiError where the
 /// template refuses, and for a model without one.
 EncodedChat chat_prompt(const ServedModel& model, Json conversation);

@@ -53,6 +53,26 @@ TEST(Limits, OfListsAndTexts) {
               HasSubstr("request: stop: expected at most 64, got 65"));
 }
 
+TEST(Limits, IdsOfTokensThatTheModelDoesNotHaveAreNamed) {
+  Asking server(decoder());
+  std::vector<int> ids(40, 1);
+  ids[30] = 66;
+  const auto refuses = [&](const char* path, const char* key, const Json& body, const char* id) {
+    const Answer answer = server.post(path, body);
+    EXPECT_EQ(answer.status, 400) << answer.text;
+    EXPECT_THAT(answer.text, HasSubstr("request: " + std::string(key) +
+                                       ": expected ids of tokens from 0 to 65, got " + id));
+  };
+  refuses("/v1/completions", "prompt", {{"prompt", ids}}, "66");
+  refuses("/v1/completions", "prompt", {{"prompt", {{1, 2}, {3, -1}}}}, "-1");
+  refuses("/v1/completions", "prompt", {{"prompt", {1, 2.5}}}, "2.5");
+  refuses("/v1/completions", "logit_bias", {{"prompt", "a"}, {"logit_bias", {{"66", 1}}}}, "\\\"66\\\"");
+  refuses("/v1/embeddings", "input", {{"input", ids}}, "66");
+  refuses("/embed", "inputs", {{"inputs", {ids}}}, "66");
+  refuses("/decode", "ids", {{"ids", ids}}, "66");
+  refuses("/detokenize", "tokens", {{"tokens", ids}}, "66");
+}
+
 // A character of this model is a token.
 TEST(Limits, TextsAreRefusedBeforeTheyAreTokenized) {
   Asking server(decoder());

@@ -504,6 +504,8 @@ TEST(OpenAi, WrongRequestsAreRefused) {
             "messages"},
            {chat, {{"messages", {message}}, {"guided_regex", "é"}}, "guided_regex"},
            {chat, {{"messages", {{{"role", "user"}, {"content", longest}}}}}, "messages"},
+           {chat, {{"messages", {message, {{"role", "assistant"}}}}}, "messages"},
+           {chat, {{"messages", {{{"role", "narrator"}, {"content", "a"}}}}}, "messages"},
            {complete, Json::object(), "prompt"},
            {complete, {{"prompt", ""}}, "prompt"},
            {complete, {{"prompt", Json::array()}}, "prompt"},

@@ -69,8 +69,8 @@ void add_biases(const ServedModel& model, const Json& given, TextRequest& reques
     const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), id);
     if (error != std::errc() || end != key.data() + key.size() || id < 0 || id >= model.model().vocab_size())
       throw ApiError(ErrorCode::invalid,
-                     fmt::format("request: logit_bias: expected ids of tokens below {}, got {}",
-                                 model.model().vocab_size(), json_shown(key)),
+                     fmt::format("request: logit_bias: expected ids of tokens from 0 to {}, got {}",
+                                 model.model().vocab_size() - 1, json_shown(key)),
                      "logit_bias");
     const auto bias = biases.number(key, -100, 100);
     if (!bias) biases.fail(key, "a number from -100 to 100");
@@ -146,11 +146,7 @@ void limit_lengths(const RequestContext& context, TextRequest& request, std::opt
 
 std::vector<std::int64_t> checked_ids(const ServedModel& model, const Fields& fields, const Json& list) {
   std::vector<std::int64_t> ids;
-  for (const Json& one : list) {
-    const bool known = one.is_number_integer() && one >= 0 && one < model.model().vocab_size();
-    if (!known) fields.fail("prompt", fmt::format("ids of tokens below {}", model.model().vocab_size()));
-    ids.push_back(one.get<std::int64_t>());
-  }
+  for (const Json& one : list) ids.push_back(token_id("prompt", one, model.model().vocab_size()));
   if (ids.empty()) fields.fail("prompt", "at least one token");
   return ids;
 }

@@ -22,14 +22,13 @@ void require_length(std::int64_t size, std::int64_t longest) {
 }
 
 // The first `most` of them, or the last.
-Encoding encoding_of_ids(const ServedModel& model, const char* key, const Json& list, const Json& given,
-                         std::int64_t most, bool left) {
+Encoding encoding_of_ids(const ServedModel& model, const char* key, const Json& list, std::int64_t most,
+                         bool left) {
   Encoding encoding;
   std::int64_t cut = left ? std::ssize(list) - most : 0;  // of the beginning
   for (const Json& one : list) {
-    if (!one.is_number_integer() || one < 0 || one >= model.model().vocab_size())
-      refuse(key, fmt::format("ids of tokens below {}", model.model().vocab_size()), given);
-    if (cut-- <= 0 && encoding.size() < most) encoding.push(one.get<std::int64_t>(), {}, {0, 0});
+    const std::int64_t id = token_id(key, one, model.model().vocab_size());
+    if (cut-- <= 0 && encoding.size() < most) encoding.push(id, {}, {0, 0});
   }
   encoding.type_ids.assign(encoding.ids.size(), 0);
   encoding.special_tokens_mask.assign(encoding.ids.size(), 0);
@@ -138,7 +137,7 @@ std::vector<Encoding> read_inputs(const RequestContext& context, const Json& giv
       cut += warned && encoding.size() == longest;
     } else if (one.is_array()) {
       if (!truncation.truncate) require_length(std::ssize(one), longest);
-      encoding = encoding_of_ids(model, key, one, given, longest, truncation.left);
+      encoding = encoding_of_ids(model, key, one, longest, truncation.left);
       cut += std::ssize(one) > longest;
     } else {
       refuse(key, "texts or ids of tokens alone", given);

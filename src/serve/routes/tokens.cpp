@@ -104,12 +104,7 @@ void decode(const RequestContext& context, DecodeFields given) {
   Json texts = Json::array();
   for (const Json& list : lists) {
     std::vector<std::int64_t> ids;
-    for (const Json& one : list) {
-      const bool known = one.is_number_integer() && one >= 0 && one < model.tokenizer().vocab_size();
-      if (!known)
-        context.fields.fail(key, "ids of tokens below " + std::to_string(model.tokenizer().vocab_size()));
-      ids.push_back(one.get<std::int64_t>());
-    }
+    for (const Json& one : list) ids.push_back(token_id(key, one, model.tokenizer().vocab_size()));
     texts.push_back(model.tokenizer().decode_clean(ids, skip));
   }
   context.call->answer(llama ? Json{{"content", texts.front()}} : texts);
