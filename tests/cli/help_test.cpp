@@ -83,6 +83,21 @@ TEST(Help, ListsTheCommandOfEveryFileInGroups) {
     EXPECT_LE(line.size(), 81u) << line;
 }
 
+TEST(Help, FitsNarrowTerminals) {
+  for (const std::string& line : lines(run_on_terminal({"--help"}, "", 40).out))
+    EXPECT_TRUE(line.starts_with("  heed ") || line.size() <= 41) << line;
+  for (const Words& command : all_commands()) {
+    const std::string help = run_on_terminal(with(command, {"--help"}), "", 40).out;
+    EXPECT_THAT(help, HasSubstr("\n  -h, --help\r\n        Show this help\r\n"));
+    for (const std::string& line : lines(help)) {
+      const bool whole =
+          line.starts_with("  ") && !line.starts_with("        ");  // a label, an example, a list
+      const bool one_word = line.find(' ', std::min(line.find_first_not_of(' '), line.size())) == line.npos;
+      EXPECT_TRUE(whole || one_word || line.size() <= 41) << joined_words(command) << ": " << line;
+    }
+  }
+}
+
 TEST(Environment, AnUnknownBackgroundIsTold) {
   setenv("HEED_BACKGROUND", "pink", 1);
   const Result told = run({"models"}), quiet = run({"models", "--quiet"});

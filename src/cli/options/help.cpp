@@ -11,10 +11,12 @@
 namespace heed::cli {
 namespace {
 
-constexpr std::size_t kTextColumn = 32, kCommandColumn = 14;
+constexpr std::size_t kCommandColumn = 14;
 constexpr const char* kNoGroup = "Subcommands";  // CLI11's, of a command without a group
 
-std::size_t help_width() { return static_cast<std::size_t>(std::clamp(terminal_width(100), 60, 110)); }
+std::size_t help_width() { return static_cast<std::size_t>(std::clamp(terminal_width(100), 40, 110)); }
+// Where texts begin beside their labels; below them where there is no room.
+std::size_t text_column() { return help_width() < 60 ? 8 : 32; }
 
 // Returns the words of a text in lines that fit when they begin in this column, where the first one begins.
 std::string in_lines(const std::string& text, std::size_t column) {
@@ -30,8 +32,13 @@ std::string in_lines(const std::string& text, std::size_t column) {
   return out + line + "\n";
 }
 
+// A line of its own, whole where it fits.
+std::string line_of(const std::string& text) {
+  return text.size() <= help_width() ? text + "\n" : in_lines(text, 0);
+}
+
 // Returns a label and its text in two columns, with lines that fit.
-std::string row(const std::string& label, const std::string& text, std::size_t column = kTextColumn) {
+std::string row(const std::string& label, const std::string& text, std::size_t column = text_column()) {
   std::string out = "  " + label;
   if (out.size() + 2 > column) {
     out += "\n" + std::string(column, ' ');
@@ -90,7 +97,7 @@ std::string usage(const CLI::App& app, const std::string& name) {
     const std::string label = positional_label(*option);
     line += option->get_required() ? " " + label : " [" + label + "]";
   }
-  return line + "\n";
+  return line_of(line);
 }
 
 // The commands below a command, in the groups that main.cpp gives them; others are plain "Commands".
@@ -137,7 +144,7 @@ std::vector<const CLI::Option*> positionals(const CLI::App& command) {
 }
 
 std::string HelpFormatter::make_help(const CLI::App* app, std::string name, CLI::AppFormatMode) const {
-  std::string out = app->get_description() + "\n\n" + usage(*app, name);
+  std::string out = line_of(app->get_description()) + "\n" + usage(*app, name);
   const auto arguments = positionals(*app);
   if (!arguments.empty()) out += "\nArguments:\n";
   for (const CLI::Option* option : arguments) {
