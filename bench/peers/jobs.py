@@ -6,6 +6,9 @@ functions, so that a process loads only its own peer. Models have random weights
 import dataclasses
 from pathlib import Path
 
+import texts
+from runtimes import onnxruntime_session, openvino_model
+
 
 @dataclasses.dataclass
 class Job:
@@ -14,6 +17,7 @@ class Job:
     peers: dict  # name -> function of (cache folder, threads) that returns the work
     repeats: int | None = None  # of a round, where a repeat takes seconds
     process: bool = False  # `heed` holds the arguments of a whole command instead, which is timed from outside
+    texts: int = 0  # that command reads so many texts of the cache; its time with one text is subtracted
 
 
 def torch_with(threads):
@@ -155,25 +159,34 @@ def encode(batch, length, int8=False):
                 model(input_ids=tokens, attention_mask=mask)
         return forward
 
-    def in_onnxruntime(cache, threads):
+    def inputs():
         import numpy
-        import onnxruntime
 
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = threads
-        name = "model-int8.onnx" if int8 else "model.onnx"
-        session = onnxruntime.InferenceSession(cache / "bert-base" / name, options, providers=["CPUExecutionProvider"])
-        inputs = {"input_ids": numpy.random.default_rng(7).integers(10, 30000, (batch, length)),
-                  "attention_mask": numpy.ones((batch, length), dtype=numpy.int64)}
-        return lambda: session.run(None, inputs)
+        return {"input_ids": numpy.random.default_rng(7).integers(10, 30000, (batch, length)),
+                "attention_mask": numpy.ones((batch, length), dtype=numpy.int64)}
+
+    def in_onnxruntime(cache, threads):
+        session = onnxruntime_session(cache / "bert-base", threads, int8)
+        given = inputs()
+        return lambda: session.run(None, given)
+
+    def in_openvino(cache, threads):
+        given = inputs()
+        model = openvino_model(cache / "bert-base", threads, int8, {name: x.shape for name, x in given.items()})
+        return lambda: model(given)
 
     work = f"--batch {batch} --length {length}".split()
+    runtimes = {"ONNX Runtime": in_onnxruntime, "OpenVINO": in_openvino}
     if int8:
         return Job(f"BERT-base, {batch}×{length}, int8",
-                   ["encode", "--model", "CACHE/bert-base-int8", "--activations", "int8", *work],
-                   {"ONNX Runtime": in_onnxruntime})
-    return Job(f"BERT-base, {batch}×{length}", ["encode", "--model", "CACHE/bert-base", *work],
-               {"PyTorch": in_torch, "ONNX Runtime": in_onnxruntime})
+                   ["encode", "--model", "CACHE/bert-base-int8", "--activations", "int8", *work], runtimes)
+    return Job(f"BERT-base, {batch}×{length}", ["encode", "--model", "CACHE/bert-base", *work], {"PyTorch": in_torch} | runtimes)
+
+
+def embed(model, title, count, int8=False):
+    """Vectors of texts of the cache, tokenizing included."""
+    return Job(f"{title}, {count:,} texts" + ", int8" * int8, texts.command(model, int8), texts.peers(model, count, int8),
+               repeats=1, process=True, texts=count)
 
 
 def encode_images(batch):
@@ -189,21 +202,25 @@ def encode_images(batch):
                 model(pixel_values=pixels)
         return forward
 
-    def in_onnxruntime(cache, threads):
+    def inputs():
         import numpy
-        import onnxruntime
 
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = threads
-        session = onnxruntime.InferenceSession(cache / "vit-base/model.onnx", options, providers=["CPUExecutionProvider"])
-        pixels = numpy.random.default_rng(7).standard_normal((batch, 3, 224, 224), dtype=numpy.float32)
-        return lambda: session.run(None, {"pixel_values": pixels})
+        return {"pixel_values": numpy.random.default_rng(7).standard_normal((batch, 3, 224, 224), dtype=numpy.float32)}
+
+    def in_onnxruntime(cache, threads):
+        session, given = onnxruntime_session(cache / "vit-base", threads), inputs()
+        return lambda: session.run(None, given)
+
+    def in_openvino(cache, threads):
+        given = inputs()
+        model = openvino_model(cache / "vit-base", threads, shapes={name: x.shape for name, x in given.items()})
+        return lambda: model(given)
 
     return Job(f"ViT-B/16, {batch} image" + "s" * (batch > 1), f"encode --model CACHE/vit-base --batch {batch}".split(),
-               {"PyTorch": in_torch, "ONNX Runtime": in_onnxruntime})
+               {"PyTorch": in_torch, "ONNX Runtime": in_onnxruntime, "OpenVINO": in_openvino})
 
 
-def transcribe(new_tokens=100):
+def transcribe(new_tokens=100, int8=False):
     """Of 30 s, features given: heed and transformers are made to write all tokens. CTranslate2, which knows no least number and writes half of max_length,
     is checked to have done so, as random weights do."""
     def features(shape=(1, 80, 3000)):
@@ -228,8 +245,8 @@ def transcribe(new_tokens=100):
     def in_ctranslate2(cache, threads):
         import ctranslate2
 
-        model = ctranslate2.models.Whisper(str(cache / "whisper-base-ctranslate2"), device="cpu", compute_type="float32",
-                                           inter_threads=1, intra_threads=threads)
+        model = ctranslate2.models.Whisper(str(cache / "whisper-base-ctranslate2"), device="cpu",
+                                           compute_type="int8" if int8 else "float32", inter_threads=1, intra_threads=threads)
         given = ctranslate2.StorageView.from_array(features())
 
         def decode():
@@ -238,9 +255,10 @@ def transcribe(new_tokens=100):
             assert len(found[0].sequences_ids[0]) == new_tokens, len(found[0].sequences_ids[0])
         return decode
 
-    return Job(f"Whisper base, 30 s, greedy, {new_tokens} tokens",
-               f"translate --model CACHE/whisper-base --batch 1 --new-tokens {new_tokens}".split(),
-               {"transformers": in_transformers, "CTranslate2": in_ctranslate2})
+    model, rounded = ("whisper-base-int8", " --activations int8") if int8 else ("whisper-base", "")
+    return Job(f"Whisper base, 30 s, greedy, {new_tokens} tokens" + ", int8" * int8,
+               f"translate --model CACHE/{model} --batch 1 --new-tokens {new_tokens}{rounded}".split(),
+               {"CTranslate2": in_ctranslate2} if int8 else {"transformers": in_transformers, "CTranslate2": in_ctranslate2})
 
 
 def generate(dtype, prompt=8, new_tokens=32):
@@ -382,13 +400,15 @@ JOBS: dict[str, Job] = {
        for cell in ("lstm", "gru") for batch in (1, 32) for backward in (False, True)},
     "gemm-512": gemm(512, 3072, 768), "gemm-1": gemm(1, 3072, 768), "gemm-1-bf16": gemm(1, 3072, 768, "bf16"),
     "train-gpt2": train(),
-    "bert-1x32": encode(1, 32), "bert-1x128": encode(1, 128), "bert-8x128": encode(8, 128),
+    **{f"bert-{batch}x{length}" + "-int8" * int8: encode(batch, length, int8)
+       for int8 in (False, True) for batch, length in ((1, 32), (1, 128), (8, 128))},
+    **{f"texts-{model}" + "-int8" * int8: embed(model, title, count, int8)
+       for model, title, count in (("minilm", "MiniLM", 2000), ("bert-base", "BERT-base", 500)) for int8 in (False, True)},
     "generate-gpt2": generate("f32"), "generate-gpt2-bf16": generate("bf16"),
     **{f"{name}-{kind}": quantized(f"{name}.gguf", *sizes) for name in ("smollm2-q4_1",)
        for kind, sizes in {"decode": (8, 64), "prompt": (512, 1)}.items()},
-    "bert-8x128-int8": encode(8, 128, int8=True),
     "translate-beam1": translate(1), "translate-beam4": translate(4), "translate-beam4-int8": translate(4, int8=True),
-    "vit-1": encode_images(1), "vit-8": encode_images(8), "whisper-base": transcribe(),
+    "vit-1": encode_images(1), "vit-8": encode_images(8), "whisper-base": transcribe(), "whisper-base-int8": transcribe(int8=True),
     "info-gpt2": info(),
 }
 

@@ -44,13 +44,28 @@ def row(result):
     if result["backward_fraction"]:
         share += f" (backward {100 * statistics.median(result['backward_fraction']):.0f} %)"
     return (f"| {title} | {result['peer']} | {milliseconds(result['heed_s'])} | {milliseconds(result['peer_s'])} | "
-            f"{differing(result['peer_s'])} | **{spread(result['ratio'])}** | {share} | {memory(result['heed_memory'])} / {memory(result['peer_memory'])} |")
+            f"{differing(result['peer_s'])} | **{spread(result['ratio'])}** | {share} | "
+            f"{memory(result['heed_memory'])} / {memory(result['peer_memory'])} |")
+
+
+def texts_row(result):
+    job = JOBS[result["job"]]
+    ours, theirs = (f"{job.texts / statistics.median(result[key]):.0f}" for key in ("heed_s", "peer_s"))
+    return (f"| {job.title} | {result['peer']} | {ours} | {theirs} | {differing(result['peer_s'])} | **{spread(result['ratio'])}** | "
+            f"{memory(result['heed_memory'])} / {memory(result['peer_memory'])} |")
 
 
 def table(results):
-    lines = ["| work | peer | heed, ms | peer, ms | its spread | ratio (least–most) | of heed's limit | peak memory, MB |",
-             "|---|---|---|---|---|---|---|---|"]
-    return "\n".join(lines + [row(result) for result in results])
+    of_texts = [result for result in results if JOBS[result["job"]].texts]
+    others = [result for result in results if result not in of_texts]
+    lines = []
+    if others:
+        lines += ["| work | peer | heed, ms | peer, ms | its spread | ratio (least–most) | of heed's limit | peak memory, MB |",
+                  "|---|---|---|---|---|---|---|---|", *map(row, others)]
+    if of_texts:
+        lines += [""] * bool(others) + ["| work | peer | heed, texts/s | peer, texts/s | its spread | ratio (least–most) | peak memory, MB |",
+                                        "|---|---|---|---|---|---|---|", *map(texts_row, of_texts)]
+    return "\n".join(lines)
 
 
 def section(kind, results):
