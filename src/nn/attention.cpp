@@ -275,6 +275,33 @@ AttentionOptions options_of_read(const MultiHeadAttention& a, const Tensor& quer
   return options;
 }
 
+// The rows of x [1, K, N, d], padded at their ends: [B, K, T, d].
+Tensor padded_rows(const Tensor& x, const std::vector<std::int64_t>& lengths) {
+  const std::int64_t longest = *std::max_element(lengths.begin(), lengths.end());
+  const Tensor rows = Tensor::zeros({std::ssize(lengths), x.size(1), longest, x.size(3)}, x.dtype());
+  std::int64_t row = 0, begin = 0;
+  for (const std::int64_t length : lengths) {
+    slice(slice(rows, 0, row, row + 1), 2, 0, length).copy_from(slice(x, 2, begin, begin + length));
+    begin += length;
+    ++row;
+  }
+  return rows;
+}
+
+// attend_packed() of one query of each row, [1, H, B, d].
+Tensor attend_packed_once(const MultiHeadAttention& a, const ProjectedHeads& heads, Pass& pass) {
+  const std::int64_t rows = std::ssize(pass.lengths);
+  std::vector<std::int64_t> positions = pass.read;
+  std::int64_t begin = 0;
+  for (std::size_t row = 0; row < positions.size(); begin += pass.lengths[row++]) positions[row] -= begin;
+  AttentionOptions options = pass.self;
+  options.query_offsets = Tensor::from(positions, {rows});
+  options.key_lengths = Tensor::from(pass.lengths, {rows});
+  const Tensor y = a.attend(permute(heads.queries, {2, 1, 0, 3}), padded_rows(heads.keys, pass.lengths),
+                            padded_rows(heads.values, pass.lengths), options, pass);  // [B, 1, D]
+  return reshape(y, {1, rows, y.size(2)});
+}
+
 // `reads`: for the tokens Pass::read alone.
 Tensor attend_to_self(const MultiHeadAttention& attention, const Tensor& x, Pass& pass, PartState* state,
                       bool reads) {
@@ -287,7 +314,8 @@ Tensor attend_to_self(const MultiHeadAttention& attention, const Tensor& x, Pass
     heads.queries = rotary(heads.queries, reads ? rotation_of_read(cos_sin, pass) : cos_sin, layout);
     heads.keys = rotary(heads.keys, cos_sin, layout);
   }
-  if (std::ssize(pass.lengths) > x.size(0)) return attend_packed(attention, heads, pass);
+  if (std::ssize(pass.lengths) > x.size(0))
+    return reads ? attend_packed_once(attention, heads, pass) : attend_packed(attention, heads, pass);
   const auto options = [&](const Tensor& keys) {
     if (reads) return options_of_read(attention, heads.queries, keys, pass);
     return attention.bias != nullptr ? pass.biased(*attention.bias, heads.queries, keys) : pass.self;
@@ -317,10 +345,10 @@ Tensor SelfAttention::operator()(const Tensor& x, Pass& pass, PartState* state) 
 }
 
 Tensor SelfAttention::of_read_tokens(const Tensor& x, Pass& pass, PartState* state) const {
-  // Packed rows, masks of single queries, and a table of biases that reaches only keys before the last query.
-  const bool by_query = std::ssize(pass.lengths) > x.size(0) || pass.self.mask.defined() ||
-                        pass.self.key_starts.defined() || attention.sparse ||
-                        (attention.bias != nullptr && !pass.self.causal);
+  // Masks of single queries, and a table of biases that reaches only keys before the last query.
+  const bool packed = std::ssize(pass.lengths) > x.size(0);
+  const bool by_query = pass.self.mask.defined() || pass.self.key_starts.defined() || attention.sparse ||
+                        (attention.bias != nullptr && (packed || !pass.self.causal));
   if (by_query) return tokens_at((*this)(x, pass, state), pass.read);
   return attend_to_self(attention, x, pass, state, true);
 }

@@ -60,13 +60,13 @@ void tap_of(Pass& pass, const std::string& name, const char* what, Tensor& value
   pass.tap(what, value);
 }
 
-// The last step in which tokens depend on others; the number of steps if there is none.
+// The last step in which tokens depend on others; the first one if there is none.
 std::size_t last_mixing_step(const Layer& layer) {
   for (std::size_t i = layer.steps.size(); i > 0; --i) {
     for (const Sublayer& sublayer : layer.steps[i - 1].sublayers)
       if (!is_token_wise(sublayer.part)) return i - 1;
   }
-  return layer.steps.size();
+  return 0;
 }
 
 // `parts` are the states of the stack's parts from this layer's first on, or null. `reads`: after the step in

@@ -120,6 +120,20 @@ TEST(Stack, TheLastLayerComputesTheTokensThatAreRead) {
   }
 }
 
+TEST(Stack, LayersWithoutAttentionComputeTheTokensThatAreRead) {
+  const FeedForward feed_forward = random_feed_forward(6, 12, Activation::gelu, 20);
+  const Stack stack = one_layer({pre_norm("f", random_norm(6, 3), feed_forward)});
+  const Tensor x = random_tensor({2, 5, 6}, 3);
+  const NoGradients guard;
+  Context context;
+  Pass pass(context);
+  pass.read = {4, 0};
+  Tensor read;
+  EXPECT_EQ(tokens_read_by(feed_forward.up.weight, [&] { read = stack(x, pass); }),
+            std::vector<std::int64_t>{1});
+  EXPECT_EQ(read.to_vector<double>(), tokens_at(run(stack, x), pass.read).to_vector<double>());
+}
+
 TEST(Stack, GradientsPassThroughTheTokensThatAreRead) {
   const Stack stack = random_encoder(6, 2, post_norm);
   check_gradients(

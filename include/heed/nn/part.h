@@ -71,8 +71,7 @@ class Pass {
 };
 
 /// The token read[b] of each row b of x [B, T, ...]: [B, 1, ...]. Of packed rows [1, N, ...], the tokens
-/// read[0], read[1],
-/// ...: [1, R, ...].
+/// read[0], read[1], ...: [1, R, ...].
 Tensor tokens_at(const Tensor& x, const std::vector<std::int64_t>& read);
 
 /// New rows of a state: row i becomes a copy of the old row from[i].
