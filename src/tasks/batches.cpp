@@ -10,7 +10,6 @@
 #include "heed/models/model.h"
 #include "heed/nn/context.h"
 #include "heed/text/tokenizer.h"
-#include "tasks/text_vectors.h"
 
 namespace heed {
 
@@ -55,18 +54,6 @@ std::vector<std::vector<std::size_t>> pack_by_length(std::span<const std::int64_
   return batches;
 }
 
-std::vector<std::vector<std::size_t>> largest_first(std::vector<std::vector<std::size_t>> batches,
-                                                    std::span<const std::int64_t> lengths) {
-  const auto tokens = [&](const std::vector<std::size_t>& batch) {
-    std::int64_t sum = 0;
-    for (const std::size_t index : batch) sum += lengths[index];
-    return sum;
-  };
-  std::stable_sort(batches.begin(), batches.end(),
-                   [&](const auto& a, const auto& b) { return tokens(a) > tokens(b); });
-  return batches;
-}
-
 ModelInput padded_batch(std::span<const Encoding> encodings, std::span<const std::size_t> chosen,
                         std::int64_t pad_id, bool type_ids) {
   std::int64_t longest = 0;
@@ -93,7 +80,7 @@ void encode_batches(const EncoderModel& model, std::span<const Encoding> encodin
   const NoGradients guard;
   std::vector<std::int64_t> lengths;
   for (const Encoding& encoding : encodings) lengths.push_back(encoding.size());
-  for (const auto& chosen : largest_first(pack_by_length(lengths, options.batch_tokens), lengths)) {
+  for (const std::vector<std::size_t>& chosen : pack_by_length(lengths, options.batch_tokens)) {
     Context context{.stop = options.stop};
     const ModelInput batch = padded_batch(encodings, chosen, model.pad_id(), model.type_vocab_size() > 1);
     handle(chosen, model.encode_for_head(batch, context));

@@ -145,7 +145,7 @@ void for_each_hidden(const Model& model, const Tokenizer& tokenizer, std::span<c
   Context context{.taps = taps, .stop = options.stop};
   std::vector<std::int64_t> lengths;
   for (const Encoding& encoding : encodings) lengths.push_back(encoding.size());
-  for (const auto& chosen : largest_first(text_batches(model, lengths, options.batch_tokens), lengths)) {
+  for (const auto& chosen : text_batches(model, lengths, options.batch_tokens)) {
     if (lengths[chosen.front()] == 0) continue;  // the longest is empty, so all are
     ModelInput batch = text_batch(model, tokenizer, encodings, chosen);
     if (read) batch.read = read(chosen);

@@ -17,10 +17,6 @@ struct Encoding;
 std::vector<std::vector<std::size_t>> text_batches(const Model& model, std::span<const std::int64_t> lengths,
                                                    std::int64_t batch_tokens);
 
-/// The same batches, those with the most tokens first: what the first take of memory, the others find.
-std::vector<std::vector<std::size_t>> largest_first(std::vector<std::vector<std::size_t>> batches,
-                                                    std::span<const std::int64_t> lengths);
-
 /// Gives the layers behind the pooling weights of their own, and returns these to be trained, under the names
 /// that save_embedding_recipe() gives their files: `2_Dense/linear.weight`.
 std::vector<Parameter> step_parameters(EmbeddingRecipe& recipe);
