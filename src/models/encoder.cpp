@@ -118,7 +118,8 @@ AssembledEncoder::Encoded AssembledEncoder::run(const ModelInput& input, Context
   if (!first.defined() || first.size(0) == 0 || first.size(1) == 0)
     throw Error("encode: expected at least one row and one token, got " + first.str());
   const Tensor shown = parts_.embeddings.token_mask(input);
-  const Tensor packed = encode_packed(parts_.embeddings, parts_.stack, input, shown, parts_.causal, context);
+  const Tensor packed = encode_packed(parts_.embeddings, parts_.stack, input, shown, parts_.causal,
+                                      !input.skips_padding, context);
   if (packed.defined()) return {packed, shown};
   Pass pass(context);
   pass.self = visible(shown);

@@ -46,7 +46,7 @@ class AssembledEncoderDecoder final : public Assembled<EncoderDecoderModel> {
   Tensor loss(const ModelInput& source, const Tensor& labels, const CrossEntropyOptions& options,
               Context& context) const override;
   Tensor encode(const ModelInput& source, Context& context) const override {
-    return parts_.encode(source, context).states;
+    return parts_.encode(source, context, !source.skips_padding).states;
   }
   std::unique_ptr<Decoding> decode(const ModelInput& source, Context& context) const override;
 
@@ -98,7 +98,7 @@ TensorMap AssembledEncoderDecoder::forward(const TensorMap& inputs, const Forwar
   collector.listen(parts_.decoder.stack, "decoder_");
   const MaskedStates encoded =
       encoded_before ? MaskedStates{given->second, optional_ids(inputs, "attention_mask", nullptr)}
-                     : parts_.encode(source, collector.context);
+                     : parts_.encode(source, collector.context, true);
   const Tensor last = hidden(target, masked_keys(target_mask), encoded, collector.context);
   if (parts_.normed_encoder_states) collector.replace_last(parts_.encoder, "encoder_", encoded.states);
   collector.replace_last(parts_.decoder.stack, "decoder_", last);
@@ -153,9 +153,11 @@ TargetInputs target_inputs(const TensorMap& inputs, std::int64_t batch, std::int
   return target;
 }
 
-MaskedStates EncoderDecoderParts::encode(const ModelInput& input, Context& context) const {
+MaskedStates EncoderDecoderParts::encode(const ModelInput& input, Context& context,
+                                         bool reads_padding) const {
   const Tensor mask = source.token_mask(input);
-  if (const Tensor packed = encode_packed(source, encoder, input, mask, false, context); packed.defined())
+  if (const Tensor packed = encode_packed(source, encoder, input, mask, false, reads_padding, context);
+      packed.defined())
     return {packed, mask};
   Pass pass(context);
   pass.self = masked_keys(mask);

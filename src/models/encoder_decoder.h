@@ -28,7 +28,7 @@ struct EncoderDecoderParts {
   DecoderParts decoder;
 
   /// Throws Error where the source is not of the kind the model takes.
-  MaskedStates encode(const ModelInput& input, Context& context) const;
+  MaskedStates encode(const ModelInput& input, Context& context, bool reads_padding = false) const;
   /// What the decoder attends to, of the encoder's output.
   Tensor memory(const Tensor& states) const {
     return memory_projection ? (*memory_projection)(states) : states;

@@ -111,7 +111,7 @@ PositionIds positions_in_rows(const std::vector<std::int64_t>& lengths) {
 }  // namespace
 
 Tensor encode_packed(const InputEmbeddings& embeddings, const Stack& stack, const ModelInput& input,
-                     const Tensor& mask, bool causal, Context& context) {
+                     const Tensor& mask, bool causal, bool reads_padding, Context& context) {
   const bool as_it_is = gradients_enabled() || context.training || context.taps != nullptr ||
                         embeddings.frontend != nullptr || StackResume::of(stack.name) != nullptr ||
                         !takes_packed_rows(stack);
@@ -120,7 +120,7 @@ Tensor encode_packed(const InputEmbeddings& embeddings, const Stack& stack, cons
   const std::int64_t rows = std::ssize(lengths), time = input.first().size(1);
   const std::vector<Group> groups = groups_of(lengths);
   const bool padded = std::any_of(lengths.begin(), lengths.end(), [=](std::int64_t n) { return n < time; });
-  if (groups.size() < 2 && !padded) return {};
+  if (padded ? reads_padding && input.read.empty() : groups.size() < 2) return {};
   Tensor result;
   for (const Group& group : groups) {
     Pass pass(context);

@@ -15,10 +15,10 @@ namespace heed {
 /// The stack's output [B, T, D] for the embeddings of an input, or [B, 1, D] of the tokens ModelInput::read,
 /// computed without padding: the bits of each token are those of the padded batch and of the text alone, and
 /// padding is 0. Undefined where the batch must be computed as it is: it is small and no row ends with
-/// padding, or `mask` (i64 [B, T], or undefined) hides others; gradients are recorded, or a listener sees
-/// values; a layer has a part that is neither softmax attention without a sparse pattern nor a feed-forward
-/// network.
+/// padding; what is computed at padding is read (as transformers' values are); `mask` (i64 [B, T], or
+/// undefined) hides others; gradients are recorded, or a listener sees values; a layer has a part that is
+/// neither softmax attention without a sparse pattern nor a feed-forward network.
 Tensor encode_packed(const InputEmbeddings& embeddings, const Stack& stack, const ModelInput& input,
-                     const Tensor& mask, bool causal, Context& context);
+                     const Tensor& mask, bool causal, bool reads_padding, Context& context);
 
 }  // namespace heed

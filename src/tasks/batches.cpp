@@ -61,6 +61,7 @@ ModelInput padded_batch(std::span<const Encoding> encodings, std::span<const std
   const Shape shape{static_cast<std::int64_t>(chosen.size()), longest};
   ModelInput batch{
       Tensor::full(shape, static_cast<double>(pad_id), DType::i64), Tensor::zeros(shape, DType::i64), {}};
+  batch.skips_padding = true;
   if (type_ids) batch.type_ids = Tensor::zeros(shape, DType::i64);
   for (std::size_t row = 0; row < chosen.size(); ++row) {
     const Encoding& encoding = encodings[chosen[row]];

@@ -73,7 +73,8 @@ Tensor last_hidden(const Model& model, const ModelInput& batch, Context& context
     return decoder->encode({.ids = batch.ids, .read = batch.read}, context);
   const auto* both = as<EncoderDecoderModel>(model);
   if (both == nullptr) throw Error("embed: expected a model of texts, got " + model.family());
-  return both->encode({.ids = batch.ids, .mask = batch.mask, .read = batch.read}, context);
+  return both->encode({.ids = batch.ids, .mask = batch.mask, .read = batch.read, .skips_padding = true},
+                      context);
 }
 
 std::int64_t pad_id(const Model& model) {

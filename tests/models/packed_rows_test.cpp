@@ -19,7 +19,9 @@ namespace {
 ModelInput batch_of(const std::vector<std::int64_t>& lengths, std::int64_t time, std::int64_t vocabulary,
                     std::int64_t types) {
   const Shape shape{std::ssize(lengths), time};
-  ModelInput batch{.ids = Tensor::zeros(shape, DType::i64), .mask = Tensor::zeros(shape, DType::i64)};
+  ModelInput batch{.ids = Tensor::zeros(shape, DType::i64),
+                   .mask = Tensor::zeros(shape, DType::i64),
+                   .skips_padding = true};
   if (types > 1) batch.type_ids = Tensor::zeros(shape, DType::i64);
   const RandomStream random{7, 3};
   for (std::int64_t b = 0; b < shape[0]; ++b) {
@@ -182,6 +184,9 @@ TEST(PackedBatch, OnlyWithoutGradientsAndWithPaddingAtTheEnd) {
   holed.mask = batch.mask.clone();
   std::fill_n(holed.mask.data<std::int64_t>(), 9, 0);  // a row without a token
   EXPECT_FALSE(padding(holed));
+  ModelInput whole = batch;
+  whole.skips_padding = false;
+  EXPECT_FALSE(padding(whole));
 }
 
 }  // namespace

@@ -52,6 +52,8 @@ struct ModelInput {
   /// these tokens, and the last layer computes no others where no listener and no gradient needs them. Empty:
   /// all tokens are read.
   std::vector<std::int64_t> read = {};
+  /// For encode(): nobody reads the result at padding, so that it need not be computed, and may be 0.
+  bool skips_padding = false;
 
   /// Returns the tensor that is defined: `ids`, else `embeddings`, else `values`.
   const Tensor& first() const { return ids.defined() ? ids : embeddings.defined() ? embeddings : values; }
