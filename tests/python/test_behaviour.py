@@ -16,7 +16,7 @@ import heed
 
 
 @pytest.mark.parametrize("call", [
-    'model.encode(["to be or not to be " * 12] * 200000)', 'model.generate(["ROMEO:"] * 5000, max_new_tokens=200)',
+    'model.encode(["to be or not to be " * 12] * 200000)', 'model.generate(["ROMEO:" * 20] * 5000, max_new_tokens=100)',
     'model.loglikelihood([("ROMEO:", "a" * 200)] * 50000)', 'heed.heads(model, ["ROMEO:" * 20] * 5000)',
     'heed.attribute(model, ["ROMEO:" * 20] * 5000, token="O")', 'heed.ablate(model, ["ROMEO:" * 20] * 500)',
 ], ids=["encode", "generate", "loglikelihood", "heads", "attribute", "ablate"])
