@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/pause_point.h"
 #include "heed/autograd.h"
 #include "heed/error.h"
 #include "heed/nn/cache_dtype.h"
@@ -15,6 +16,8 @@ namespace heed {
 namespace {
 
 constexpr std::int64_t kPage = kernels::kAttentionPage, kStep = 16;  // positions
+// Rows of a step after which it may be stopped: their pages may be new memory, which the system clears.
+constexpr std::int64_t kWritesAtOnce = 128;
 
 // Positions that the page which starts at `first` gets room for, when it must have `needed`.
 std::int64_t capacity_of(std::int64_t first, std::int64_t needed, std::int64_t filled, std::int64_t most) {
@@ -93,6 +96,9 @@ void KeyValueState::append(const Tensor& keys, const Tensor& values, const Seque
     }
     // Tokens that were forgotten, or padding beside a longer row.
     pages.erase(pages.begin() + (end + kPage - 1) / kPage, pages.end());
+    if (std::ssize(writes) < kWritesAtOnce) continue;
+    write_pages(k, v, std::exchange(writes, {}));
+    pause_point();
   }
   write_pages(k, v, writes);
 }
