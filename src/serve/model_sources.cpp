@@ -70,34 +70,55 @@ std::string state_of_files(const ModelSource& source) {
   return state;
 }
 
-ServedModels ModelSources::open() const {
+ServedModels ModelSources::open(const Tell& tell) const {
   ServedModels all;
   std::vector<ServedModel*> offered;
+  std::vector<std::pair<std::string, Error>> failures;
   for (const ModelSource& source : models) {
-    auto model = opened(source);
-    offered.push_back(model.get());
-    all.push_back(std::move(model));
+    try {
+      auto model = opened(source);
+      offered.push_back(model.get());
+      all.push_back(std::move(model));
+    } catch (const Error& error) {
+      failures.emplace_back(source.name, error);
+    }
   }
-  for (const auto& [name, file] : steering) offer_steering(offered, name, file);
+  if (all.empty() && !failures.empty()) throw failures.front().second;
+  for (const auto& [name, error] : failures) tell(name, error.what());
+  for (const auto& [name, file] : steering) {
+    try {
+      offer_steering(offered, name, file);
+    } catch (const Error&) {
+      if (failures.empty()) throw;  // else they may be for a model that is left out
+    }
+  }
   return all;
 }
 
-ServedModels ModelSources::open_changed(
-    const ServedModels& now,
-    const std::function<void(const std::string& name, const std::string& failure)>& tell) const {
-  ServedModels all = now;
-  for (std::size_t i = 0; i < models.size(); ++i) {
-    const auto& old = now.at(i);
+ServedModels ModelSources::open_changed(const ServedModels& now, const Tell& tell) const {
+  ServedModels all;
+  for (const ModelSource& source : models) {
+    const auto old = std::ranges::find(now, source.name, &ServedModel::name);
+    const bool is_served = old != now.end();
     try {
-      if (state_of_files(models[i]) == old->files) continue;
-      const std::shared_ptr<ServedModel> model = opened(models[i]);
-      for (const auto& [name, file] : steering) {
-        if (old->steering.contains(name)) offer_steering({model.get()}, name, file);
+      if (is_served && state_of_files(source) == (*old)->files) {
+        all.push_back(*old);
+        continue;
       }
-      all[i] = model;
-      tell(old->name, "");
+      const std::shared_ptr<ServedModel> model = opened(source);
+      for (const auto& [name, file] : steering) {
+        if (is_served && !(*old)->steering.contains(name)) continue;
+        try {
+          offer_steering({model.get()}, name, file);
+        } catch (const Error&) {
+          if (is_served) throw;  // else they may be for another
+        }
+      }
+      all.push_back(model);
+      tell(source.name, "");
     } catch (const std::exception& error) {
-      tell(old->name, error.what());
+      if (is_served) all.push_back(*old);
+      tell(source.name, error.what());
     }
   }
   return all;

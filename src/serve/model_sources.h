@@ -26,14 +26,15 @@ struct ModelSources {
   std::vector<ModelSource> models;
   std::vector<std::pair<std::string, std::filesystem::path>> steering = {};  ///< by names: offer_steering()
 
-  /// Throws Error for a model that cannot be opened, and steering vectors that fit none.
-  ServedModels open() const;
+  /// Is told of a model that is opened again (`failure` is empty), and of one that cannot be opened.
+  using Tell = std::function<void(const std::string& name, const std::string& failure)>;
+
+  /// Those that can be opened; the others are told. Throws the Error of the first where none can, and one for
+  /// steering vectors that fit no model.
+  ServedModels open(const Tell& tell) const;
   /// Those of `now` (of open(), or of this) whose files are as they were, and new ones in the place of
-  /// others. One that cannot be opened stays as it is. Both are told: `failure` is empty for one that was
-  /// opened.
-  ServedModels open_changed(
-      const ServedModels& now,
-      const std::function<void(const std::string& name, const std::string& failure)>& tell) const;
+  /// others. One that cannot be opened stays as it is, or away. Both are told.
+  ServedModels open_changed(const ServedModels& now, const Tell& tell) const;
 };
 
 }  // namespace heed::serve

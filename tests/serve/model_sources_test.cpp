@@ -28,14 +28,20 @@ serve::ModelSources sources_in(const TemporaryFolder& folder) {
            {"reader", (folder.path() / "reader").string(), {"r"}}}};
 }
 
+// Whom models are told to.
+struct Listener {
+  Told told;
+  serve::ModelSources::Tell tell = [this](const std::string& name, const std::string& failure) {
+    told.emplace_back(name, failure);
+  };
+};
+
 TEST(ModelSources, OpenAgainWhatHasChanged) {
   const TemporaryFolder folder;
   const serve::ModelSources sources = sources_in(folder);
-  const serve::ServedModels first = sources.open();
-  Told told;
-  const auto tell = [&](const std::string& name, const std::string& failure) {
-    told.emplace_back(name, failure);
-  };
+  Listener listener;
+  auto& [told, tell] = listener;
+  const serve::ServedModels first = sources.open(tell);
   EXPECT_EQ(sources.open_changed(first, tell), first);
   EXPECT_TRUE(told.empty());
 
@@ -62,11 +68,43 @@ TEST(ModelSources, OpenAgainWhatHasChanged) {
   EXPECT_THAT(told[1].second, HasSubstr("config.json"));
 }
 
+TEST(ModelSources, LeaveOutWhatCannotBeOpened) {
+  const TemporaryFolder folder;
+  serve::ModelSources sources = sources_in(folder);
+  sources.models[0].options.activations = Activations::int8;  // of float weights
+  Listener listener;
+  auto& [told, tell] = listener;
+  const serve::ServedModels first = sources.open(tell);
+  ASSERT_EQ(first.size(), 1u);
+  EXPECT_EQ(first[0]->name, "reader");
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_EQ(told[0].first, "writer");
+  EXPECT_THAT(told[0].second, HasSubstr("heed convert"));
+
+  told.clear();
+  EXPECT_EQ(sources.open_changed(first, tell), first) << "and it is tried again";
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_EQ(told[0].first, "writer");
+
+  told.clear();
+  sources.models[0].options.activations = Activations::automatic;
+  const serve::ServedModels second = sources.open_changed(first, tell);
+  EXPECT_EQ(told, (Told{{"writer", ""}}));
+  ASSERT_EQ(second.size(), 2u);
+  EXPECT_EQ(second[0]->name, "writer");
+  EXPECT_EQ(second[1], first[0]);
+
+  told.clear();
+  for (serve::ModelSource& source : sources.models) source.options.activations = Activations::int8;
+  EXPECT_THROW(sources.open(tell), Error);
+  EXPECT_TRUE(told.empty());
+}
+
 TEST(ModelSources, AnswersEndWithTheModelTheyBeganWith) {
   const TemporaryFolder folder;
   const serve::ModelSources sources = sources_in(folder);
   Asking server({});
-  server.replace(sources.open());
+  server.replace(sources.open({}));
   const Json asked = {
       {"prompt", "KING: What, "}, {"max_tokens", 300}, {"temperature", 0}, {"ignore_eos", true}};
   const Json alone = server.post("/v1/completions", asked).json;

@@ -180,7 +180,9 @@ serve::Services load_services(const ServeArguments& arguments, const serve::Mode
   services.compresses = !arguments.no_compression;
   {
     const Waiting waiting("opening the models", globals.quiet);
-    services.models = sources.open();
+    services.models = sources.open([](const std::string& name, const std::string& failure) {
+      warn(name + " is not served: " + failure);
+    });
   }
   for (const auto& model : services.models) warn_of_settings(*model, globals);
   if (!globals.quiet)
@@ -229,8 +231,8 @@ void print_address(const server::HttpServer& server, const std::string& host, co
   flush_results();
 }
 
-/// What SIGHUP asks for: the keys are read and the models whose files have changed are opened on a thread of
-/// their own, and served once all are.
+/// What SIGHUP asks for: the keys are read, and the models whose files have changed or that are not served
+/// are opened on a thread of their own, and served once all are.
 class Reload {
  public:
   Reload(const ServeArguments& arguments, const serve::ModelSources& sources,
