@@ -101,7 +101,7 @@ def attention_kind(kind, heads=8, head_dim=64, length=4096, stride=64, backward=
 
 
 def recurrent(cell, batch=32, length=64, size=256, backward=True):
-    arguments = f"recurrent --cell {cell} --batch {batch} --length {length} --input {size} --hidden {size}".split()
+    arguments = f"recurrent --cell {cell} --batch {batch} --length {length} --input-size {size} --hidden {size}".split()
     arguments += ["--backward"] * backward
 
     def in_torch(cache, threads):
