@@ -111,6 +111,11 @@ struct InvariantGemm {
 /// The formula above for several products, on all threads: those that one x enters wait for each other once.
 void invariant_gemms(std::span<const InvariantGemm> all);
 inline void invariant_gemm(const InvariantGemm& args) { invariant_gemms({&args, 1}); }
+/// Whether invariant_gemm_chain takes products with these matrices, for m rows: both round x.
+bool takes_chain(const PackedMatrix& first, const PackedMatrix& second, std::int64_t m);
+/// invariant_gemm of `first`, and of `second` with an x that is the former's result: rounded as soon as it is
+/// there, and not stored. first.y and second.x are not read. The same bits as one after the other.
+void invariant_gemm_chain(const InvariantGemm& first, const InvariantGemm& second);
 
 /// The matrix product of mixed-precision training: operands rounded to bf16, sums in f32 (Micikevicius et al.
 /// 2018, "Mixed precision training"; Kalamkar et al. 2019, "A study of bfloat16 for deep learning training").

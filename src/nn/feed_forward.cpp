@@ -45,6 +45,12 @@ Tensor weights_of(const Tensor& probabilities, const Indices& chosen, std::int64
 }  // namespace
 
 Tensor FeedForward::operator()(const Tensor& x, Pass& pass, PartState*) const {
+  const bool drops = pass.context.training && dropout > 0;
+  if (!gate && !fused_gate && !drops && !pass.wants("inner")) {
+    Tensor y = linear_chain(x, up, activation, down);
+    pass.tap("out", y);
+    return y;
+  }
   Tensor inner = fused_gate ? gated_halves(up(x), gate_last, activation)
                  : gate     ? gated_maps(*gate, up, x, activation)
                             : up(x, activation);  // [..., F]

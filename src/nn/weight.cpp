@@ -74,6 +74,11 @@ struct Weight::State {
                                                 kernels::int8_is_faster(*form->matrix()));
   }
 
+  // The map without adapters and gradients.
+  StoredLinear stored(const Linear& map, const PackedWeight* form, Activation activation) const {
+    return {matrix(), form, map.bias, activation, map.layout, takes_int8(form)};
+  }
+
   // The map without adapters.
   Tensor linear(const Tensor& x, const Tensor& bias, Activation activation, WeightLayout wanted);
 
@@ -157,10 +162,22 @@ std::vector<Tensor> linear_all(const Tensor& x, const std::vector<const Linear*>
     Weight::State& state = *map->weight.state_;
     if (state.observer) state.observer(x);
     forms.push_back(state.pack(map->layout));
-    stored.push_back({state.matrix(), forms.back().get(), map->bias, Activation::none, map->layout,
-                      state.takes_int8(forms.back().get())});
+    stored.push_back(state.stored(*map, forms.back().get(), Activation::none));
   }
   return stored_linears(x, stored);
+}
+
+Tensor linear_chain(const Tensor& x, const Linear& first, Activation activation, const Linear& second) {
+  const auto is_stored = [&](const Linear& map) {
+    return map.weight.defined() && map.weight.state_->is_read_by(x, map.bias);
+  };
+  if (!is_stored(first) || !is_stored(second) || second.weight.state_->observer)
+    return second(first(x, activation));
+  Weight::State &up = *first.weight.state_, &down = *second.weight.state_;
+  if (up.observer) up.observer(x);
+  const auto up_form = up.pack(first.layout), down_form = down.pack(second.layout);
+  return stored_chain(x, up.stored(first, up_form.get(), activation),
+                      down.stored(second, down_form.get(), Activation::none));
 }
 
 void Weight::replace(Tensor tensor) const {

@@ -159,28 +159,25 @@ Tensor PackedWeight::dequantized() const {
   return own_columns(numbers);
 }
 
-std::vector<Tensor> stored_linears(const Tensor& x, const std::vector<StoredLinear>& maps) {
-  for (const StoredLinear& map : maps) check_linear(x, map.weight, map.bias, map.layout);
-  const Tensor dense = x.detach().contiguous();
-  std::vector<Tensor> results, held;
-  std::vector<kernels::InvariantGemm> products;
-  const auto hold = [&](const Tensor& tensor) { return held.emplace_back(tensor).data<float>(); };
-  for (const StoredLinear& map : maps) {
+namespace {
+
+/// The arguments of products, and what they point to.
+class ProductsOfRows {
+ public:
+  /// A map of m rows, with neither x nor y.
+  kernels::InvariantGemm of(const StoredLinear& map, std::int64_t m) {
     const bool in_first = map.layout == WeightLayout::in_out;
-    Shape shape = x.shape();
-    shape[-1] = map.weight.size(in_first ? 1 : 0);
-    Tensor& y = results.emplace_back(Tensor::empty(shape, DType::f32));
-    const std::int64_t n = shape[-1], k = x.size(-1), m = n == 0 ? 0 : y.numel() / n;
-    kernels::InvariantGemm& args = products.emplace_back();
-    args = {.m = m, .n = n, .k = k, .y = y.data<float>(), .ldy = n, .int8 = map.int8};
+    kernels::InvariantGemm args{.m = m,
+                                .n = map.weight.size(in_first ? 1 : 0),
+                                .k = map.weight.size(in_first ? 0 : 1),
+                                .int8 = map.int8};
+    args.ldy = args.n;
     if (map.packed != nullptr) {
-      args.x = kernels::row_major(static_cast<const float*>(hold(map.packed->packed_columns(dense))), k);
       args.w.packed = map.packed->matrix();
     } else {
-      args.x = kernels::row_major(dense.data<float>(), k);
       const bool narrow = map.weight.dtype() == DType::bf16 || map.weight.dtype() == DType::f16;
       const Tensor& numbers =
-          held.emplace_back((narrow ? map.weight : map.weight.to(DType::f32)).contiguous());
+          held_.emplace_back((narrow ? map.weight : map.weight.to(DType::f32)).contiguous());
       args.w.strided = in_first ? matrix_of(numbers).transposed() : matrix_of(numbers);
     }
     const Tensor& bias = map.bias;
@@ -188,9 +185,63 @@ std::vector<Tensor> stored_linears(const Tensor& x, const std::vector<StoredLine
         .bias = bias.defined() ? hold(widen(bias.detach(), DType::f32).contiguous()) : nullptr,
         .activation = map.activation,
     };
+    return args;
+  }
+  /// `x`, which is dense, as its rows.
+  kernels::StridedMatrix rows(const StoredLinear& map, const Tensor& x) {
+    const float* data = map.packed != nullptr ? hold(map.packed->packed_columns(x)) : x.data<float>();
+    return kernels::row_major(data, x.size(-1));
+  }
+
+ private:
+  const float* hold(const Tensor& tensor) { return held_.emplace_back(tensor).data<float>(); }
+
+  std::vector<Tensor> held_;
+};
+
+Tensor empty_result(const Tensor& x, std::int64_t out) {
+  Shape shape = x.shape();
+  shape[-1] = out;
+  return Tensor::empty(shape, DType::f32);
+}
+
+}  // namespace
+
+std::vector<Tensor> stored_linears(const Tensor& x, const std::vector<StoredLinear>& maps) {
+  for (const StoredLinear& map : maps) check_linear(x, map.weight, map.bias, map.layout);
+  const Tensor dense = x.detach().contiguous();
+  ProductsOfRows arguments;
+  std::vector<Tensor> results;
+  std::vector<kernels::InvariantGemm> products;
+  for (const StoredLinear& map : maps) {
+    kernels::InvariantGemm& args = products.emplace_back(arguments.of(map, 0));
+    Tensor& y = results.emplace_back(empty_result(x, args.n));
+    args.m = args.n == 0 ? 0 : y.numel() / args.n;
+    args.x = arguments.rows(map, dense);
+    args.y = y.data<float>();
   }
   kernels::invariant_gemms(products);
   return results;
+}
+
+Tensor stored_chain(const Tensor& x, const StoredLinear& first, const StoredLinear& second) {
+  const std::int64_t in = x.rank() == 0 ? 0 : x.size(-1), m = in == 0 ? 0 : x.numel() / in;
+  const auto rounds = [](const StoredLinear& map) { return map.packed != nullptr && map.int8; };
+  if (!rounds(first) || !rounds(second) || second.packed->reorders_columns() ||
+      !kernels::takes_chain(*first.packed->matrix(), *second.packed->matrix(), m))
+    return stored_linears(stored_linears(x, {first}).front(), {second}).front();
+  check_linear(x, first.weight, first.bias, first.layout);
+  ProductsOfRows arguments;
+  kernels::InvariantGemm up = arguments.of(first, m), down = arguments.of(second, m);
+  if (up.n != down.k)
+    throw Error("linear: expected a weight for x [..., " + std::to_string(up.n) + "], got " +
+                second.weight.str());
+  const Tensor dense = x.detach().contiguous();
+  Tensor y = empty_result(x, down.n);
+  up.x = arguments.rows(first, dense);
+  down.y = y.data<float>();
+  kernels::invariant_gemm_chain(up, down);
+  return y;
 }
 
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Activation activation,

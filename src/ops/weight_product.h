@@ -63,6 +63,8 @@ struct StoredLinear {
 };
 /// linear() by each of the maps: the threads share all of them at once. Throws Error as linear() does.
 std::vector<Tensor> stored_linears(const Tensor& x, const std::vector<StoredLinear>& maps);
+/// second(first(x)), the same bits: where both round to int8, what lies between is not stored.
+Tensor stored_chain(const Tensor& x, const StoredLinear& first, const StoredLinear& second);
 
 /// linear() in f32 with a quantized weight, which is not trained and stays packed: gradients go to x and
 /// bias.

@@ -136,6 +136,60 @@ TEST(Int8Gemm, BiasActivationAndEarlierSumsComeLast) {
   });
 }
 
+// Codes of 4 or 8 bits in groups with a scale of f16.
+std::shared_ptr<const kernels::PackedMatrix> in_groups(int bits, std::int64_t n, std::int64_t k,
+                                                       std::int64_t group) {
+  std::vector<std::uint8_t> codes;
+  for (std::int64_t i = 0; i < n * k; ++i)
+    codes.push_back(static_cast<std::uint8_t>((i * 37 + i / 7) & ((1 << bits) - 1)));
+  const std::vector<float> scales = numbers<float>(n * k / group, 9);
+  kernels::GroupRows w{.bits = bits, .n = n, .k = k, .group = group, .scale_type = DType::f16};
+  w.codes = codes.data();
+  w.scales = scales.data();
+  w.center = static_cast<float>(1 << (bits - 1));
+  return kernels::pack(w);
+}
+
+// What lies between two products is rounded by the tasks that compute it, for matrices of every form after
+// those of every other: groups of 16 to 256 steps, one to four panels at a time.
+TEST(Int8Gemm, AChainHasTheBitsOfOneAfterTheOther) {
+  const std::int64_t in = kStoredNumbers, between = 3 * kStoredNumbers, out = 70;
+  std::vector<std::shared_ptr<const kernels::PackedMatrix>> up, down;
+  for_each_type([&](const StoredBlocks& type) {
+    up.push_back(kernels::pack(larger(type, between, in).rows));
+    down.push_back(kernels::pack(larger(type, out, between).rows));
+  });
+  for (const auto& [bits, group] : {std::pair{8, 128}, {4, 64}, {8, 32}}) {
+    up.push_back(in_groups(bits, between, in, group));
+    down.push_back(in_groups(bits, out, between, group));
+  }
+  const auto bias = numbers<float>(between, 4);
+  on_int8_targets([&] {
+    for (std::size_t i = 0; i < up.size(); ++i) {
+      SCOPED_TRACE(i);
+      const std::size_t other = (i + 1) % up.size();
+      if (!kernels::detail::takes_int8(*up[i]) || !kernels::detail::takes_int8(*down[other])) continue;
+      for (const std::int64_t m : {2, 13, 40, 300}) {
+        const auto x = numbers<float>(m * in, 5);
+        const kernels::Epilogue epilogue{bias.data(), Activation::gelu};
+        const std::vector<float> inner = Int8Product{up[i].get(), between, in}(x, epilogue);
+        const std::vector<float> y = Int8Product{down[other].get(), out, between}(inner);
+        std::vector<float> chained(y.size());
+        kernels::InvariantGemm first{.m = m, .n = between, .k = in, .x = kernels::row_major(x.data(), in)};
+        first.w.packed = up[i].get();
+        first.epilogue = epilogue;
+        kernels::InvariantGemm second{.m = m, .n = out, .k = between, .y = chained.data(), .ldy = out};
+        second.w.packed = down[other].get();
+        expect_same_for_all_threads([&] {
+          kernels::detail::int8_chain(first, second, bytes_by);
+          return chained;
+        });
+        EXPECT_EQ(chained, y) << m;
+      }
+    }
+  });
+}
+
 // Codes and activations as large as they come: sums of products in 16 bits must have room.
 TEST(Int8Gemm, LargestCodesAndGroups) {
   struct Case {

@@ -163,6 +163,40 @@ TEST(Weight, MapsOfOneInputAreThoseOfEachAlone) {
   EXPECT_EQ(x.grad().shape(), x.shape());
 }
 
+TEST(Weight, AChainOfMapsIsOneAfterTheOther) {
+  const std::int64_t in = 64, between = 256, out = 33;
+  const Tensor b = random_tensor({between}, 111).to(DType::f32);
+  const auto rounding = [](std::int64_t n, std::int64_t k, const Tensor& bias) {
+    Linear map{tensor_of_blocks(reference::q8_matrix(n, k), {n, k}), bias};
+    map.weight.use_activations(Activations::int8);
+    return map;
+  };
+  const Linear up = rounding(between, in, b), down = rounding(out, between, {}),
+               exact{tensor_of_blocks(reference::q8_matrix(out, between), {out, between}), {}},
+               plain{random_tensor({out, between}, 113).to(DType::f32), {}};
+  const auto expect_chain = [&](const Tensor& x, const Linear& second) {
+    const Tensor want = second(up(x, Activation::gelu)), y = linear_chain(x, up, Activation::gelu, second);
+    EXPECT_EQ(y.shape(), want.shape());
+    EXPECT_EQ(y.to_vector<float>(), want.to_vector<float>());
+  };
+  for (const Linear* second : {&down, &exact, &plain}) {
+    for (const std::int64_t rows : {0, 1, 3, 40})
+      expect_chain(random_tensor({2, rows, in}, 110).to(DType::f32), *second);
+  }
+  EXPECT_THROW(linear_chain(Tensor::zeros({2, in + 1}), up, Activation::none, down), Error);
+  EXPECT_THROW(linear_chain(Tensor::zeros({2, in}), up, Activation::none, rounding(out, in, {})), Error);
+
+  // What lies between is there for those who ask for it.
+  Tensor seen;
+  down.weight.observe([&](const Tensor& x) { seen = x; });
+  expect_chain(random_tensor({3, in}, 110).to(DType::f32), down);
+  EXPECT_EQ(seen.shape(), (Shape{3, between}));
+  Tensor x = random_tensor({2, in}, 110).to(DType::f32).detach();
+  x.set_requires_grad();
+  sum(linear_chain(x, up, Activation::gelu, down)).backward();
+  EXPECT_EQ(x.grad().shape(), x.shape());
+}
+
 // A frozen weight in blocks lets gradients through and stays as it is.
 TEST(Weight, InBlocksPassesGradients) {
   const std::int64_t out = 40, in = 64;

@@ -30,6 +30,10 @@ struct Linear {
 /// in one parallel loop instead of one after the other.
 std::vector<Tensor> linear_all(const Tensor& x, const std::vector<const Linear*>& maps);
 
+/// second(first(x, activation)), with the same bits. Without gradients and adapters, what lies between is not
+/// stored where both maps round it to int8.
+Tensor linear_chain(const Tensor& x, const Linear& first, Activation activation, const Linear& second);
+
 /// scale * table[ids]: ids i64 [B, T], result [B, T, D]. Vaswani et al. 2017, section 3.4, scale by sqrt(D).
 struct Embedding {
   Weight table = {};  // [V, D]

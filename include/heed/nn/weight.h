@@ -127,6 +127,8 @@ class Weight {
   friend struct RecurrentLayer;
   friend class StepLinear;
   friend std::vector<Tensor> linear_all(const Tensor& x, const std::vector<const Linear*>& maps);
+  friend Tensor linear_chain(const Tensor& x, const Linear& first, Activation activation,
+                             const Linear& second);
   struct State;
   // The packed form for an operation of x [..., in] with this weight [out, in]. If a gradient is recorded or
   // the weight must stay plain: null, and the packed form is freed.

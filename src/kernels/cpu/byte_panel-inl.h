@@ -76,8 +76,8 @@ HWY_INLINE void scales_and_offsets(const BlockForm& form, const std::byte* block
     store<float>(hn::Mul(load(scale + j), load(offset + j)), offset + j);
 }
 
-/// Steps of k that a panel is unpacked for, at most.
-inline constexpr int64_t kInt8Depth = 512;
+/// Steps of k that there is room for in an unpacked panel.
+inline constexpr int64_t kInt8Depth = 1024;
 
 /// A panel over a part of k as bytes.
 struct BytePanel {

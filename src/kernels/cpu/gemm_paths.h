@@ -1,6 +1,7 @@
 // The ways in which this processor may compute a product of f32 matrices.
 #pragma once
 
+#include <algorithm>
 #include <span>
 
 #include "kernels/cpu/block_panels.h"
@@ -55,13 +56,16 @@ struct alignas(64) SharedGemm {
   BlockForm form{};
   const std::byte* panels = nullptr;
   std::int64_t panel_bytes = 0;
-  const std::int8_t* codes = nullptr;  // tile by tile: [k / chunk][rows of the tile][chunk]
-  const GroupOfRow* groups = nullptr;  // [groups of sums][rows of the tile]
+  std::int8_t* codes = nullptr;      // tile by tile: [k / chunk][rows of the tile][chunk]
+  GroupOfRow* groups = nullptr;      // [groups of sums][rows of the tile]
+  const SharedGemm* next = nullptr;  // rounds what this computes, which is not stored
 
   std::int64_t tasks() const { return across * down; }
   /// Bytes that a rounded number of x takes.
   std::int64_t code_size() const { return opposed ? 2 : 1; }
   bool is_rounded() const { return steps > 0; }
+  /// Numbers of x with one scale.
+  std::int64_t together() const { return std::max(steps, kInt8Chunk); }
   std::int64_t first_row(std::int64_t tile) const { return args.m * tile / tiles; }
   /// Of a tile; some may have one less.
   std::int64_t most_rows() const { return (args.m + tiles - 1) / tiles; }
@@ -73,5 +77,7 @@ std::int64_t int8_threads(const InvariantGemm& args);
 /// those of `before` where they are the same, and cuts the product for a team.
 void share_int8(SharedGemm& shared, std::int64_t team, std::size_t place, const SharedGemm* before);
 void run_int8_task(const SharedGemm& shared, std::int64_t task);
+/// invariant_gemm_chain of two matrices that int8_gemm takes, for two rows or more.
+void int8_chain(const InvariantGemm& first, const InvariantGemm& second, ByteProducts products);
 
 }  // namespace heed::kernels::detail

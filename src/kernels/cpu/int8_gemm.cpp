@@ -27,10 +27,9 @@
 #include <deque>
 #include <optional>
 
-#include "kernels/cpu/byte_panel-inl.h"
-#include "kernels/cpu/bytes-inl.h"
 #include "kernels/cpu/gemm_paths.h"
-#include "kernels/cpu/opposed-inl.h"
+#include "kernels/cpu/int8_rows-inl.h"
+#include "kernels/cpu/int8_tile-inl.h"
 #include "kernels/elementwise.h"
 #include "kernels/gemm.h"
 
@@ -38,18 +37,6 @@ HWY_BEFORE_NAMESPACE();
 namespace heed::kernels::HWY_NAMESPACE {
 namespace {
 
-using detail::GroupOfRow;
-using detail::SharedGemm;
-
-/// How many sums of two products with int8 fit in 16 bits; 1: two products do if one of them is turned.
-constexpr int room_of(int largest) { return largest <= 15 ? 8 : largest <= 31 ? 4 : largest <= 63 ? 2 : 1; }
-/// Quads of a row that are multiplied together. More than four would save few sums.
-[[maybe_unused]] constexpr int quads_together(int room) { return room == 2 ? 2 : 4; }
-
-/// Whether a panel is two vectors, and there are registers for a tile's sums of integers beside its numbers.
-inline constexpr bool kWide = lanes<float>() == 16;
-/// Rows of a tile: with two vectors of columns their sums fill the registers.
-inline constexpr int kInt8Rows = kWide ? 6 : HWY_ARCH_ARM ? 8 : 4;
 /// How many rows are worth it to multiply one after the other: the versions of a panel take time.
 inline constexpr int64_t kFewestRowsAlone = 16;
 /// Rows of a tile then.
@@ -57,367 +44,8 @@ inline constexpr int64_t kRowsOfTile = 8;
 #if HEED_TILES
 inline constexpr int64_t kMostRows = detail::kTileRows;
 #else
-inline constexpr int64_t kMostRows = std::max<int64_t>(kInt8Rows, kRowsOfTile);
+inline constexpr int64_t kMostRows = std::max<int64_t>(kInt8Rows<kFours>, kRowsOfTile);
 #endif
-
-/// Rounds a row of x. Its chunks and groups lie `rows` apart, and have a sum for each `steps`; p.factor is
-/// what the bytes of w are below the codes, which the sums are for.
-void round_row(const SharedGemm& p, const float* x, int64_t rows, std::int8_t* codes, GroupOfRow* groups) {
-  constexpr int64_t N = lanes<float>();
-  const Tag<float> f;
-  const hn::Rebind<std::int8_t, Tag<float>> narrow;
-  const int64_t steps = p.steps, within = p.chunk - 1;
-  const int64_t together = std::max(steps, kInt8Chunk);  // with one scale
-  const int64_t size = p.code_size();
-  const auto code_at = [&](int64_t i) { return codes + ((i & ~within) * rows + (i & within)) * size; };
-  for (int64_t g = 0; g < p.args.k; g += together, x += together, codes += rows * together * size) {
-    auto most = hn::Zero(f), poison = hn::Zero(f);
-    for (int64_t i = 0; i < together; i += N) {
-      const auto v = load(x + i);
-      most = hn::Max(most, hn::Abs(v));
-      poison = hn::MulAdd(v, hn::Zero(f), poison);  // NaN where v is not finite
-    }
-    if (const float bad = total<float>(poison); bad != 0) {
-      for (int64_t i = 0; i < together; i += kInt8Chunk)
-        std::fill_n(code_at(i), kInt8Chunk * size, std::int8_t{0});
-      for (int64_t begin = 0; begin < together; begin += steps, groups += rows) *groups = {bad, bad, 0};
-      continue;
-    }
-    const float largest = hn::GetLane(hn::MaxOfLanes(f, most));
-    const bool vanishes = largest < 1e-35F;  // else the reciprocal might not be finite
-    const auto inverse = broadcast(vanishes ? 0.0F : 127.0F / largest);
-    const float scale = vanishes ? 0.0F : largest / 127.0F;
-    for (int64_t begin = 0; begin < together; begin += steps, groups += rows) {
-      auto sums = hn::Zero(IntTag());
-      HWY_ALIGN std::int8_t plain[kMostSteps];
-      for (int64_t i = begin; i < begin + steps; i += N) {
-        const auto code = hn::NearestInt(hn::Mul(load(x + i), inverse));
-        hn::StoreU(hn::DemoteTo(narrow, code), narrow, p.opposed ? plain + (i - begin) : code_at(i));
-        sums = hn::Add(sums, code);
-      }
-      const std::int32_t sum = hn::GetLane(hn::SumOfLanes(IntTag(), sums));
-      *groups = {scale, static_cast<float>(sum) * scale, p.factor * sum};
-      if (p.opposed) groups->rest += oppose(steps, plain, [&](int64_t i) { return code_at(begin + i); });
-    }
-  }
-}
-
-/// What of a tile and a panel takes part in a product.
-struct Int8Tile {
-  int64_t groups;             // of sums
-  int64_t chunks;             // in one
-  int64_t quads;              // in a chunk: 4, 8 or 16
-  int share;                  // 2^share of them have a scale of the panel in common
-  const std::uint8_t* codes;  // of the panel
-  const float* scale;
-  const float* offset;  // or null
-  const std::int8_t* x;
-  const GroupOfRow* x_groups;
-  const float* before;  // what the sums begin with, rows ld_before apart
-  int64_t ld_before;
-  float* y;  // [rows][32]
-
-  /// Chunk c of the first row, counted from the first group.
-  HWY_INLINE const std::int8_t* x_of(int64_t c, int64_t rows) const {
-    return quads == 4 ? x + (c / 2 * rows * kInt8Chunk + c % 2 * 16) : x + c * rows * quads * 4;
-  }
-};
-
-/// y + a sum of integers, scaled: what every kernel does with a group. Rest: whether the sum lacks x.rest.
-template <bool Offset, bool Rest = true>
-HWY_INLINE Vec<float> add_scaled(const GroupOfRow& x, Ints sum, Vec<float> scale, Vec<float> offset,
-                                 Vec<float> y) {
-  if (Rest) sum = hn::Add(sum, hn::Set(IntTag(), x.rest));
-  const auto exact = hn::ConvertTo(Tag<float>(), sum);
-  y = hn::MulAdd(exact, hn::Mul(scale, broadcast(x.scale)), y);
-  return Offset ? hn::MulAdd(offset, broadcast(x.total), y) : y;
-}
-
-/// y += the sums of group g of a tile, [rows][32], scaled.
-template <bool Offset, bool Rest>
-HWY_INLINE void add_group(const Int8Tile& t, int64_t rows, int64_t g, const std::int32_t* sums) {
-  constexpr int64_t N = lanes<float>();
-  const int64_t place = (g >> t.share) * kNr;
-  for (int64_t first = 0; first < kNr; first += 2 * N) {
-    Vec<float> scale[2], offset[2];
-    for (int j = 0; j < 2; ++j) {
-      scale[j] = load(t.scale + place + first + j * N);
-      offset[j] = Offset ? load(t.offset + place + first + j * N) : scale[j];
-    }
-    const GroupOfRow* x = t.x_groups + g * rows;
-    const std::int32_t* sum = sums + first;
-    const float* before = (g == 0 ? t.before : t.y) + first;
-    const int64_t distance = g == 0 ? t.ld_before : kNr;
-    float* y = t.y + first;
-    for (int64_t r = 0; r < rows; ++r, ++x, sum += kNr, before += distance, y += kNr) {
-      for (int j = 0; j < 2; ++j) {
-        const Ints exact = hn::LoadU(IntTag(), sum + j * N);
-        store<float>(add_scaled<Offset, Rest>(*x, exact, scale[j], offset[j], load(before + j * N)),
-                     y + j * N);
-      }
-    }
-  }
-}
-template <bool Rest>
-HWY_INLINE void add_group(const Int8Tile& t, int64_t rows, int64_t g, const std::int32_t* sums) {
-  if (t.offset != nullptr) return add_group<true, Rest>(t, rows, g, sums);
-  add_group<false, Rest>(t, rows, g, sums);
-}
-
-#if HEED_BYTES
-
-/// y += a tile of x times a panel, in fours of bytes; all sums stay in registers.
-template <int Rows, int Room, bool Offset>
-HWY_NOINLINE void run_wide_tile(const Int8Tile& t) {
-  constexpr int64_t N = lanes<float>();
-  Vec<float> y[Rows][2];
-  HWY_UNROLL(16)
-  for (int r = 0; r < Rows; ++r) {
-    y[r][0] = load(t.before + r * t.ld_before);
-    y[r][1] = load(t.before + r * t.ld_before + N);
-  }
-  const std::uint8_t* w = t.codes;
-  const GroupOfRow* group = t.x_groups;
-  for (int64_t g = 0; g < t.groups; ++g, group += Rows) {
-    Bytes sum[Rows][2];
-    HWY_UNROLL(16)
-    for (int r = 0; r < Rows; ++r) sum[r][0] = sum[r][1] = words(group[r].rest);
-    for (int64_t c = 0; c < t.chunks; ++c) {
-      const std::int8_t* x = t.x_of(g * t.chunks + c, Rows);
-      for (int64_t q = 0; q < t.quads; ++q, w += kNr * 4, x += 4) {
-        const Bytes a = prepared<Room>(load_bytes(w)), b = prepared<Room>(load_bytes(w + N * 4));
-        HWY_UNROLL(16)
-        for (int r = 0; r < Rows; ++r) {
-          const Bytes v = words(word_at(x + r * kInt8Chunk));
-          sum[r][0] = add_products<Room>(sum[r][0], a, v);
-          sum[r][1] = add_products<Room>(sum[r][1], b, v);
-        }
-      }
-    }
-    const int64_t place = (g >> t.share) * kNr;
-    for (int j = 0; j < 2; ++j) {
-      const Vec<float> scale = load(t.scale + place + j * N);
-      const Vec<float> offset = Offset ? load(t.offset + place + j * N) : scale;
-      HWY_UNROLL(16)
-      for (int r = 0; r < Rows; ++r) {
-        const auto exact = hn::ConvertTo(Tag<float>(), Ints{sum[r][j]});
-        y[r][j] = hn::MulAdd(exact, hn::Mul(scale, broadcast(group[r].scale)), y[r][j]);
-        if (Offset) y[r][j] = hn::MulAdd(offset, broadcast(group[r].total), y[r][j]);
-      }
-    }
-  }
-  HWY_UNROLL(16)
-  for (int r = 0; r < Rows; ++r) {
-    store<float>(y[r][0], t.y + r * kNr);
-    store<float>(y[r][1], t.y + r * kNr + N);
-  }
-}
-
-#if HEED_X86_BYTES
-/// Adds the products of quads of a row, as many as 16 bits have room for, but at most four.
-template <int Room>
-HWY_INLINE void add_quads(const std::uint8_t* w, const std::int8_t* x, Bytes ones, Bytes (&sum)[kVectors]) {
-  constexpr int64_t kBytes = lanes<float>() * 4;
-  Bytes part[kVectors];
-  HWY_UNROLL(4)
-  for (int q = 0; q < quads_together(Room); ++q, w += kNr * 4, x += 4) {
-    const Bytes v = words(word_at(x));
-    for (int j = 0; j < kVectors; ++j) {
-      const Bytes a = load_bytes(w + j * kBytes);
-      part[j] = q == 0 ? pairs(a, v) : add_pairs(part[j], a, v);
-    }
-  }
-  for (int j = 0; j < kVectors; ++j) sum[j] = add_words(sum[j], fours(part[j], ones));
-}
-/// The same of opposed rows, with a panel of which there are all versions.
-template <>
-HWY_INLINE void add_quads<1>(const std::uint8_t* w, const std::int8_t* x, Bytes ones,
-                             Bytes (&sum)[kVectors]) {
-  constexpr int64_t kBytes = lanes<float>() * 4;
-  HWY_UNROLL(4)
-  for (int q = 0; q < quads_together(1); ++q, w += kVersions * kNr * 4, x += kQuadSize) {
-    const std::uint8_t* version = w + word_at(x + 4);
-    const Bytes v = words(word_at(x));
-    for (int j = 0; j < kVectors; ++j) sum[j] = add_fours(sum[j], load_bytes(version + j * kBytes), v, ones);
-  }
-}
-
-/// y += rows of x, one after the other, times a panel.
-template <int Room, bool Offset>
-HWY_NOINLINE void run_rows(int64_t rows, const Int8Tile& t) {
-  constexpr int64_t N = lanes<float>();
-  constexpr int V = kVectors;
-  constexpr int64_t kTogether = quads_together(Room), kOfX = Room == 1 ? kQuadSize : 4;
-  constexpr int64_t kOfW = kNr * 4 * (Room == 1 ? kVersions : 1);
-  const Bytes ones = words(kOnes);
-  const int64_t size = t.quads * kOfX;  // of the rounded numbers of a group
-  for (int64_t r = 0; r < rows; ++r) {
-    Vec<float> y[V];
-    for (int j = 0; j < V; ++j) y[j] = load(t.before + r * t.ld_before + j * N);
-    const std::uint8_t* w = t.codes;
-    const std::int8_t* x = t.x + r * size;
-    const GroupOfRow* group = t.x_groups + r;
-    for (int64_t g = 0; g < t.groups; ++g, group += rows, x += rows * size) {
-      Bytes sum[V];
-      for (int j = 0; j < V; ++j) sum[j] = words(0);
-      for (int64_t at = 0; at < size; at += kTogether * kOfX, w += kTogether * kOfW)
-        add_quads<Room>(w, x + at, ones, sum);
-      const int64_t place = (g >> t.share) * kNr;
-      for (int j = 0; j < V; ++j) {
-        const Vec<float> scale = load(t.scale + place + j * N);
-        const Vec<float> offset = Offset ? load(t.offset + place + j * N) : scale;
-        y[j] = add_scaled<Offset>(*group, Ints{sum[j]}, scale, offset, y[j]);
-      }
-    }
-    for (int j = 0; j < V; ++j) store<float>(y[j], t.y + r * kNr + j * N);
-  }
-}
-#endif
-
-/// y += a tile of x times a panel. Room: how products are added (bytes-inl.h).
-template <int Rows, int Room>
-HWY_NOINLINE void run_int8_tile(const Int8Tile& t) {
-  if constexpr (kWide && Room <= 0)
-    return t.offset != nullptr ? run_wide_tile<Rows, Room, true>(t) : run_wide_tile<Rows, Room, false>(t);
-  HWY_ALIGN std::int32_t sums[Rows * kNr];
-  for (int64_t g = 0; g < t.groups; ++g) {
-    for (int64_t j = 0; j < kNr; j += 2 * lanes<float>()) {
-      for (int64_t c = g * t.chunks; c < (g + 1) * t.chunks; ++c) {
-        const std::uint8_t* w = t.codes + (c * t.quads * kNr + j) * 4;
-        const bool joins = c > g * t.chunks;
-        if constexpr (Room <= 0) {
-          sum_fours<Rows, Room>(t.quads, w, t.x_of(c, Rows), joins, sums + j);
-        } else if constexpr (Room == 1) {
-          sum_signed<Rows>(t.quads, w, t.x_of(c, Rows), joins, sums + j);
-        } else {
-          sum_pairs<Rows, Room>(t.quads, w, t.x_of(c, Rows), joins, sums + j);
-        }
-      }
-    }
-    add_group<true>(t, Rows, g, sums);
-  }
-}
-
-#if HEED_TILES
-/// y += a tile of x times a panel, in AMX's registers. Where they are for a row more than the tile has, that
-/// is the one which lies behind it, whose sums nobody reads.
-template <bool Signed>
-HWY_NOINLINE void run_amx_tile(int64_t rows, const Int8Tile& t) {
-  HWY_ALIGN std::int32_t sums[2][detail::kTileRows * kNr];
-  const std::uint8_t* w = t.codes;
-  for (int64_t g = 0; g <= t.groups; ++g) {
-    if (g < t.groups) {
-      detail::zero_tile<0>();
-      detail::zero_tile<1>();
-      for (int64_t c = g * t.chunks; c < (g + 1) * t.chunks; ++c, w += t.quads * kNr * 4)
-        add_tiles<Signed>(w, t.x_of(c, rows), std::max(kInt8Chunk, t.quads * 4));
-    }
-    if (g > 0) add_group<false>(t, rows, g - 1, sums[(g - 1) % 2]);
-    if (g < t.groups) {
-      detail::store_tile<0>(sums[g % 2], kNr * 4);
-      detail::store_tile<1>(sums[g % 2] + kNr / 2, kNr * 4);
-    }
-  }
-}
-#endif
-
-/// y[32] += a row of x times a panel, whose codes stay in registers.
-template <class C, int Room>
-HWY_NOINLINE void run_int8_row(const BlockForm& form, const std::byte* block, int64_t k, const Int8Tile& t) {
-  constexpr int64_t N = lanes<float>();
-  constexpr int V = kVectors;
-  const int64_t size = form.bytes(), planes = form.scale_bytes();
-  const ByteTable table(form);
-  HWY_ALIGN float scales[kMostGroups * kNr];
-  HWY_ALIGN float offsets[kMostGroups * kNr];
-  Vec<float> y[V];
-  for (int j = 0; j < V; ++j) y[j] = load(t.before + j * N);
-  const std::int8_t* x = t.x;
-  const GroupOfRow* group = t.x_groups;
-  for (int64_t step = 0; step < k; step += form.numbers, block += size) {
-    scales_and_offsets(form, block, scales, offsets);
-    const std::byte *low = block + planes, *high = low + form.plane_bytes(C::kLow);
-    const float *scale = scales, *offset = offsets;
-    int64_t done = 0;  // groups of sums
-    GroupSum<Room> sums[V];
-    const auto finish = [&]() HEED_INLINE_LAMBDA {
-      for (int j = 0; j < V; ++j) {
-        const Ints sum = sums[j].take();
-        const Vec<float> w = load(scale + j * N);
-        y[j] = t.offset != nullptr ? add_scaled<true>(*group, sum, w, load(offset + j * N), y[j])
-                                   : add_scaled<false>(*group, sum, w, w, y[j]);
-      }
-      ++group;
-      if ((++done & ((1 << t.share) - 1)) == 0) scale += kNr, offset += kNr;
-    };
-    for (int64_t chunk = 0, left = t.chunks; chunk * kInt8Chunk < form.numbers; ++chunk) {
-      for_quads(
-          [&]<int Q>(std::integral_constant<int, Q>) HEED_INLINE_LAMBDA {
-            const Bytes v = words(word_at(x + Q * 4));
-            for (int j = 0; j < V; ++j) {
-              Words q = quad_of<C, Q>(low, high, j * N);
-              if constexpr (C::kReading == Reading::table) q = table(q);
-              sums[j].template add<Q>(hn::BitCast(IntTag(), q).raw, v);
-            }
-            if (Q == 3 && t.quads == 4) finish();
-          },
-          kChunkQuads);
-      if (--left == 0) finish(), left = t.chunks;
-      low += kNr * 4 * C::kLow;
-      high += kNr * 4 * C::kHigh;
-      x += kInt8Chunk;
-    }
-  }
-  for (int j = 0; j < V; ++j) store<float>(y[j], t.y + j * N);
-}
-
-#else
-
-template <int Rows, int Room>
-HWY_NOINLINE void run_int8_tile(const Int8Tile& t) {
-  std::int32_t sums[Rows * kNr];
-  for (int64_t g = 0; g < t.groups; ++g) {
-    std::fill(sums, sums + Rows * kNr, 0);
-    for (int64_t c = g * t.chunks; c < (g + 1) * t.chunks; ++c) {
-      const std::uint8_t* w = t.codes + c * t.quads * kNr * 4;
-      const std::int8_t* x = t.x_of(c, Rows);
-      for (int r = 0; r < Rows; ++r) {
-        for (int64_t q = 0; q < t.quads; ++q) {
-          for (int64_t j = 0; j < kNr; ++j) {
-            for (int64_t s = 0; s < 4; ++s)
-              sums[r * kNr + j] += w[(q * kNr + j) * 4 + s] * x[r * kInt8Chunk + q * 4 + s];
-          }
-        }
-      }
-    }
-    add_group<true>(t, Rows, g, sums);
-  }
-}
-
-#endif
-
-/// Calls fn with the Room of products with a matrix of this form, as an integral constant.
-template <class Fn>
-HWY_INLINE void with_room([[maybe_unused]] const BlockForm& form, ByteProducts products, const Fn& fn) {
-  if (!HEED_BYTES || products >= ByteProducts::fours) return fn(std::integral_constant<int, kFours>());
-#if HWY_TARGET == HWY_NEON
-  if (products == ByteProducts::signed_fours) return fn(std::integral_constant<int, kSignedFours>());
-  return fn(std::integral_constant<int, kLong>());
-#elif HEED_BYTES
-  switch (room_of(form.largest_byte())) {
-    case 8: return fn(std::integral_constant<int, 8>());
-    case 4: return fn(std::integral_constant<int, 4>());
-    case 2: return fn(std::integral_constant<int, 2>());
-    default: return fn(std::integral_constant<int, 1>());
-  }
-#endif
-}
-
-template <int Room, int... R>
-HWY_INLINE void run_tile_of(int64_t rows, const Int8Tile& t, std::integer_sequence<int, R...>) {
-  static constexpr void (*functions[])(const Int8Tile&) = {run_int8_tile<R + 1, Room>...};
-  functions[rows - 1](t);
-}
 
 HWY_INLINE void copy_columns(const float* from, int64_t count, float* to) {
   if (count < kNr) return static_cast<void>(std::copy(from, from + count, to));
@@ -425,14 +53,25 @@ HWY_INLINE void copy_columns(const float* from, int64_t count, float* to) {
   for (int64_t j = 0; j < kNr; j += lanes<float>()) store<float>(load(from + j), to + j);
 }
 
+/// Where a task's sums stay: in y, or, where they are only rounded, in memory of its own for a few panels.
+struct TaskSums {
+  float* y;
+  int64_t ldy;
+  int64_t first_row = 0, first_panel = 0;
+
+  HWY_INLINE float* at(int64_t row, int64_t panel) const {
+    return y + (row - first_row) * ldy + (panel - first_panel) * kNr;
+  }
+};
+
 /// What the sums of a tile with a panel begin with: zeros, or those of y, which are in `sums` where the panel
 /// is not whole.
-HWY_INLINE void take_sums(const SharedGemm& p, int64_t first, int64_t rows, int64_t panel, bool continues,
-                          float* sums, Int8Tile& t) {
+HWY_INLINE void take_sums(const SharedGemm& p, const TaskSums& task, int64_t first, int64_t rows,
+                          int64_t panel, bool continues, float* sums, Int8Tile& t) {
   static constexpr float kZeros[kNr] = {};
   const int64_t width = std::min(kNr, p.args.n - panel * kNr);
-  t.before = p.args.y + first * p.args.ldy + panel * kNr;
-  t.ld_before = p.args.ldy;
+  t.before = task.at(first, panel);
+  t.ld_before = task.ldy;
   if (!continues) {
     t.before = kZeros;
     t.ld_before = 0;
@@ -443,23 +82,26 @@ HWY_INLINE void take_sums(const SharedGemm& p, int64_t first, int64_t rows, int6
   }
 }
 /// Stores the sums after a part of k.
-void give_sums(const SharedGemm& p, int64_t first, int64_t rows, int64_t panel, bool finishes, float* sums) {
+void give_sums(const SharedGemm& p, const TaskSums& task, int64_t first, int64_t rows, int64_t panel,
+               bool finishes, float* sums) {
   const int64_t column = panel * kNr, width = std::min(kNr, p.args.n - column);
   const Epilogue& epilogue = p.args.epilogue;
   if (finishes && epilogue.bias != nullptr) {
-    for (int64_t r = 0; r < rows; ++r) {
-      for (int64_t j = 0; j < width; ++j) sums[r * kNr + j] += epilogue.bias[column + j];
-    }
+    float bias[kNr] = {};
+    copy_columns(epilogue.bias + column, width, bias);
+    for (int64_t at = 0; at < rows * kNr; at += lanes<float>())
+      store<float>(hn::Add(load(sums + at), load(bias + at % kNr)), sums + at);
   }
   if (finishes && epilogue.activation != Activation::none)
     activate<float>(epilogue.activation, sums, sums, rows * kNr);
-  float* y = p.args.y + first * p.args.ldy + column;
-  for (int64_t r = 0; r < rows; ++r) copy_columns(sums + r * kNr, width, y + r * p.args.ldy);
+  float* y = task.at(first, panel);
+  for (int64_t r = 0; r < rows; ++r) copy_columns(sums + r * kNr, width, y + r * task.ldy);
 }
 
 /// A single row with a panel.
 [[maybe_unused]] void run_row(const SharedGemm& p, int64_t panel, Int8Tile& t) {
-  take_sums(p, 0, 1, panel, p.args.accumulate, t.y, t);
+  const TaskSums task{p.args.y, p.args.ldy};
+  take_sums(p, task, 0, 1, panel, p.args.accumulate, t.y, t);
 #if HEED_BYTES
   with_room(p.form, p.products, [&]<int Room>(std::integral_constant<int, Room>) HWY_ATTR {
     with_codes(p.form, [&]<class C>(C) HWY_ATTR {
@@ -471,7 +113,7 @@ void give_sums(const SharedGemm& p, int64_t first, int64_t rows, int64_t panel, 
     });
   });
 #endif
-  give_sums(p, 0, 1, panel, true, t.y);
+  give_sums(p, task, 0, 1, panel, true, t.y);
 }
 
 }  // namespace
@@ -497,12 +139,19 @@ void choose_rows(SharedGemm& p) {
 
 /// The rows of tile i rounded.
 template <class T>
-void round_tile(const SharedGemm& p, int64_t i, std::int8_t* codes, GroupOfRow* groups) {
+void round_tile(const SharedGemm& p, int64_t i) {
   const Strided<float> x(p.args.x);
-  const int64_t k = p.args.k, first = p.first_row(i), rows = p.first_row(i + 1) - first;
-  for (int64_t r = 0; r < rows; ++r) {
-    round_row(p, x.data + (first + r) * x.row, rows, codes + (first * k + r * p.chunk) * p.code_size(),
-              groups + first * (k / p.steps) + r);
+  for (int64_t row = p.first_row(i); row < p.first_row(i + 1); ++row)
+    round_row(p, i, row, 0, p.args.k, x.data + row * x.row);
+}
+
+/// Numbers [from, from + count) of rows [begin, end), the first of which begins with x, rounded.
+void round_rows(const SharedGemm& p, int64_t begin, int64_t end, int64_t from, int64_t count, const float* x,
+                int64_t ldx) {
+  int64_t i = 0;
+  for (int64_t row = begin; row < end; ++row, x += ldx) {
+    while (p.first_row(i + 1) <= row) ++i;
+    round_row(p, i, row, from, count, x);
   }
 }
 
@@ -518,8 +167,14 @@ HWY_INLINE void run_tile(const SharedGemm& p, int64_t rows, const Int8Tile& t) {
         return t.offset != nullptr ? run_rows<Room, true>(rows, t) : run_rows<Room, false>(rows, t);
     }
 #endif
-    run_tile_of<Room>(rows, t, std::make_integer_sequence<int, kInt8Rows>());
+    run_tile_of<Room>(rows, t, std::make_integer_sequence<int, kInt8Rows<Room>>());
   });
+}
+
+/// Steps of k that a panel is unpacked for, at most: with tiles of many rows, it may come from the
+/// second-level cache.
+HWY_INLINE int64_t depth_of(const SharedGemm& p) {
+  return kWide && p.products == ByteProducts::fours ? kInt8Depth : kInt8Depth / 2;
 }
 
 /// Tiles [begin, end) with panels [first, last).
@@ -557,9 +212,17 @@ void run_int8(const SharedGemm& p, int64_t begin, int64_t end, int64_t first, in
   std::optional<detail::TileRegisters> registers;
   if (p.products == ByteProducts::tiles) registers.emplace(shapes_of_bytes(p.most_rows(), t.quads * 4));
 #endif
-  const int64_t blocks = k / form.numbers, depth = p.opposed ? kOpposedDepth : kInt8Depth;
+  const int64_t blocks = k / form.numbers, depth = p.opposed ? kOpposedDepth : depth_of(p);
   const int64_t parts = std::min((k + depth - 1) / depth, blocks);
+  const int64_t first_row = p.first_row(begin), last_row = p.first_row(end);
+  TaskSums task{p.args.y, p.args.ldy};
+  thread_local std::vector<float> unrounded;
+  if (p.next != nullptr) {
+    unrounded.resize(static_cast<std::size_t>((last_row - first_row) * p.next->together()));
+    task = {unrounded.data(), p.next->together(), first_row};
+  }
   for (int64_t panel = first; panel < last; ++panel) {
+    if (p.next != nullptr) task.first_panel = panel - panel * kNr % p.next->together() / kNr;
     for (int64_t part = 0; part < parts; ++part) {
       const int64_t block = blocks * part / parts, count = blocks * (part + 1) / parts - block;
       const int64_t from = block * form.numbers;
@@ -574,17 +237,23 @@ void run_int8(const SharedGemm& p, int64_t begin, int64_t end, int64_t first, in
         const int64_t row = p.first_row(i), rows = p.first_row(i + 1) - row;
         t.x = p.codes + (row * k + from * rows) * p.code_size();
         t.x_groups = p.groups + (row * k + from * rows) / steps;
-        take_sums(p, row, rows, panel, continues, sums, t);
+        take_sums(p, task, row, rows, panel, continues, sums, t);
         run_tile(p, rows, t);
-        give_sums(p, row, rows, panel, finishes, sums);
+        give_sums(p, task, row, rows, panel, finishes, sums);
       }
     }
+    if (p.next != nullptr && (panel + 1) * kNr % p.next->together() == 0)
+      round_rows(*p.next, first_row, last_row, task.first_panel * kNr, task.ldy, task.y, task.ldy);
   }
 }
 
 template <class T>
 int64_t int8_rows(const SharedGemm& p) {
-  return p.products == ByteProducts::tiles ? kMostRows : p.by_row ? kRowsOfTile : kInt8Rows;
+  if (p.products == ByteProducts::tiles) return kMostRows;
+  if (p.by_row) return kRowsOfTile;
+  int64_t rows = 0;
+  with_room(p.form, p.products, [&]<int Room>(std::integral_constant<int, Room>) { rows = kInt8Rows<Room>; });
+  return rows;
 }
 
 /// Bits of a vector where this target has instructions for products of bytes, else 0.
@@ -608,7 +277,7 @@ HEED_EXPORT(int8_rows);
 HEED_EXPORT(bits_of_vector);
 
 constexpr std::int64_t kThreadMacs = 1 << 19, kUnpacking = 8;  // the latter in rows of x
-constexpr std::int64_t kFewestTiles = 8;                       // that share an unpacked panel
+constexpr std::int64_t kFewestRows = 48, kFewestTiles = 8;     // that share an unpacked panel
 constexpr std::int64_t kFewestAmxRows = 16;                    // fewer leave most of a tile unused
 constexpr std::int64_t kAmxChunk = 64;
 constexpr std::int64_t kMostTiles = 16;  // whose sums stay in the second-level cache
@@ -627,9 +296,14 @@ std::int64_t detail::int8_threads(const InvariantGemm& args) {
   return std::max<std::int64_t>(1, (args.m + kUnpacking) * args.n * args.k / kThreadMacs);
 }
 
-void detail::share_int8(SharedGemm& shared, std::int64_t team, std::size_t place, const SharedGemm* before) {
+namespace {
+
+using detail::GroupOfRow;
+using detail::SharedGemm;
+
+/// How the rows of a product are rounded, and by which tiles they are multiplied.
+void plan(SharedGemm& shared) {
   const InvariantGemm& args = shared.args;
-  HEED_ASSERT(args.x.column == 1, "rows of numbers side by side");
   shared.form = *args.w.packed->form();
   shared.panels = args.w.packed->panel(0);
   shared.panel_bytes = args.w.packed->panel_bytes();
@@ -643,49 +317,105 @@ void detail::share_int8(SharedGemm& shared, std::int64_t team, std::size_t place
   shared.tiles = parts(args.m, HEED_DISPATCH(int8_rows, float)(shared));
   shared.center = shared.products == ByteProducts::tiles ? shared.form.byte_center() : 0;
   shared.factor = HEED_DISPATCH(factor_of, float)(shared);
-  if (before != nullptr && before->steps == shared.steps && before->factor == shared.factor &&
-      before->opposed == shared.opposed && before->chunk == shared.chunk &&
-      before->args.x.data == args.x.data && before->args.x.row == args.x.row && before->args.m == args.m &&
-      before->args.k == args.k) {
+}
+
+bool rounds_alike(const SharedGemm& a, const SharedGemm& b) {
+  return a.steps == b.steps && a.factor == b.factor && a.opposed == b.opposed && a.chunk == b.chunk &&
+         a.tiles == b.tiles && a.args.x.data == b.args.x.data && a.args.x.row == b.args.x.row &&
+         a.args.m == b.args.m && a.args.k == b.args.k;
+}
+
+/// Memory for the rounded rows of product `place` of those that this thread shares at once.
+void hold_rounded(SharedGemm& shared, std::size_t place) {
+  struct Rounded {
+    struct alignas(kAmxChunk) Line {
+      std::int8_t codes[kAmxChunk];
+    };
+    std::vector<Line> codes;
+    std::vector<GroupOfRow> groups;
+  };
+  thread_local std::deque<Rounded> kept;
+  while (kept.size() <= place) kept.emplace_back();
+  Rounded& to = kept[place];
+  const std::int64_t numbers = shared.args.m * shared.args.k;
+  to.codes.resize(  // a line behind the last row
+      static_cast<std::size_t>(numbers * shared.code_size() / kAmxChunk + 2));
+  to.groups.resize(static_cast<std::size_t>(numbers / shared.steps));
+  shared.codes = to.codes.front().codes;
+  shared.groups = to.groups.data();
+}
+
+void round_all(const SharedGemm& shared) {
+  HEED_ASSERT(shared.args.x.column == 1, "rows of numbers side by side");
+  parallel_for(shared.tiles, 1 + (1 << 16) / (parts(shared.args.m, shared.tiles) * shared.args.k),
+               [&](std::int64_t begin, std::int64_t end) {
+                 for (std::int64_t i = begin; i < end; ++i) HEED_DISPATCH(round_tile, float)(shared, i);
+               });
+}
+
+/// Parts of the columns that tasks take.
+std::int64_t columns(const SharedGemm& p) {
+  return parts(p.args.n, p.next != nullptr ? p.next->together() : kNr);
+}
+
+void cut(SharedGemm& shared, std::int64_t team) {
+  const InvariantGemm& args = shared.args;
+  const std::int64_t wanted =
+      team > 1 ? team * std::clamp<std::int64_t>(detail::int8_threads(args) / team, 1, detail::kTasksEach)
+               : 1;
+  shared.across = std::min(columns(shared), wanted);
+  const std::int64_t most_down =
+      shared.products == ByteProducts::fours ? args.m / kFewestRows : shared.tiles / kFewestTiles;
+  shared.down = std::clamp<std::int64_t>(wanted / shared.across, 1, std::max<std::int64_t>(1, most_down));
+  if (shared.by_row) shared.down = std::max(shared.down, parts(shared.tiles, kMostTiles));
+  const std::int64_t cache = detail::second_level_cache();
+  if (shared.products == ByteProducts::tiles)
+    shared.down = std::max(shared.down, parts(args.m * args.k, cache / 2));
+  if (shared.next != nullptr)
+    shared.down = std::max(shared.down, parts(args.m * shared.next->together() * 4, cache / 4));
+  shared.down = std::min(shared.down, shared.tiles);
+}
+
+}  // namespace
+
+void detail::share_int8(SharedGemm& shared, std::int64_t team, std::size_t place, const SharedGemm* before) {
+  plan(shared);
+  if (before != nullptr && rounds_alike(*before, shared)) {
     shared.codes = before->codes;
     shared.groups = before->groups;
   } else {
-    struct Rounded {
-      struct alignas(kAmxChunk) Line {
-        std::int8_t codes[kAmxChunk];
-      };
-      std::vector<Line> codes;
-      std::vector<GroupOfRow> groups;
-    };
-    thread_local std::deque<Rounded> kept;
-    while (kept.size() <= place) kept.emplace_back();
-    Rounded& to = kept[place];
-    to.codes.resize(static_cast<std::size_t>(args.m * args.k * shared.code_size() / kAmxChunk +
-                                             2));  // a line behind the last row
-    to.groups.resize(static_cast<std::size_t>(args.m * args.k / shared.steps));
-    std::int8_t* codes = to.codes.front().codes;
-    shared.codes = codes;
-    shared.groups = to.groups.data();
-    parallel_for(shared.tiles, 1 + (1 << 16) / (parts(args.m, shared.tiles) * args.k),
-                 [&](std::int64_t begin, std::int64_t end) {
-                   for (std::int64_t i = begin; i < end; ++i)
-                     HEED_DISPATCH(round_tile, float)(shared, i, codes, to.groups.data());
-                 });
+    hold_rounded(shared, place);
+    round_all(shared);
   }
-  const std::int64_t wanted =
-      team > 1 ? team * std::clamp<std::int64_t>(int8_threads(args) / team, 1, detail::kTasksEach) : 1;
-  shared.across = std::min(parts(args.n, kNr), wanted);
-  shared.down = std::clamp<std::int64_t>(wanted / shared.across, 1,
-                                         std::max<std::int64_t>(1, shared.tiles / kFewestTiles));
-  if (shared.by_row) shared.down = std::max(shared.down, parts(shared.tiles, kMostTiles));
-  if (shared.products == ByteProducts::tiles)
-    shared.down = std::max(shared.down, parts(args.m * args.k, second_level_cache() / 2));
+  cut(shared, team);
+}
+
+void detail::int8_chain(const InvariantGemm& first, const InvariantGemm& second, ByteProducts products) {
+  SharedGemm up, down;
+  up.args = first;
+  down.args = second;
+  up.products = down.products = products;
+  up.next = &down;
+  plan(up);
+  plan(down);
+  hold_rounded(up, 0);
+  hold_rounded(down, 1);
+  round_all(up);
+  for (SharedGemm* one : {&up, &down}) {
+    const std::int64_t team = team_size(int8_threads(one->args), 1);
+    cut(*one, team);
+    parallel_for_team(team, one->tasks(), 1, [one](std::int64_t, std::int64_t begin, std::int64_t end) {
+      for (std::int64_t task = begin; task < end; ++task) run_int8_task(*one, task);
+    });
+  }
 }
 
 void detail::run_int8_task(const SharedGemm& p, std::int64_t task) {
-  const std::int64_t panels = parts(p.args.n, kNr), c = task % p.across, r = task / p.across;
+  const std::int64_t panels = parts(p.args.n, kNr), all = columns(p), each = parts(panels, all);
+  const std::int64_t c = task % p.across, r = task / p.across;
   HEED_DISPATCH(run_int8, float)
-  (p, p.tiles * r / p.down, p.tiles * (r + 1) / p.down, panels * c / p.across, panels * (c + 1) / p.across);
+  (p, p.tiles * r / p.down, p.tiles * (r + 1) / p.down, all * c / p.across * each,
+   std::min(panels, all * (c + 1) / p.across * each));
 }
 
 }  // namespace heed::kernels

@@ -548,6 +548,14 @@ void invariant_gemms(std::span<const InvariantGemm> all) {
   detail::invariant_gemms(all, detail::byte_products());
 }
 
+bool takes_chain(const PackedMatrix& first, const PackedMatrix& second, std::int64_t m) {
+  return m > 1 && detail::takes_int8(first) && detail::takes_int8(second);
+}
+
+void invariant_gemm_chain(const InvariantGemm& first, const InvariantGemm& second) {
+  if (second.n > 0) detail::int8_chain(first, second, detail::byte_products());
+}
+
 std::shared_ptr<const PackedMatrix> pack(const StridedMatrix& w, std::int64_t n, std::int64_t k, Kept kept) {
   auto packed = std::make_shared<PackedMatrix>(w.dtype, n, k, kept);
   dispatch_stored({w}, [&]<class T>(const Stored<T>& stored) {
