@@ -46,7 +46,7 @@ TEST(Blocks, ProductsAndRowsAreThoseOfTheNumbers) {
       kernels::dequantize(w.rows, dense.data());
       const auto packed = kernels::pack(w.rows);
       const auto bias = numbers<float>(n, 4);
-      for (const std::int64_t m : {1, 2, 9, 40}) {
+      for (const std::int64_t m : {1, 2, 5, 9, 12, 40}) {
         const auto x = numbers<float>(m * k, 5);
         for (const bool accumulate : {false, true}) {
           std::vector<float> y(static_cast<std::size_t>(m * n), 2.0F), want = y;

@@ -86,7 +86,7 @@ TEST(Int8Gemm, ProductsAreThoseOfRoundedRows) {
       const std::int64_t n = 70, k = 3 * kStoredNumbers;
       const Larger w = larger(type, n, k);
       const auto packed = kernels::pack(w.rows);
-      for (const std::int64_t m : {1, 2, 5, 13, 33}) {
+      for (const std::int64_t m : {1, 2, 5, 8, 13, 33}) {
         auto x = numbers<float>(m * k, 5);
         std::fill_n(x.begin() + 32, 32, 0.0F);
         std::fill_n(x.begin() + 64, 32, 1e-38F);
@@ -107,9 +107,12 @@ TEST(Int8Gemm, ARowHasTheSameBitsAnywhere) {
     on_int8_targets([&] {
       std::vector<float> all = product(x);
       expect_same_for_all_threads([&] { return product(x); });
-      for (const std::int64_t i : {0, 17, 139}) {
-        const std::vector<float> row(x.begin() + i * k, x.begin() + (i + 1) * k);
-        EXPECT_EQ(product(row), std::vector<float>(all.begin() + i * n, all.begin() + (i + 1) * n)) << i;
+      for (const std::int64_t i : {0, 17, 132}) {
+        for (const std::int64_t rows : {1, 3, 8}) {
+          const std::vector<float> some(x.begin() + i * k, x.begin() + (i + rows) * k);
+          EXPECT_EQ(product(some), std::vector<float>(all.begin() + i * n, all.begin() + (i + rows) * n))
+              << i;
+        }
       }
       // Where there are fused multiplications, the sums are the same on every instruction set.
       if (first.empty()) first = all;
@@ -126,12 +129,15 @@ TEST(Int8Gemm, BiasActivationAndEarlierSumsComeLast) {
     const Larger w = larger(all_types()[1], n, k);
     const auto packed = kernels::pack(w.rows);
     const Int8Product product{packed.get(), n, k};
-    const auto bias = numbers<float>(n, 4), x = numbers<float>(35 * k, 5);
-    const std::vector<float> plain = product(x), biased = product(x, {bias.data(), Activation::relu}),
-                             more = product(x, {}, 2.0F);
-    for (std::size_t i = 0; i < plain.size(); ++i) {
-      EXPECT_EQ(biased[i], std::max(0.0F, plain[i] + bias[i % static_cast<std::size_t>(n)]));
-      EXPECT_NEAR(more[i], plain[i] + 2, 1e-5 * (1 + std::abs(plain[i])));
+    const auto bias = numbers<float>(n, 4);
+    for (const std::int64_t m : {1, 6, 35}) {
+      const auto x = numbers<float>(m * k, 5);
+      const std::vector<float> plain = product(x), biased = product(x, {bias.data(), Activation::relu}),
+                               more = product(x, {}, 2.0F);
+      for (std::size_t i = 0; i < plain.size(); ++i) {
+        EXPECT_EQ(biased[i], std::max(0.0F, plain[i] + bias[i % static_cast<std::size_t>(n)]));
+        EXPECT_NEAR(more[i], plain[i] + 2, 1e-5 * (1 + std::abs(plain[i])));
+      }
     }
   });
 }

@@ -1,5 +1,5 @@
 // Numbers of packed blocks (kernels/cpu/block_panels.h): the scales of a block, 16 steps of its codes, a
-// panel as f32, and the product of one row with a panel.
+// panel as f32, and the product of a few rows with a panel.
 #if defined(HEED_KERNELS_BLOCKS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef HEED_KERNELS_BLOCKS_INL_H_
 #undef HEED_KERNELS_BLOCKS_INL_H_
@@ -250,21 +250,44 @@ HWY_INLINE void unpack_steps(const PackedMatrix& w, int64_t panel, int64_t from,
   with_codes(form, [&]<class C>(C) HWY_ATTR { unpack_codes<C>(form, block, depth / form.numbers, to); });
 }
 
-/// sums[32] += x[k] times a panel, step by step.
-template <class C>
-HWY_NOINLINE void row_times_codes(const BlockForm& form, const std::byte* block, int64_t k, const float* x,
-                                  float* sums) {
-  Vec<float> sum[kVectors];
-  for (int j = 0; j < kVectors; ++j) sum[j] = load(sums + j * lanes<float>());
+/// How many rows are multiplied with numbers that are decoded in registers: their sums fill these. More are
+/// worth storing a panel's numbers.
+inline constexpr int kRowsAtOnce = lanes<float>() >= 16 ? 12 : 2;
+
+/// sums[R][32] += R rows times a panel, step by step; x: [k / 16][R][16].
+template <class C, int R>
+HWY_NOINLINE void rows_times_codes(const BlockForm& form, const std::byte* block, int64_t k, const float* x,
+                                   float* sums) {
+  Vec<float> sum[R][kVectors];
+  for (int r = 0; r < R; ++r) {
+    for (int j = 0; j < kVectors; ++j) sum[r][j] = load(sums + r * kNr + j * lanes<float>());
+  }
+  const float* steps = x;  // of the chunk
   decode_blocks<C>(form, block, k / form.numbers, [&](int64_t step, int j, Vec<float> w) HEED_INLINE_LAMBDA {
-    sum[j] = hn::MulAdd(broadcast(x[step]), w, sum[j]);
+    const int64_t at = step % kChunk;
+    if (at == 0 && j == 0) steps = x + step * R;
+    HWY_UNROLL(16)
+    for (int r = 0; r < R; ++r) sum[r][j] = hn::MulAdd(broadcast(steps[r * kChunk + at]), w, sum[r][j]);
   });
-  for (int j = 0; j < kVectors; ++j) store<float>(sum[j], sums + j * lanes<float>());
+  for (int r = 0; r < R; ++r) {
+    for (int j = 0; j < kVectors; ++j) store<float>(sum[r][j], sums + r * kNr + j * lanes<float>());
+  }
 }
-HWY_INLINE void row_times_panel(const PackedMatrix& w, int64_t panel, int64_t k, const float* x,
-                                float* sums) {
+template <class C, int... R>
+HWY_INLINE void rows_times_codes_of(int64_t rows, const BlockForm& form, const std::byte* block, int64_t k,
+                                    const float* x, float* sums, std::integer_sequence<int, R...>) {
+  static constexpr void (*functions[])(const BlockForm&, const std::byte*, int64_t, const float*,
+                                       float*) = {rows_times_codes<C, R + 1>...};
+  functions[rows - 1](form, block, k, x, sums);
+}
+/// The same for up to kRowsAtOnce rows.
+HWY_INLINE void rows_times_panel(const PackedMatrix& w, int64_t panel, int64_t rows, int64_t k,
+                                 const float* x, float* sums) {
   const BlockForm& form = *w.form();
-  with_codes(form, [&]<class C>(C) HWY_ATTR { row_times_codes<C>(form, w.panel(panel), k, x, sums); });
+  with_codes(form, [&]<class C>(C) HWY_ATTR {
+    rows_times_codes_of<C>(rows, form, w.panel(panel), k, x, sums,
+                           std::make_integer_sequence<int, kRowsAtOnce>());
+  });
 }
 
 }  // namespace

@@ -98,22 +98,24 @@ void give_sums(const SharedGemm& p, const TaskSums& task, int64_t first, int64_t
   for (int64_t r = 0; r < rows; ++r) copy_columns(sums + r * kNr, width, y + r * task.ldy);
 }
 
-/// A single row with a panel.
-[[maybe_unused]] void run_row(const SharedGemm& p, int64_t panel, Int8Tile& t) {
+/// All rows, which are few, with a panel.
+[[maybe_unused]] void run_few_rows(const SharedGemm& p, int64_t panel, Int8Tile& t) {
   const TaskSums task{p.args.y, p.args.ldy};
-  take_sums(p, task, 0, 1, panel, p.args.accumulate, t.y, t);
+  const int64_t rows = p.args.m;
+  take_sums(p, task, 0, rows, panel, p.args.accumulate, t.y, t);
 #if HEED_BYTES
   with_room(p.form, p.products, [&]<int Room>(std::integral_constant<int, Room>) HWY_ATTR {
     with_codes(p.form, [&]<class C>(C) HWY_ATTR {
       // Codes have one room, but those of a table.
       if constexpr (Room <= 0 || C::kReading == Reading::table ||
                     Room == room_of((1 << (C::kLow + C::kHigh)) - 1)) {
-        run_int8_row<C, Room>(p.form, p.panels + panel * p.panel_bytes, p.args.k, t);
+        run_int8_rows_of<C, Room>(rows, p.form, p.panels + panel * p.panel_bytes, p.args.k, t,
+                                  std::make_integer_sequence<int, kInt8RowsAtOnce<Room>>());
       }
     });
   });
 #endif
-  give_sums(p, task, 0, 1, panel, true, t.y);
+  give_sums(p, task, 0, rows, panel, true, t.y);
 }
 
 }  // namespace
@@ -171,6 +173,13 @@ HWY_INLINE void run_tile(const SharedGemm& p, int64_t rows, const Int8Tile& t) {
   });
 }
 
+HWY_INLINE int64_t rows_at_once(const SharedGemm& p) {
+  int64_t rows = 0;
+  with_room(p.form, p.products,
+            [&]<int Room>(std::integral_constant<int, Room>) { rows = kInt8RowsAtOnce<Room>; });
+  return rows;
+}
+
 /// Steps of k that a panel is unpacked for, at most: with tiles of many rows, it may come from the
 /// second-level cache.
 HWY_INLINE int64_t depth_of(const SharedGemm& p) {
@@ -204,8 +213,8 @@ void run_int8(const SharedGemm& p, int64_t begin, int64_t end, int64_t first, in
   t.x = p.codes;
   t.x_groups = p.groups;
   t.y = sums;
-  if (HEED_BYTES && p.args.m == 1) {
-    for (int64_t panel = first; panel < last; ++panel) run_row(p, panel, t);
+  if (HEED_BYTES && p.next == nullptr && p.args.m <= rows_at_once(p)) {
+    for (int64_t panel = first; panel < last; ++panel) run_few_rows(p, panel, t);
     return;
   }
 #if HEED_TILES

@@ -1,5 +1,5 @@
 // A tile of rounded rows times a panel (kernels/cpu/int8_gemm.cpp), by each of the ways to add products of
-// bytes, and a single row that takes the codes out of the panel.
+// bytes, and a few rows that take the codes out of the panel.
 #if defined(HEED_KERNELS_INT8_TILE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef HEED_KERNELS_INT8_TILE_INL_H_
 #undef HEED_KERNELS_INT8_TILE_INL_H_
@@ -29,6 +29,11 @@ template <int Room>
 inline constexpr int kInt8Rows = !kWide     ? (HWY_ARCH_ARM ? 8 : 4)
                                  : Room > 0 ? 6
                                             : 12;
+/// How many rows are multiplied with codes that stay in registers, as their sums do. More are worth storing
+/// the bytes of a panel.
+template <int Room>
+inline constexpr int kInt8RowsAtOnce = kWide&& Room <= 0 ? 8 : 1;
+
 /// What of a tile and a panel takes part in a product.
 struct Int8Tile {
   int64_t groups;             // of sums
@@ -253,17 +258,19 @@ HWY_NOINLINE void run_amx_tile(int64_t rows, const Int8Tile& t) {
 }
 #endif
 
-/// y[32] += a row of x times a panel, whose codes stay in registers.
-template <class C, int Room>
-HWY_NOINLINE void run_int8_row(const BlockForm& form, const std::byte* block, int64_t k, const Int8Tile& t) {
+/// y[R][32] += R rows of x times a panel, whose codes stay in registers.
+template <class C, int Room, int R>
+HWY_NOINLINE void run_int8_rows(const BlockForm& form, const std::byte* block, int64_t k, const Int8Tile& t) {
   constexpr int64_t N = lanes<float>();
   constexpr int V = kVectors;
   const int64_t size = form.bytes(), planes = form.scale_bytes();
   const ByteTable table(form);
   HWY_ALIGN float scales[kMostGroups * kNr];
   HWY_ALIGN float offsets[kMostGroups * kNr];
-  Vec<float> y[V];
-  for (int j = 0; j < V; ++j) y[j] = load(t.before + j * N);
+  Vec<float> y[R][V];
+  for (int r = 0; r < R; ++r) {
+    for (int j = 0; j < V; ++j) y[r][j] = load(t.before + r * t.ld_before + j * N);
+  }
   const std::int8_t* x = t.x;
   const GroupOfRow* group = t.x_groups;
   for (int64_t step = 0; step < k; step += form.numbers, block += size) {
@@ -271,25 +278,32 @@ HWY_NOINLINE void run_int8_row(const BlockForm& form, const std::byte* block, in
     const std::byte *low = block + planes, *high = low + form.plane_bytes(C::kLow);
     const float *scale = scales, *offset = offsets;
     int64_t done = 0;  // groups of sums
-    GroupSum<Room> sums[V];
+    GroupSum<Room> sums[R][V];
     const auto finish = [&]() HEED_INLINE_LAMBDA {
-      for (int j = 0; j < V; ++j) {
-        const Ints sum = sums[j].take();
-        const Vec<float> w = load(scale + j * N);
-        y[j] = t.offset != nullptr ? add_scaled<true>(*group, sum, w, load(offset + j * N), y[j])
-                                   : add_scaled<false>(*group, sum, w, w, y[j]);
+      HWY_UNROLL(8)
+      for (int r = 0; r < R; ++r, ++group) {
+        for (int j = 0; j < V; ++j) {
+          const Ints sum = sums[r][j].take();
+          const Vec<float> w = load(scale + j * N);
+          y[r][j] = t.offset != nullptr ? add_scaled<true>(*group, sum, w, load(offset + j * N), y[r][j])
+                                        : add_scaled<false>(*group, sum, w, w, y[r][j]);
+        }
       }
-      ++group;
       if ((++done & ((1 << t.share) - 1)) == 0) scale += kNr, offset += kNr;
     };
     for (int64_t chunk = 0, left = t.chunks; chunk * kInt8Chunk < form.numbers; ++chunk) {
       for_quads(
           [&]<int Q>(std::integral_constant<int, Q>) HEED_INLINE_LAMBDA {
-            const Bytes v = words(word_at(x + Q * 4));
+            Bytes w[V];
             for (int j = 0; j < V; ++j) {
               Words q = quad_of<C, Q>(low, high, j * N);
               if constexpr (C::kReading == Reading::table) q = table(q);
-              sums[j].template add<Q>(hn::BitCast(IntTag(), q).raw, v);
+              w[j] = hn::BitCast(IntTag(), q).raw;
+            }
+            HWY_UNROLL(8)
+            for (int r = 0; r < R; ++r) {
+              const Bytes v = words(word_at(x + r * kInt8Chunk + Q * 4));
+              for (int j = 0; j < V; ++j) sums[r][j].template add<Q>(w[j], v);
             }
             if (Q == 3 && t.quads == 4) finish();
           },
@@ -297,10 +311,19 @@ HWY_NOINLINE void run_int8_row(const BlockForm& form, const std::byte* block, in
       if (--left == 0) finish(), left = t.chunks;
       low += kNr * 4 * C::kLow;
       high += kNr * 4 * C::kHigh;
-      x += kInt8Chunk;
+      x += R * kInt8Chunk;
     }
   }
-  for (int j = 0; j < V; ++j) store<float>(y[j], t.y + j * N);
+  for (int r = 0; r < R; ++r) {
+    for (int j = 0; j < V; ++j) store<float>(y[r][j], t.y + r * kNr + j * N);
+  }
+}
+template <class C, int Room, int... R>
+HWY_INLINE void run_int8_rows_of(int64_t rows, const BlockForm& form, const std::byte* block, int64_t k,
+                                 const Int8Tile& t, std::integer_sequence<int, R...>) {
+  static constexpr void (*functions[])(const BlockForm&, const std::byte*, int64_t,
+                                       const Int8Tile&) = {run_int8_rows<C, Room, R + 1>...};
+  functions[rows - 1](form, block, k, t);
 }
 
 #else

@@ -233,26 +233,29 @@ HWY_INLINE void run_block(const Block<T>& block, int64_t first, int64_t last, co
   }
 }
 
-/// The product of one row with a panel in blocks.
-HWY_INLINE void run_row(const Block<Blocks>& block, int64_t panel) {
+/// The product of a few rows with a panel in blocks.
+HWY_INLINE void run_rows(const Block<Blocks>& block, int64_t panel) {
   const TypedGemm<Blocks>& p = block.args;
-  float sums[kNr] = {};
+  const int64_t rows = block.count, column = panel * kNr, width = std::min(kNr, p.n - column);
+  float sums[kRowsAtOnce * kNr] = {};
   float* y = block.sums(0, panel);
-  const int64_t width = std::min(kNr, p.n - panel * kNr);
-  if (p.accumulate) std::copy(y, y + width, sums);
-  row_times_panel(*p.w.panels, panel, p.k, block.rows, sums);
-  for (int64_t i = 0; p.epilogue.bias != nullptr && i < width; ++i)
-    sums[i] += p.epilogue.bias[panel * kNr + i];
-  if (p.epilogue.activation != Activation::none) activate<float>(p.epilogue.activation, sums, sums, kNr);
-  std::copy(sums, sums + width, y);
+  for (int64_t r = 0; p.accumulate && r < rows; ++r)
+    std::copy(y + r * p.ldy, y + r * p.ldy + width, sums + r * kNr);
+  rows_times_panel(*p.w.panels, panel, rows, p.k, block.rows, sums);
+  for (int64_t r = 0; p.epilogue.bias != nullptr && r < rows; ++r) {
+    for (int64_t i = 0; i < width; ++i) sums[r * kNr + i] += p.epilogue.bias[column + i];
+  }
+  if (p.epilogue.activation != Activation::none)
+    activate<float>(p.epilogue.activation, sums, sums, rows * kNr);
+  for (int64_t r = 0; r < rows; ++r) std::copy(sums + r * kNr, sums + r * kNr + width, y + r * p.ldy);
 }
 
 /// The same for a matrix in blocks: a panel is decoded once for all tiles.
 HWY_INLINE void run_block(const Block<Blocks>& block, int64_t first, int64_t last, const Strip<Blocks>&) {
   const int64_t size = kNr * block.depth;
   for (int64_t panel = first; panel < last; ++panel) {
-    if (block.count == 1) {
-      run_row(block, panel);
+    if (block.count <= kRowsAtOnce && block.depth == block.args.k) {
+      run_rows(block, panel);
       continue;
     }
     float* numbers = scratch<2>(size);
@@ -265,7 +268,7 @@ HWY_INLINE void run_block(const Block<Blocks>& block, int64_t first, int64_t las
 /// Steps of k that a task takes at a time.
 template <class T>
 HWY_INLINE int64_t part_of_depth(int64_t k, int64_t rows) {
-  if (std::is_same_v<T, Blocks>) return rows == 1 ? k : std::min(k, kBlockDepth);
+  if (std::is_same_v<T, Blocks>) return rows <= kRowsAtOnce ? k : std::min(k, kBlockDepth);
   // Few rows stay in the cache whatever k is, and are not worth the sums' way through memory.
   return rows <= kMr ? padded_depth(k) : even_part(k, most_steps());
 }
