@@ -15,9 +15,10 @@
 namespace heed {
 namespace {
 
-// Tokens of a pass for each thread: fewer, and products with their weights unpack or read these for too few
-// rows; more, and the activations of a layer leave the second-level cache between its products.
-constexpr std::int64_t kTokensAtOnce = 256;
+// Tokens of a pass for each thread, of models of 768 numbers; narrower ones take more. With fewer tokens,
+// products unpack or read their weights for too few rows; with more, the activations of a layer leave the
+// second-level cache between its products.
+constexpr std::int64_t kTokensAtOnce = 256, kWidth = 768;
 
 // The number of tokens of each row; empty if some row has padding elsewhere than at its end.
 std::vector<std::int64_t> row_lengths(const Tensor& first, const Tensor& mask) {
@@ -57,8 +58,8 @@ struct Group {
   std::int64_t tokens = 0;
 };
 
-std::vector<Group> groups_of(const std::vector<std::int64_t>& lengths) {
-  const std::int64_t most = kTokensAtOnce * threads();
+std::vector<Group> groups_of(const std::vector<std::int64_t>& lengths, std::int64_t width) {
+  const std::int64_t most = kTokensAtOnce * std::max<std::int64_t>(kWidth / width, 1) * threads();
   std::vector<Group> groups;
   for (std::size_t row = 0; row < lengths.size(); ++row) {
     if (groups.empty() || groups.back().tokens + lengths[row] > most)
@@ -118,7 +119,8 @@ Tensor encode_packed(const InputEmbeddings& embeddings, const Stack& stack, cons
   if (as_it_is) return {};
   const std::vector<std::int64_t> lengths = row_lengths(input.first(), mask);
   const std::int64_t rows = std::ssize(lengths), time = input.first().size(1);
-  const std::vector<Group> groups = groups_of(lengths);
+  const std::vector<Group> groups =
+      groups_of(lengths, input.first().rank() == 3 ? input.first().size(2) : embeddings.tokens.table.size(1));
   const bool padded = std::any_of(lengths.begin(), lengths.end(), [=](std::int64_t n) { return n < time; });
   if (padded ? reads_padding && input.read.empty() : groups.size() < 2) return {};
   Tensor result;

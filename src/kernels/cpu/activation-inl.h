@@ -19,8 +19,7 @@ HWY_INLINE V constant(V, double value) {
 /// x limited to finite values from below, so that x * 0 at -inf is 0.
 template <class V>
 HWY_INLINE V above_minus_infinity(V x) {
-  const V lowest = constant(x, std::numeric_limits<hn::TFromV<V>>::lowest());
-  return hn::IfThenElse(hn::Lt(x, lowest), lowest, x);
+  return at_least(constant(x, std::numeric_limits<hn::TFromV<V>>::lowest()), x);
 }
 template <class V>
 HWY_INLINE V relu_of(V x) {

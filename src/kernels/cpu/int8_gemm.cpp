@@ -4,7 +4,7 @@
 // is cut and the instruction set.
 //
 // A panel's codes become bytes once for all rows of x and a part of k, four steps of a row of w side by
-// side, and stay in the first-level cache while the tiles of x pass over them. A single row takes them out of
+// side, and stay in the first-level cache while the tiles of x pass over them. A few rows take them out of
 // the panel in registers. VNNI multiplies and adds four bytes in one instruction. Elsewhere maddubs makes
 // sums of two products in 16 bits, which take as many more as the codes leave room for. With codes of 8 bits
 // there is none for two, so that pairs of x are opposed first (kernels/cpu/opposed-inl.h); of few rows, for
@@ -18,6 +18,9 @@
 // scaling the sums takes as long as making them. So x lies in chunks of 64 steps where groups are as long,
 // the bytes of w are signed, such that no sum lacks anything, and the sums of a group are scaled while the
 // tiles multiply the next. So fast, rows wait for memory, unless a task's stay in the second-level cache.
+//
+// What only a second product reads is rounded by the task that computes it, some panels at a time: as many as
+// have a scale together.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/int8_gemm.cpp"
 #include "kernels/cpu/targets.h"

@@ -26,15 +26,44 @@ HWY_INLINE V polynomial(V t, float c0, Rest... rest) {
   return hn::MulAdd(polynomial(t, rest...), t, hn::Set(hn::DFromV<V>(), c0));
 }
 
-/// exp(x + rest), |rest| small against 1: x = n ln 2 + r, exp(r) by polynomial, then the exponent in two
-/// halves so that denormal results come out right.
-HWY_INLINE Floats exp_sum(Floats x, Floats rest) {
+/// The smaller and the larger of x and a limit; a NaN stays one, which Highway does not promise.
+template <class V>
+HWY_INLINE V at_most(V limit, V x) {
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2
+  return hn::Min(limit, x);  // of a NaN, the instruction takes the second
+#else
+  return hn::IfThenElse(hn::Gt(x, limit), limit, x);
+#endif
+}
+template <class V>
+HWY_INLINE V at_least(V limit, V x) {
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2
+  return hn::Max(limit, x);
+#else
+  return hn::IfThenElse(hn::Lt(x, limit), limit, x);
+#endif
+}
+
+/// x 2^n for whole n in [-200, 200], rounded once: the exponent in two halves so that denormal results come
+/// out right.
+HWY_INLINE Floats times_power_of_two(Floats x, Floats n) {
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
+  return Floats{_mm512_scalef_ps(x.raw, n.raw)};
+#else
   const Tag<float> d;
   const hn::RebindToSigned<Tag<float>> di;
-  const Floats high = broadcast(90.0f), low = broadcast(-106.0f);
-  // Not Min and Max: they may drop a NaN.
-  x = hn::IfThenElse(hn::Gt(x, high), high, x);
-  x = hn::IfThenElse(hn::Lt(x, low), low, x);
+  const auto whole = hn::ConvertTo(di, n);
+  const auto half = hn::ShiftRight<1>(whole);
+  const auto bias = hn::Set(di, 127);
+  const Floats a = hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(half, bias)));
+  const Floats b = hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(hn::Sub(whole, half), bias)));
+  return hn::Mul(hn::Mul(x, a), b);
+#endif
+}
+
+/// exp(x + rest), |rest| small against 1: x = n ln 2 + r, exp(r) by polynomial, then the exponent.
+HWY_INLINE Floats exp_sum(Floats x, Floats rest) {
+  x = at_most(broadcast(90.0f), at_least(broadcast(-106.0f), x));
   const Floats n = hn::Round(hn::Mul(x, broadcast(1.44269504f)));
   // ln 2 in two parts, the first with few bits: n times it is exact.
   Floats r = hn::NegMulAdd(n, broadcast(0.693359375f), x);
@@ -42,12 +71,7 @@ HWY_INLINE Floats exp_sum(Floats x, Floats rest) {
   const Floats tail =
       polynomial(r, 4.999999955e-01f, 1.666657719e-01f, 4.166685381e-02f, 8.363162115e-03f, 1.390127805e-03f);
   const Floats power = hn::Add(hn::MulAdd(hn::Mul(r, r), tail, r), broadcast(1.0f));
-  const auto whole = hn::ConvertTo(di, n);
-  const auto half = hn::ShiftRight<1>(whole);
-  const auto bias = hn::Set(di, 127);
-  const Floats scale_a = hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(half, bias)));
-  const Floats scale_b = hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(hn::Sub(whole, half), bias)));
-  return hn::Mul(hn::Mul(power, scale_a), scale_b);
+  return times_power_of_two(power, n);
 }
 
 HWY_INLINE Floats exp_of(Floats x) { return exp_sum(x, hn::Zero(Tag<float>())); }
@@ -141,8 +165,7 @@ HWY_INLINE Normal<Floats> normal_of(Floats x) {
   const Tag<float> d;
   const hn::RebindToUnsigned<Tag<float>> du;
   const Floats limit = broadcast(15.0f);  // exp(-15^2 / 2) is 0
-  Floats size = hn::Abs(x);
-  size = hn::IfThenElse(hn::Gt(size, limit), limit, size);
+  const Floats size = at_most(limit, hn::Abs(x));
   // x^2 / 2 = a^2 / 2 + (x - a)(x + a) / 2 with a the upper half of x's bits: a^2 is exact, the rest is
   // small.
   const Floats a = hn::BitCast(d, hn::And(hn::BitCast(du, size), hn::Set(du, 0xfffff000u)));
