@@ -376,7 +376,7 @@ def info():
 
         return lambda: transformers.AutoModelForCausalLM.from_pretrained(cache / "gpt2").num_parameters()
 
-    return Job("GPT-2 124M, 498 MB: open and describe", ["info", "CACHE/gpt2"], {"transformers": in_transformers},
+    return Job("GPT-2 124M, 498 MB: open and describe", ["models", "CACHE/gpt2"], {"transformers": in_transformers},
                process=True)
 
 

@@ -42,9 +42,9 @@ template <Into To, int Height, int Width, bool Columns, class T>
 HWY_INLINE void tile_block(int64_t k, Left<T> a, RowMajor<const T> b, RowMajor<T> c, T* largest) {
   constexpr int64_t N = lanes<T>();
   Vec<T> sum[Height][Width];
-  HWY_UNROLL(8)
+  HWY_UNROLL(16)
   for (int i = 0; i < Height; ++i) {
-    HWY_UNROLL(8)
+    HWY_UNROLL(16)
     for (int w = 0; w < Width; ++w) {
       sum[i][w] = To == Into::sum ? load(c.data + i * c.stride + w * N) : hn::Zero(Tag<T>());
     }
@@ -56,27 +56,27 @@ HWY_INLINE void tile_block(int64_t k, Left<T> a, RowMajor<const T> b, RowMajor<T
   const T* right = b.data;
   for (int64_t l = 0; l < k; ++l) {
     Vec<T> row[Width];
-    HWY_UNROLL(8)
+    HWY_UNROLL(16)
     for (int w = 0; w < Width; ++w) row[w] = load(right + w * N);
     right += b.stride;
-    HWY_UNROLL(8)
+    HWY_UNROLL(16)
     for (int i = 0; i < Height; ++i) {
       const Vec<T> value = broadcast(Columns ? from[0][i] : from[i / 3][i % 3 * a.row]);
-      HWY_UNROLL(8)
+      HWY_UNROLL(16)
       for (int w = 0; w < Width; ++w) sum[i][w] = hn::MulAdd(value, row[w], sum[i][w]);
     }
     for (int g = 0; g < kPointers; ++g) from[g] += Columns ? a.col : 1;
   }
-  HWY_UNROLL(8)
+  HWY_UNROLL(16)
   for (int i = 0; i < Height; ++i) {
-    HWY_UNROLL(8)
+    HWY_UNROLL(16)
     for (int w = 0; w < Width; ++w) store<T>(sum[i][w], c.data + i * c.stride + w * N);
   }
   if constexpr (To == Into::c_and_largest) {
-    HWY_UNROLL(8)
+    HWY_UNROLL(16)
     for (int w = 0; w < Width; ++w) {
       Vec<T> most = load(largest + w * N);
-      HWY_UNROLL(8)
+      HWY_UNROLL(16)
       for (int i = 0; i < Height; ++i) most = hn::Max(most, sum[i][w]);
       store<T>(most, largest + w * N);
     }
@@ -108,6 +108,12 @@ template <Into To, bool Columns, class T>
 HWY_NOINLINE void tile_multiply(int64_t m, int64_t n, int64_t k, Left<T> a, RowMajor<const T> b,
                                 RowMajor<T> c, T* largest = nullptr) {
   int64_t i = 0;
+  // With a single vector of columns, more rows for as many sums: few queries with many keys.
+  constexpr int kTall = 2 * kTileHeight;
+  for (; n <= lanes<T>() && i + kTall <= m; i += kTall) {
+    tile_block<To, kTall, 1, Columns>(k, Left<T>{a.data + i * a.row, a.row, a.col}, b,
+                                      RowMajor<T>{c.data + i * c.stride, c.stride}, largest);
+  }
   const auto step = [&](auto height) HWY_ATTR {
     tile_rows<To, height(), Columns>(n, k, Left<T>{a.data + i * a.row, a.row, a.col}, b,
                                      RowMajor<T>{c.data + i * c.stride, c.stride}, largest);
