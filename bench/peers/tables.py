@@ -69,7 +69,7 @@ def table(results):
 
 
 def section(kind, results):
-    gflops = [peak for r in results if "int8" not in r["job"] for peak in r["peak_gflops"]]  # the others' limit is that of bytes
+    gflops = [peak for r in results if "int8" not in JOBS[r["job"]].heed for peak in r["peak_gflops"]]  # the others' limit is that of bytes
     gbps = [peak for r in results for peak in r["peak_gbps"]]
     threads = sorted({r["threads"] for r in results})
     revisions = sorted({r["revision"] for r in results})
