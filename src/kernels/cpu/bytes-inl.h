@@ -150,19 +150,13 @@ HWY_INLINE Bytes add_products(Bytes sum, Bytes w, Bytes x) {
 }
 #endif
 
-/// The sums of a chunk for two vectors of columns, which those of the chunks before join.
+/// sum[r][j] += the products of a chunk of row r, which lie kInt8Chunk apart, with two vectors of columns;
+/// returns where the next chunk of w begins.
 template <int Rows, int Room>
-HWY_INLINE void sum_fours(int64_t quads, const std::uint8_t* w, const std::int8_t* x, bool joins,
-                          std::int32_t* sums) {
+HWY_INLINE const std::uint8_t* add_chunk(int64_t quads, const std::uint8_t* w, const std::int8_t* x,
+                                         Bytes (&sum)[Rows][2]) {
   constexpr int64_t kBytes = lanes<float>() * 4;
-  Bytes sum[Rows][2];
-  HWY_UNROLL(16)
-  for (int r = 0; r < Rows; ++r) {
-    const std::int32_t* before = sums + r * kNr;
-    sum[r][0] = joins ? load_bytes(before) : words(0);
-    sum[r][1] = joins ? load_bytes(before + lanes<float>()) : words(0);
-  }
-  for (int64_t q = 0; q < quads; ++q, w += kNr * 4, x += 4) {
+  do {
     const Bytes a = prepared<Room>(load_bytes(w)), b = prepared<Room>(load_bytes(w + kBytes));
     HWY_UNROLL(16)
     for (int r = 0; r < Rows; ++r) {
@@ -170,7 +164,24 @@ HWY_INLINE void sum_fours(int64_t quads, const std::uint8_t* w, const std::int8_
       sum[r][0] = add_products<Room>(sum[r][0], a, v);
       sum[r][1] = add_products<Room>(sum[r][1], b, v);
     }
+    w += kNr * 4;
+    x += 4;
+  } while (--quads > 0);
+  return w;
+}
+
+/// The sums of a chunk for two vectors of columns, which those of the chunks before join.
+template <int Rows, int Room>
+HWY_INLINE void sum_fours(int64_t quads, const std::uint8_t* w, const std::int8_t* x, bool joins,
+                          std::int32_t* sums) {
+  Bytes sum[Rows][2];
+  HWY_UNROLL(16)
+  for (int r = 0; r < Rows; ++r) {
+    const std::int32_t* before = sums + r * kNr;
+    sum[r][0] = joins ? load_bytes(before) : words(0);
+    sum[r][1] = joins ? load_bytes(before + lanes<float>()) : words(0);
   }
+  add_chunk<Rows, Room>(quads, w, x, sum);
   HWY_UNROLL(16)
   for (int r = 0; r < Rows; ++r) {
     store_bytes(sums + r * kNr, sum[r][0]);

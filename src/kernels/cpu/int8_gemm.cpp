@@ -31,8 +31,8 @@
 #include <optional>
 
 #include "kernels/cpu/gemm_paths.h"
-#include "kernels/cpu/int8_rows-inl.h"
 #include "kernels/cpu/int8_tile-inl.h"
+#include "kernels/cpu/rounded_rows-inl.h"
 #include "kernels/elementwise.h"
 #include "kernels/gemm.h"
 

@@ -98,25 +98,6 @@ HWY_INLINE void add_group(const Int8Tile& t, int64_t rows, int64_t g, const std:
 
 #if HEED_BYTES
 
-/// Vectors [r][j] += a chunk's products, for rows of x that lie kInt8Chunk apart.
-template <int Rows, int Room>
-HWY_INLINE const std::uint8_t* add_chunk(int64_t quads, const std::uint8_t* w, const std::int8_t* x,
-                                         Bytes (&sum)[Rows][2]) {
-  constexpr int64_t kBytes = lanes<float>() * 4;
-  do {
-    const Bytes a = prepared<Room>(load_bytes(w)), b = prepared<Room>(load_bytes(w + kBytes));
-    HWY_UNROLL(16)
-    for (int r = 0; r < Rows; ++r) {
-      const Bytes v = words(word_at(x + r * kInt8Chunk));
-      sum[r][0] = add_products<Room>(sum[r][0], a, v);
-      sum[r][1] = add_products<Room>(sum[r][1], b, v);
-    }
-    w += kNr * 4;
-    x += 4;
-  } while (--quads > 0);
-  return w;
-}
-
 /// y += a tile of x times a panel, in fours of bytes. All sums of integers stay in registers: a sum is added
 /// to every 12 cycles, as its instruction takes 5.
 template <int Rows, int Room, bool Offset>

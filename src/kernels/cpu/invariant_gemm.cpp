@@ -552,7 +552,8 @@ void invariant_gemms(std::span<const InvariantGemm> all) {
 }
 
 bool takes_chain(const PackedMatrix& first, const PackedMatrix& second, std::int64_t m) {
-  return m > 1 && detail::takes_int8(first) && detail::takes_int8(second);
+  constexpr std::int64_t kFewest = 16;  // fewer are faster one after the other, and take little memory
+  return m >= kFewest && detail::takes_int8(first) && detail::takes_int8(second);
 }
 
 void invariant_gemm_chain(const InvariantGemm& first, const InvariantGemm& second) {

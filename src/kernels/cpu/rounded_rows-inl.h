@@ -1,10 +1,10 @@
 // Rows of x rounded to int8, as products with matrices in blocks take them (kernels/cpu/int8_gemm.cpp): codes
 // of a scale for each group, and what the group's sums need besides.
-#if defined(HEED_KERNELS_INT8_ROWS_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef HEED_KERNELS_INT8_ROWS_INL_H_
-#undef HEED_KERNELS_INT8_ROWS_INL_H_
+#if defined(HEED_KERNELS_ROUNDED_ROWS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef HEED_KERNELS_ROUNDED_ROWS_INL_H_
+#undef HEED_KERNELS_ROUNDED_ROWS_INL_H_
 #else
-#define HEED_KERNELS_INT8_ROWS_INL_H_
+#define HEED_KERNELS_ROUNDED_ROWS_INL_H_
 #endif
 
 #include "kernels/cpu/gemm_paths.h"
@@ -58,12 +58,12 @@ HWY_INLINE std::int32_t round_numbers(const float* x, int64_t count, float inver
   return hn::GetLane(hn::SumOfLanes(IntTag(), sums));
 }
 
-/// Rounds numbers [from, from + count) of row `row`, which is one of tile i and which x begins with, to the
+/// Rounds numbers [from, from + count) of row `row`, which is one of `tile` and which x begins with, to the
 /// tile's chunks and groups, which lie as many rows apart as it has. p.factor is what the bytes of w are
 /// below the codes, which the sums are for.
-void round_row(const SharedGemm& p, int64_t i, int64_t row, int64_t from, int64_t count, const float* x) {
+void round_row(const SharedGemm& p, int64_t tile, int64_t row, int64_t from, int64_t count, const float* x) {
   const int64_t steps = p.steps, within = p.chunk - 1, together = p.together(), size = p.code_size();
-  const int64_t first = p.first_row(i), rows = p.first_row(i + 1) - first, k = p.args.k;
+  const int64_t first = p.first_row(tile), rows = p.first_row(tile + 1) - first, k = p.args.k;
   std::int8_t* codes = p.codes + (first * k + from * rows + (row - first) * p.chunk) * size;
   GroupOfRow* groups = p.groups + (first * k + from * rows) / steps + row - first;
   const auto code_at = [&](int64_t i) { return codes + ((i & ~within) * rows + (i & within)) * size; };
