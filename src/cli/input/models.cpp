@@ -141,6 +141,7 @@ fs::path locate_recipe(const fs::path& recipe) {
     }
   }
   std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());  // beside an installed heed
   const std::string near = nearest_word(recipe.stem().string(), names);
   const std::string list = joined(names);
   throw Error(recipe.string() + ": not found (" +
