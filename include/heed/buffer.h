@@ -10,6 +10,7 @@
 #include <memory>
 
 #include "heed/export.h"
+#include "heed/threads.h"
 
 namespace HEED_API heed {
 
@@ -22,6 +23,8 @@ class Buffer {
     virtual ~Source() = default;
     /// Writes all bytes to `to`; may be called again, and by several threads at once.
     virtual void write(std::byte* to) const = 0;
+    /// Memory that nobody will read again, where the data may be written for good; else null.
+    virtual std::shared_ptr<Buffer> place() const { return nullptr; }
   };
   /// Releases memory whose content can be read again (pages of a mapped file).
   using Release = void (*)(std::byte* data, std::size_t bytes);
@@ -55,6 +58,9 @@ class Buffer {
   bool is_unwritten() const;
   /// The data for reading, without materializing them: this buffer's memory, or a copy if they are unwritten.
   std::shared_ptr<const Buffer> read() const;
+  /// Materializes unwritten data by `write`, which may use them already, in place of Source::write(): in
+  /// Source::place(), if there is one. Returns false, and does nothing, where there are none.
+  bool write_by(FunctionRef<void(const Source& source, std::byte* to)> write) const;
   /// The source of lazy data that are not in memory yet, else null.
   std::shared_ptr<const Source> source() const;
   /// Releases the pages of a file until they are needed again, unless data() has handed out their address.

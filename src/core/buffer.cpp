@@ -250,15 +250,24 @@ std::shared_ptr<Buffer> Buffer::lazy(std::size_t bytes, std::shared_ptr<const So
 std::byte* Buffer::materialize() const {
   Lazy& l = *lazy_;
   if (l.materialized.load(std::memory_order_acquire)) return l.data;
+  if (write_by([](const Source& source, std::byte* to) { source.write(to); })) return l.data;
   const std::lock_guard lock(l.mutex);
-  if (l.data == nullptr) {
-    l.storage = allocate(bytes_);
-    l.source->write(l.storage->data());
-    l.data = l.storage->data();
-    l.source.reset();
-  }
-  l.materialized.store(true, std::memory_order_release);
+  l.materialized.store(true, std::memory_order_release);  // a file's
   return l.data;
+}
+
+bool Buffer::write_by(FunctionRef<void(const Source&, std::byte*)> write) const {
+  if (is_materialized()) return false;
+  const std::lock_guard lock(lazy_->mutex);
+  if (lazy_->source == nullptr) return false;
+  std::shared_ptr<Buffer> storage = lazy_->source->place();
+  if (storage == nullptr) storage = allocate(bytes_);
+  write(*lazy_->source, storage->data());
+  lazy_->data = storage->data();
+  lazy_->storage = std::move(storage);
+  lazy_->source.reset();
+  lazy_->materialized.store(true, std::memory_order_release);
+  return true;
 }
 
 bool Buffer::is_materialized() const {

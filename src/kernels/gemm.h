@@ -8,6 +8,7 @@
 
 #include "heed/dtype.h"
 #include "heed/kernels/activation.h"
+#include "heed/threads.h"
 
 namespace heed::kernels {
 
@@ -108,14 +109,21 @@ struct InvariantGemm {
   /// taken as it is.
   bool int8 = false;
 };
+/// Computes rows [begin, end) of a matrix, in its place. Several threads may call it at once, each for other
+/// rows.
+using ComputeRows = FunctionRef<void(std::int64_t begin, std::int64_t end)>;
 /// The formula above for several products, on all threads: those that one x enters wait for each other once.
-void invariant_gemms(std::span<const InvariantGemm> all);
+/// `rows`, if it is not null, computes the rows of the x that all of them have: where a product rounds x,
+/// each row just before it is rounded.
+void invariant_gemms(std::span<const InvariantGemm> all, const ComputeRows* rows = nullptr);
 inline void invariant_gemm(const InvariantGemm& args) { invariant_gemms({&args, 1}); }
 /// Whether invariant_gemm_chain takes products with these matrices, for m rows: both round x.
 bool takes_chain(const PackedMatrix& first, const PackedMatrix& second, std::int64_t m);
 /// invariant_gemm of `first`, and of `second` with an x that is the former's result: rounded as soon as it is
-/// there, and not stored. first.y and second.x are not read. The same bits as one after the other.
-void invariant_gemm_chain(const InvariantGemm& first, const InvariantGemm& second);
+/// there, and not stored. first.y and second.x are not read. `rows` computes those of first.x, if it is not
+/// null. The same bits as one after the other.
+void invariant_gemm_chain(const InvariantGemm& first, const InvariantGemm& second,
+                          const ComputeRows* rows = nullptr);
 
 /// The matrix product of mixed-precision training: operands rounded to bf16, sums in f32 (Micikevicius et al.
 /// 2018, "Mixed precision training"; Kalamkar et al. 2019, "A study of bfloat16 for deep learning training").

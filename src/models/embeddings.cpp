@@ -15,6 +15,9 @@
 #include "heed/ops/shape.h"
 #include "image/resample.h"
 #include "models/named_tensors.h"
+#include "nn/lookups.h"
+#include "nn/norm_when_read.h"
+#include "ops/computed_rows.h"
 
 namespace heed {
 namespace {
@@ -95,6 +98,31 @@ Tensor smooth_weights(std::int64_t in, std::int64_t out, ResizeFilter filter) {
   return weights;
 }
 
+// The sum of the embeddings, all of which are lookups, computed when it is read; undefined where it has other
+// parts, or where a gradient or a listener wants them one by one.
+Tensor sum_of_lookups(const InputEmbeddings& e, const ModelInput& given, const PositionIds& positions,
+                      const Context& context) {
+  const auto is_read = [](const Tensor& table) {
+    return table.dtype() == DType::f32 && table.is_contiguous() && !needs_gradient({table});
+  };
+  const Tensor& ids = given.ids;
+  const bool others = e.token_norm || (e.token_types.defined() && !is_read(e.token_types)) ||
+                      (e.positions && !is_read(e.positions->table()));
+  if (context.taps != nullptr || others || !ids.defined() || ids.numel() < kFewestComputedRows) return {};
+  std::optional<TableRows> tokens = rows_when_read(e.tokens, ids);
+  if (!tokens) return {};
+  std::vector<TableRows> parts{*std::move(tokens)};
+  if (e.token_types.defined()) {
+    const Tensor types = given.type_ids.defined() ? given.type_ids : Tensor::zeros(ids.shape(), DType::i64);
+    parts.push_back(table_rows(e.token_types, nullptr, types));
+  }
+  if (e.positions) {
+    const Tensor rows = e.positions->rows(ids.size(0), ids.size(1), positions);
+    parts.push_back(table_rows(e.positions->table(), nullptr, rows));
+  }
+  return sum_when_read(std::move(parts));
+}
+
 }  // namespace
 
 std::function<void(Tensor)> sinusoidal_fill(SinusoidLayout layout) {
@@ -144,6 +172,12 @@ Tensor InputEmbeddings::operator()(const ModelInput& given, const Pass& pass) co
     }
     return (*frontend)(given, pass.self.key_mask, context);
   }
+  const bool skips = positions && unpositioned && given.ids.defined();
+  const PositionIds own = skips ? without(given.ids, *unpositioned, pass) : position_ids;
+  if (Tensor sum = norm ? sum_of_lookups(*this, given, own, context) : Tensor(); sum.defined()) {
+    sum = apply_dropout(norm_when_read(*norm, std::move(sum)), dropout, context);
+    return projection ? (*projection)(sum) : sum;
+  }
   EmbeddingParts parts(*this, pass);
   const Tensor& ids = given.ids;
   Tensor x = ids.defined() ? tokens(ids) : given.embeddings;  // [B, T, E]
@@ -158,8 +192,6 @@ Tensor InputEmbeddings::operator()(const ModelInput& given, const Pass& pass) co
     x = x + types;
   }
   if (positions) {
-    const bool skips = unpositioned && ids.defined();
-    const PositionIds own = skips ? without(ids, *unpositioned, pass) : position_ids;
     parts.add("positions", [&] { return positions->embed(Tensor::zeros(x.shape(), x.dtype()), own); });
     x = positions->embed(x, own);
   }

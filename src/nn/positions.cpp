@@ -84,28 +84,27 @@ Tensor sinusoidal_table_to_10000(std::int64_t first, std::int64_t count, std::in
   return table;
 }
 
-Tensor AdditivePositions::embed(const Tensor& x, const PositionIds& positions) const {
-  const std::int64_t time = x.size(1), available = table_.size(0) - offset_;
-  std::int64_t lowest = positions.first, end = positions.first + time;
-  Tensor rows;
-  if (positions.ids.defined()) {
-    rows = positions.of_tokens(x.size(0), time).clone();
-    std::int64_t* row = rows.data<std::int64_t>();
-    for (std::int64_t i = 0; i < rows.numel(); ++i) {
-      lowest = i == 0 ? row[i] : std::min(lowest, row[i]);
-      end = i == 0 ? row[i] + 1 : std::max(end, row[i] + 1);
-      row[i] += offset_;
-    }
-  }
+Tensor AdditivePositions::rows(std::int64_t batch, std::int64_t time, const PositionIds& positions) const {
+  const Tensor rows = positions.of_tokens(batch, time).clone();
+  const std::int64_t available = table_.size(0) - offset_, count = rows.numel();
+  std::int64_t* row = rows.data<std::int64_t>();
+  const auto [least, most] = std::minmax_element(row, row + count);
+  const std::int64_t lowest = count > 0 ? *least : 0, end = count > 0 ? *most + 1 : 0;
   if (lowest < -offset_)
     throw Error("positions: expected position ids of at least 0, got " + std::to_string(lowest));
   if (end > available) {
     throw Error("positions: expected at most " + std::to_string(available) + " tokens, got " +
                 std::to_string(end) + " (cut the text, or use a model with more positions)");
   }
+  for (std::int64_t i = 0; i < count; ++i) row[i] += offset_;
+  return rows;
+}
+
+Tensor AdditivePositions::embed(const Tensor& x, const PositionIds& positions) const {
+  const bool shared = !positions.ids.defined();  // by all rows of the batch
+  const Tensor rows = this->rows(shared ? 1 : x.size(0), x.size(1), positions);
   table_.raw_data();  // a table of another dtype in the file is converted once, not in every pass
-  const Tensor added = rows.defined() ? embedding(table_, rows, 1.0, padding_row_)
-                                      : slice(table_, 0, offset_ + lowest, offset_ + end);
+  const Tensor added = embedding(table_, rows, 1.0, padding_row_);
   return x + (added.dtype() == x.dtype() ? added : added.to(x.dtype()));
 }
 

@@ -13,6 +13,7 @@
 #include "heed/nn/weight.h"
 #include "heed/ops/elementwise.h"
 #include "heed/ops/shape.h"
+#include "nn/norm_when_read.h"
 #include "nn/stack_resume.h"
 #include "ops/recording.h"
 #include "tensor/impl.h"
@@ -28,6 +29,12 @@ bool is_token_wise(const Part& part) {
          part.as<CrossAttention>() != nullptr;
 }
 
+// The norm of x, or of x + residual: where nobody listens, computed by the product that reads it.
+Tensor normed(const Norm& norm, const Pass& pass, Tensor x, const Tensor& residual = {}) {
+  if (pass.context.taps == nullptr) return norm_when_read(norm, std::move(x), residual);
+  return residual.defined() ? norm.of_sum(x, residual) : norm(x);
+}
+
 // The part's results for the tokens Pass::read, [B, 1, D].
 Tensor of_read_tokens(const Part& part, const Tensor& x, Pass& pass, PartState* state) {
   if (const auto* attention = part.as<SelfAttention>()) return attention->of_read_tokens(x, pass, state);
@@ -39,7 +46,7 @@ Tensor run(const Sublayer& sublayer, const Tensor& x, Pass& pass, PartState* sta
   pause_point();
   Tensor input = x;
   if (sublayer.norm_before) {
-    input = (*sublayer.norm_before)(x);
+    input = normed(*sublayer.norm_before, pass, x);
     pass.tap("norm", input);
   }
   Tensor y = reads ? of_read_tokens(sublayer.part, input, pass, state) : sublayer.part(input, pass, state);
@@ -80,7 +87,7 @@ Tensor run(const Layer& layer, const std::string& name, Tensor x, Pass& pass,
     const ResidualStep& step = layer.steps[i];
     if (i > 0) tap_of(pass, name, i == 1 ? "mid" : "mid2", x);
     if (step.norm_input) {
-      x = (*step.norm_input)(x);
+      x = normed(*step.norm_input, pass, x);
       tap_of(pass, name + "." + step.sublayers.front().name, "norm", x);
     }
     const Tensor all = x;
@@ -93,7 +100,7 @@ Tensor run(const Layer& layer, const std::string& name, Tensor x, Pass& pass,
           run(sublayer, mixes ? all : x, pass, parts != nullptr ? (parts++)->get() : nullptr, mixes);
       sum = sum.defined() ? y + sum : y;
     }
-    x = step.norm_sum ? step.norm_sum->of_sum(sum, x) : sum + x;
+    x = step.norm_sum ? normed(*step.norm_sum, pass, std::move(sum), x) : sum + x;
     if (const Tensor& mask = pass.self.key_mask; step.clears_padding && mask.defined()) {
       const Tensor shown = unsqueeze(mask, 2).to(x.dtype());
       x = x * (i < last ? shown : tokens_at(shown, pass.read));
@@ -246,6 +253,7 @@ Tensor Stack::operator()(Tensor x, Pass& pass, StackState* state) const {
     x = (*final_norm)(x);
     tap_of(pass, name, "final_norm", x);
   }
+  x.raw_data();  // what reads it need not be a product
   return pass.read.empty() || has_read ? x : tokens_at(x, pass.read);
 }
 

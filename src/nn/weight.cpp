@@ -14,6 +14,7 @@
 #include "heed/ops/matmul.h"
 #include "heed/ops/shape.h"
 #include "kernels/machine.h"
+#include "nn/lookups.h"
 #include "ops/weight_product.h"
 #include "tensor/impl.h"
 #include "tensor/quantized_matrix.h"
@@ -82,6 +83,9 @@ struct Weight::State {
   // The map without adapters.
   Tensor linear(const Tensor& x, const Tensor& bias, Activation activation, WeightLayout wanted);
 
+  // What lookups without gradients read: the packed form, or, where that is null, the rows of a file in
+  // place. None where they read the tensor.
+  std::optional<std::shared_ptr<const PackedWeight>> read_rows();
   // The rows without adapters.
   Tensor embedding(const Tensor& ids, double scale, std::optional<std::int64_t> padding_id);
 
@@ -226,20 +230,27 @@ Tensor Weight::embedding(const Tensor& ids, double scale, std::optional<std::int
   return sum;
 }
 
-Tensor Weight::State::embedding(const Tensor& ids, double scale, std::optional<std::int64_t> padding_id) {
-  std::shared_ptr<const PackedWeight> form;
-  bool reads_file = false;
-  if (tensor.rank() == 2 && !needs_gradient({tensor})) {
-    const std::lock_guard lock(mutex);
-    // What must be converted is: an output projection often shares the table. A file's rows are read in
-    // place.
-    if (packed != nullptr || buffer().is_unwritten()) {
-      form = pack_locked(WeightLayout::out_in);
-    } else if (can_repack()) {
-      reads_file = true;
-    }
+std::optional<std::shared_ptr<const PackedWeight>> Weight::State::read_rows() {
+  if (tensor.rank() != 2 || needs_gradient({tensor})) return {};
+  const std::lock_guard lock(mutex);
+  // What must be converted is: an output projection often shares the table. A file's rows are read in place.
+  if (packed != nullptr || buffer().is_unwritten()) {
+    if (auto form = pack_locked(WeightLayout::out_in)) return form;
+  } else if (can_repack()) {
+    return nullptr;
   }
-  if (form != nullptr || reads_file) return stored_embedding(tensor, form.get(), ids, scale);
+  return {};
+}
+
+std::optional<TableRows> rows_when_read(const Embedding& embedding, const Tensor& ids) {
+  Weight::State& state = *embedding.table.state_;
+  auto rows = state.row_adapters.empty() ? state.read_rows() : std::nullopt;
+  if (!rows || (*rows != nullptr && (*rows)->reorders_columns())) return {};
+  return table_rows(state.tensor, std::move(*rows), ids, embedding.scale);
+}
+
+Tensor Weight::State::embedding(const Tensor& ids, double scale, std::optional<std::int64_t> padding_id) {
+  if (auto rows = read_rows()) return stored_embedding(tensor, std::move(*rows), ids, scale);
   unpack();
   return heed::embedding(tensor, ids, scale, padding_id);
 }

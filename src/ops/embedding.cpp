@@ -1,9 +1,14 @@
 // Lookup of rows in a table.
 #include "heed/ops/embedding.h"
 
+#include <utility>
+#include <vector>
+
 #include "heed/autograd.h"
+#include "kernels/elementwise.h"
 #include "kernels/embedding.h"
-#include "ops/weight_product.h"
+#include "ops/computed_rows.h"
+#include "ops/embedding.h"
 #include "tensor/impl.h"
 
 namespace heed {
@@ -35,13 +40,29 @@ kernels::RowLookup lookup_of(const Tensor& index, const Shape& table) {
   return {index.data<std::int64_t>(), index.numel(), table[1]};
 }
 
-// Rows of a table of this shape in the form in which it is stored, in f32.
-Tensor stored_rows(const Shape& table, const kernels::StoredMatrix& matrix, const Tensor& ids, double scale) {
-  const Tensor index = checked_ids(table, ids);
-  Tensor y = Tensor::empty(shape_of_rows(table, ids), DType::f32);
-  kernels::lookup_rows(matrix, lookup_of(index, table), static_cast<float>(scale), y.data<float>());
-  return y;
+void look_up(const TableRows& rows, std::int64_t begin, std::int64_t end, float* to) {
+  kernels::lookup_rows(rows.table, {rows.ids.data<std::int64_t>() + begin, end - begin, rows.width},
+                       rows.scale, to);
 }
+
+class SummedRows final : public ComputedRows {
+ public:
+  explicit SummedRows(std::vector<TableRows> parts)
+      : ComputedRows(parts.front().ids.numel(), parts.front().width), parts_(std::move(parts)) {}
+
+  void compute(std::int64_t begin, std::int64_t end, float* to) const override {
+    look_up(parts_.front(), begin, end, to);
+    const std::int64_t count = (end - begin) * width();
+    std::vector<float> more(static_cast<std::size_t>(count));
+    for (std::size_t i = 1; i < parts_.size(); ++i) {
+      look_up(parts_[i], begin, end, more.data());
+      kernels::add<float>(to, more.data(), to, count);
+    }
+  }
+
+ private:
+  std::vector<TableRows> parts_;
+};
 
 void record_lookup(Tensor& y, const Tensor& table, const Tensor& index, double scale,
                    std::optional<std::int64_t> padding_id) {
@@ -63,16 +84,41 @@ void record_lookup(Tensor& y, const Tensor& table, const Tensor& index, double s
 
 }  // namespace
 
-Tensor stored_embedding(const Tensor& table, const PackedWeight* packed, const Tensor& ids, double scale) {
-  if (packed != nullptr)
-    return packed->own_columns(stored_rows(table.shape(), {{}, packed->matrix()}, ids, scale));
-  const Buffer& buffer = *TensorImpl::of(table).buffer;
-  const std::shared_ptr<const Buffer> held = buffer.is_unwritten() ? nullptr : buffer.read();
-  const std::byte* begin = held != nullptr ? held->data() : buffer.data();
-  const kernels::StridedMatrix matrix{
-      begin + static_cast<std::size_t>(table.offset()) * size_of(table.dtype()), table.dtype(),
-      table.strides()[0], table.strides()[1]};
-  return stored_rows(table.shape(), {matrix}, ids, scale);
+TableRows table_rows(const Tensor& table, std::shared_ptr<const PackedWeight> packed, const Tensor& ids,
+                     double scale) {
+  TableRows rows{.ids = checked_ids(table.shape(), ids), .table = {}, .width = table.size(1)};
+  rows.scale = static_cast<float>(scale);
+  if (packed != nullptr) {
+    rows.table.packed = packed->matrix();
+    rows.keep = std::move(packed);
+    return rows;
+  }
+  const std::shared_ptr<Buffer>& buffer = TensorImpl::of(table).buffer;
+  const std::shared_ptr<const Buffer> held = buffer->is_unwritten() ? buffer : buffer->read();
+  const std::byte* begin = held->data() + static_cast<std::size_t>(table.offset()) * size_of(table.dtype());
+  rows.table.strided = {begin, table.dtype(), table.strides()[0], table.strides()[1]};
+  rows.keep = held;
+  return rows;
+}
+
+Tensor sum_when_read(std::vector<TableRows> parts) {
+  Shape shape = parts.front().ids.shape();
+  shape.push_back(parts.front().width);
+  for (const TableRows& part : parts) {
+    if (part.ids.numel() != parts.front().ids.numel() || part.width != parts.front().width)
+      throw Error("embedding: expected rows of one shape " + shape.str() + ", got " + part.ids.str() +
+                  " of width " + std::to_string(part.width));
+  }
+  return when_read(std::make_shared<SummedRows>(std::move(parts)), shape);
+}
+
+Tensor stored_embedding(const Tensor& table, std::shared_ptr<const PackedWeight> packed, const Tensor& ids,
+                        double scale) {
+  const PackedWeight* form = packed.get();
+  const TableRows rows = table_rows(table, std::move(packed), ids, scale);
+  Tensor y = Tensor::empty(shape_of_rows(table.shape(), ids), DType::f32);
+  look_up(rows, 0, rows.ids.numel(), y.data<float>());
+  return form != nullptr ? form->own_columns(y) : y;
 }
 
 Tensor embedding(const Tensor& table, const Tensor& ids, double scale,
@@ -80,8 +126,7 @@ Tensor embedding(const Tensor& table, const Tensor& ids, double scale,
   const bool narrow = table.dtype() == DType::bf16 || table.dtype() == DType::f16;
   const Tensor rows = table.contiguous();
   if (narrow) {
-    const std::int64_t columns = table.rank() == 2 ? table.size(1) : 0;
-    Tensor y = stored_rows(table.shape(), {{rows.raw_data(), table.dtype(), columns, 1}}, ids, scale);
+    Tensor y = stored_embedding(rows, nullptr, ids, scale);
     record_lookup(y, rows, ids.contiguous(), scale, padding_id);
     return y;
   }

@@ -1,24 +1,21 @@
 // Layer norm and RMS norm, alone and fused with the residual sum before them; group norm.
 #include "heed/ops/norm.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "heed/autograd.h"
 #include "heed/ops/elementwise.h"
 #include "heed/ops/shape.h"
 #include "kernels/norm.h"
+#include "ops/computed_rows.h"
+#include "ops/norm.h"
+#include "tensor/impl.h"
 
 namespace heed {
 namespace {
 
-// What a norm is given, dense. An undefined residual or bias is absent; RMS norm has no mean.
-struct Operands {
-  const char* name;
-  Tensor x, residual, weight, bias;
-  double eps;
-  bool centered;      // layer norm, else RMS norm
-  double offset = 0;  // added to the weight
-};
-
-void check(const Operands& in) {
+void check(const NormOperands& in) {
   const Tensor &x = in.x, &weight = in.weight, &bias = in.bias;
   const bool fits = x.rank() >= 1 && weight.shape() == Shape{x.size(-1)} && weight.dtype() == x.dtype() &&
                     (!bias.defined() || (bias.shape() == weight.shape() && bias.dtype() == x.dtype()));
@@ -32,31 +29,99 @@ void check(const Operands& in) {
   }
 }
 
+NormOperands checked(NormOperands in) {
+  check(in);
+  for (Tensor* each : {&in.x, &in.residual, &in.weight, &in.bias}) {
+    if (each->defined()) *each = each->contiguous();
+  }
+  return in;
+}
+// The weight with its offset.
+Tensor factors_of(const NormOperands& in) {
+  const Tensor weight = in.weight.detach();
+  return in.offset == 0 ? weight : weight + in.offset;
+}
+
+// All rows, of which nothing is kept: y holds the sum, too. With x and y null, they are yet to be given.
+template <class T>
+kernels::Norm<T> arguments(const NormOperands& in, const Tensor& factors, const T* x, T* y) {
+  const auto data = [](const Tensor& t) { return t.defined() ? t.data<T>() : nullptr; };
+  const std::int64_t d = in.x.size(-1);
+  return {.rows = d == 0 ? 0 : in.x.numel() / d,
+          .d = d,
+          .eps = in.eps,
+          .x = x,
+          .residual = data(in.residual),
+          .weight = factors.data<T>(),
+          .bias = data(in.bias),
+          .y = y,
+          .sum = in.residual.defined() ? y : nullptr};
+}
+
+template <class T>
+void run(const kernels::Norm<T>& args, bool centered) {
+  centered ? kernels::layer_norm(args) : kernels::rms_norm(args);
+}
+
+class NormedRows final : public ComputedRows {
+ public:
+  NormedRows(NormOperands in, std::int64_t count)
+      : ComputedRows(count, in.x.size(-1)),
+        in_(std::move(in)),
+        factors_(factors_of(in_)),
+        alone_(TensorImpl::shared(in_.x).use_count() == 1 && TensorImpl::of(in_.x).buffer.use_count() == 1),
+        before_(alone_ ? unread_rows(in_.x) : nullptr),
+        all_(arguments<float>(in_, factors_, before_ != nullptr ? nullptr : in_.x.data<float>(), nullptr)) {}
+
+  void compute(std::int64_t begin, std::int64_t end, float* to) const override {
+    kernels::Norm<float> some = all_;
+    some.rows = end - begin;
+    if (before_ != nullptr) before_->compute(begin, end, to);
+    some.x = before_ != nullptr ? to : all_.x + begin * all_.d;
+    some.y = to;
+    if (some.residual != nullptr) {
+      some.residual += begin * all_.d;
+      some.sum = to;
+    }
+    run(some, in_.centered);
+  }
+  std::shared_ptr<Buffer> place() const override {
+    const std::shared_ptr<Buffer>& buffer = TensorImpl::of(in_.x).buffer;
+    const bool whole = static_cast<std::size_t>(in_.x.numel()) * sizeof(float) == buffer->bytes();
+    return alone_ && before_ == nullptr && whole ? buffer : nullptr;
+  }
+
+ private:
+  NormOperands in_;
+  Tensor factors_;
+  bool alone_;                                  // nobody else has x
+  std::shared_ptr<const ComputedRows> before_;  // those of x
+  kernels::Norm<float> all_;
+};
+
 // What backward needs: the sum that was normalized, the factors (weight and offset), and the statistics of
 // the sum's rows (mean of layer norm only).
 struct Kept {
   Tensor sum, weight, mean, rstd;
 };
 
+Kept room_for_backward(const NormOperands& in, const Tensor& factors) {
+  const Shape shape = in.x.shape();
+  const std::int64_t rows = in.x.numel() / std::max<std::int64_t>(shape[-1], 1);
+  return {in.residual.defined() ? Tensor::empty(shape, in.x.dtype()) : in.x.detach(), factors,
+          in.centered ? Tensor::empty({rows}, in.x.dtype()) : Tensor(), Tensor::empty({rows}, in.x.dtype())};
+}
+
+// Nothing is kept where `kept` has no room.
 template <class T>
-void forward(const Operands& in, const Kept& kept, const Tensor& y) {
-  const auto data = [](const Tensor& t) { return t.defined() ? t.data<T>() : nullptr; };
-  const kernels::Norm<T> args{.rows = kept.rstd.numel(),
-                              .d = in.x.size(-1),
-                              .eps = in.eps,
-                              .x = in.x.data<T>(),
-                              .residual = data(in.residual),
-                              .weight = kept.weight.data<T>(),
-                              .bias = data(in.bias),
-                              .y = y.data<T>(),
-                              .sum = in.residual.defined() ? kept.sum.data<T>() : nullptr,
-                              .mean = data(kept.mean),
-                              .rstd = kept.rstd.data<T>()};
-  if (in.centered) {
-    kernels::layer_norm(args);
-  } else {
-    kernels::rms_norm(args);
+void forward(const NormOperands& in, const Tensor& factors, const Kept& kept, const Tensor& y) {
+  kernels::Norm<T> args = arguments<T>(in, factors, in.x.data<T>(), y.data<T>());
+  if (kept.rstd.defined()) {
+    if (in.residual.defined()) args.sum = kept.sum.data<T>();
+    if (in.centered) args.mean = kept.mean.data<T>();
+    args.rstd = kept.rstd.data<T>();
   }
+  run(args, in.centered);
 }
 
 // The gradients of x, weight and bias. What x has received so far by another way (the residual connection)
@@ -81,20 +146,14 @@ std::vector<Tensor> backward(const Kept& kept, const Tensor& dy, const Tensor& s
   return {so_far.defined() ? Tensor() : dx, dweight, dbias};
 }
 
-Tensor normalize(const Operands& given) {
-  check(given);
-  const auto dense = [](const Tensor& t) { return t.defined() ? t.contiguous() : t; };
-  const Operands in{given.name,        dense(given.x), dense(given.residual), dense(given.weight),
-                    dense(given.bias), given.eps,      given.centered,        given.offset};
-  const DType dtype = in.x.dtype();
-  const std::int64_t d = in.x.size(-1), rows = d == 0 ? 0 : in.x.numel() / d;
-  const Tensor sum = in.residual.defined() ? Tensor::empty(in.x.shape(), dtype) : in.x.detach();
-  const Tensor weight = in.weight.detach();
-  const Kept kept{sum, in.offset == 0 ? weight : weight + in.offset,
-                  in.centered ? Tensor::empty({rows}, dtype) : Tensor(), Tensor::empty({rows}, dtype)};
-  Tensor y = Tensor::empty(in.x.shape(), dtype);
-  dispatch_float(in.name, dtype, [&]<class T>() { forward<T>(in, kept, y); });
-  if (!needs_gradient({in.x, in.residual, in.weight, in.bias})) return y;
+Tensor normalize(const NormOperands& given) {
+  const NormOperands in = checked(given);
+  const Tensor factors = factors_of(in);
+  Tensor y = Tensor::empty(in.x.shape(), in.x.dtype());
+  const bool recording = needs_gradient({in.x, in.residual, in.weight, in.bias});
+  const Kept kept = recording ? room_for_backward(in, factors) : Kept();
+  dispatch_float(in.name, in.x.dtype(), [&]<class T>() { forward<T>(in, factors, kept, y); });
+  if (!recording) return y;
   if (in.residual.defined()) {  // both operands get the same gradient
     record(y, in.name, {in.x, in.residual, in.weight, in.bias}, [kept](const Tensor& dy) {
       return dispatch_float("norm", dy.dtype(), [&]<class T>() {
@@ -113,6 +172,15 @@ Tensor normalize(const Operands& given) {
 }
 
 }  // namespace
+
+Tensor norm_when_read(NormOperands given) {
+  const std::int64_t d = given.x.rank() > 0 ? given.x.size(-1) : 0, rows = d == 0 ? 0 : given.x.numel() / d;
+  if (rows < kFewestComputedRows || given.x.dtype() != DType::f32 ||
+      needs_gradient({given.x, given.residual, given.weight, given.bias}))
+    return normalize(given);
+  const Shape shape = given.x.shape();
+  return when_read(std::make_shared<NormedRows>(checked(std::move(given)), rows), shape);
+}
 
 Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double eps) {
   return normalize({"layer_norm", x, {}, weight, bias, eps, true});

@@ -1,6 +1,7 @@
 // The linear layer, in training and inference, and products of many matrices with one weight.
 #include "ops/weight_product.h"
 
+#include <algorithm>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -8,6 +9,7 @@
 #include "heed/autograd.h"
 #include "heed/ops/shape.h"
 #include "kernels/elementwise.h"
+#include "ops/computed_rows.h"
 #include "tensor/impl.h"
 #include "tensor/quantized_matrix.h"
 
@@ -205,11 +207,32 @@ Tensor empty_result(const Tensor& x, std::int64_t out) {
   return Tensor::empty(shape, DType::f32);
 }
 
+// multiply(x, rows): `rows`, if it is not null, computes the rows of x, which then are not there yet.
+using MultiplyRows = FunctionRef<void(const Tensor& x, const kernels::ComputeRows* rows)>;
+// Rows that nobody has read are computed by the product, which leaves them behind.
+void multiply_rows(const Tensor& x, bool in_order, MultiplyRows multiply) {
+  const auto rows = in_order ? unread_rows(x) : nullptr;
+  const Buffer& buffer = *TensorImpl::of(x).buffer;
+  const bool computes = rows != nullptr && buffer.write_by([&](const Buffer::Source&, std::byte* to) {
+    const auto there = Buffer::wrap(to, buffer.bytes(), nullptr);
+    const auto compute = [&, width = rows->width()](std::int64_t begin, std::int64_t end) {
+      rows->compute(begin, end, reinterpret_cast<float*>(to) + begin * width);
+    };
+    const kernels::ComputeRows all = compute;
+    multiply(Tensor::from_buffer(there, x.shape(), DType::f32), &all);
+  });
+  if (!computes) multiply(x, nullptr);
+}
+
+// Whether a map takes x as it lies in memory, and has results.
+bool reads_in_order(const StoredLinear& map) {
+  return (map.packed == nullptr || !map.packed->reorders_columns()) && map.weight.numel() > 0;
+}
+
 }  // namespace
 
 std::vector<Tensor> stored_linears(const Tensor& x, const std::vector<StoredLinear>& maps) {
   for (const StoredLinear& map : maps) check_linear(x, map.weight, map.bias, map.layout);
-  const Tensor dense = x.detach().contiguous();
   ProductsOfRows arguments;
   std::vector<Tensor> results;
   std::vector<kernels::InvariantGemm> products;
@@ -217,10 +240,15 @@ std::vector<Tensor> stored_linears(const Tensor& x, const std::vector<StoredLine
     kernels::InvariantGemm& args = products.emplace_back(arguments.of(map, 0));
     Tensor& y = results.emplace_back(empty_result(x, args.n));
     args.m = args.n == 0 ? 0 : y.numel() / args.n;
-    args.x = arguments.rows(map, dense);
     args.y = y.data<float>();
   }
-  kernels::invariant_gemms(products);
+  const bool in_order = !maps.empty() && std::all_of(maps.begin(), maps.end(), reads_in_order);
+  multiply_rows(x.detach().contiguous(), in_order,
+                [&](const Tensor& dense, const kernels::ComputeRows* rows) {
+                  for (std::size_t i = 0; i < maps.size(); ++i)
+                    products[i].x = arguments.rows(maps[i], dense);
+                  kernels::invariant_gemms(products, rows);
+                });
   return results;
 }
 
@@ -236,11 +264,14 @@ Tensor stored_chain(const Tensor& x, const StoredLinear& first, const StoredLine
   if (up.n != down.k)
     throw Error("linear: expected a weight for x [..., " + std::to_string(up.n) + "], got " +
                 second.weight.str());
-  const Tensor dense = x.detach().contiguous();
   Tensor y = empty_result(x, down.n);
-  up.x = arguments.rows(first, dense);
   down.y = y.data<float>();
-  kernels::invariant_gemm_chain(up, down);
+  const bool in_order = reads_in_order(first) && down.n > 0;
+  multiply_rows(x.detach().contiguous(), in_order,
+                [&](const Tensor& dense, const kernels::ComputeRows* rows) {
+                  up.x = arguments.rows(first, dense);
+                  kernels::invariant_gemm_chain(up, down, rows);
+                });
   return y;
 }
 

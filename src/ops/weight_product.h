@@ -74,7 +74,8 @@ Tensor frozen_linear(const Tensor& x, const Tensor& weight, std::shared_ptr<cons
 /// embedding() in f32, without gradient, for a table [V, D] of f32, bf16 or f16 of which one stride is 1.
 /// `packed` holds its numbers where it is not null; else they are read in place, and pages of a file stay
 /// such.
-Tensor stored_embedding(const Tensor& table, const PackedWeight* packed, const Tensor& ids, double scale);
+Tensor stored_embedding(const Tensor& table, std::shared_ptr<const PackedWeight> packed, const Tensor& ids,
+                        double scale);
 
 /// The numbers of weight_ih and weight_hh where they are packed; null: those of the tensors. Ignored where a
 /// gradient is recorded.

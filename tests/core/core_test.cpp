@@ -199,6 +199,31 @@ TEST(Buffer, IsWrittenWhenSomebodyWantsTheAddress) {
   EXPECT_TRUE(Buffer::allocate(8)->is_materialized());
 }
 
+TEST(Buffer, IsWrittenByAnotherInTheSourcesPlace) {
+  struct Placed : Counting {
+    std::shared_ptr<Buffer> memory;
+    std::shared_ptr<Buffer> place() const override { return memory; }
+  };
+  const auto source = std::make_shared<Placed>();
+  for (const bool has_place : {false, true}) {
+    source->memory = has_place ? Buffer::allocate(8) : nullptr;
+    const auto buffer = Buffer::lazy(8, source);
+    const auto sevens = [&](const Buffer::Source& from, std::byte* to) {
+      EXPECT_EQ(&from, source.get());
+      std::fill_n(to, 8, std::byte{7});
+    };
+    EXPECT_THROW(buffer->write_by([](const Buffer::Source&, std::byte*) { throw Error("canceled"); }), Error);
+    EXPECT_TRUE(buffer->is_unwritten());
+    EXPECT_TRUE(buffer->write_by(sevens));
+    EXPECT_TRUE(buffer->is_materialized());
+    EXPECT_EQ(buffer->data()[7], std::byte{7});
+    EXPECT_EQ(buffer->data() == (has_place ? source->memory->data() : nullptr), has_place);
+    EXPECT_FALSE(buffer->write_by(sevens));
+  }
+  EXPECT_EQ(source->writes, 0);
+  EXPECT_FALSE(Buffer::allocate(8)->write_by([](const Buffer::Source&, std::byte*) { FAIL(); }));
+}
+
 TEST(Buffer, ReleasesPagesUntilSomebodyMayHaveWritten) {
   static int released = 0;
   std::byte file[8] = {};

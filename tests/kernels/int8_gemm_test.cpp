@@ -196,6 +196,64 @@ TEST(Int8Gemm, AChainHasTheBitsOfOneAfterTheOther) {
   });
 }
 
+// Rows of x that the product computes: each once, before it is read.
+TEST(Int8Gemm, ComputesTheRowsOfItsX) {
+  const std::int64_t k = 256, n = 70;
+  const auto int8 = in_groups(8, n, k, 64), again = in_groups(8, n, k, 128), down = in_groups(4, k, k, 64);
+  const auto w = numbers<float>(n * k, 7);
+  on_int8_targets([&] {
+    for (const std::int64_t m : {1, 13, 40, 300}) {
+      SCOPED_TRACE(m);
+      const auto x = numbers<float>(m * k, 6);
+      // A product of each kind and one with other scales, in every order; the rows are there for all of them.
+      for (const std::vector<bool>& kinds :
+           {std::vector<bool>{true}, {false}, {true, false}, {false, true}}) {
+        std::vector<float> there(x.size()), want, y(static_cast<std::size_t>(3 * m * n));
+        std::vector<kernels::InvariantGemm> all;
+        for (std::size_t i = 0; i < kinds.size() + 1; ++i) {
+          kernels::InvariantGemm& args = all.emplace_back();
+          args = {.m = m, .n = n, .k = k, .x = kernels::row_major(x.data(), k), .ldy = n};
+          args.y = y.data() + static_cast<std::int64_t>(i) * m * n;
+          args.int8 = i == kinds.size() || kinds[i];
+          if (!args.int8) args.w.strided = kernels::row_major(w.data(), k);
+          if (args.int8) args.w.packed = i == kinds.size() ? again.get() : int8.get();
+        }
+        kernels::detail::invariant_gemms(all, bytes_by);
+        want = y;
+        for (kernels::InvariantGemm& args : all) args.x = kernels::row_major(there.data(), k);
+        expect_same_for_all_threads([&] {
+          std::fill(there.begin(), there.end(), std::numeric_limits<float>::quiet_NaN());
+          std::vector<int> times(static_cast<std::size_t>(m));
+          const auto compute = [&](std::int64_t begin, std::int64_t end) {
+            std::copy(x.begin() + begin * k, x.begin() + end * k, there.begin() + begin * k);
+            for (std::int64_t row = begin; row < end; ++row) ++times[static_cast<std::size_t>(row)];
+          };
+          const kernels::ComputeRows rows = compute;
+          kernels::detail::invariant_gemms(all, bytes_by, &rows);
+          EXPECT_EQ(times, std::vector<int>(static_cast<std::size_t>(m), 1));
+          EXPECT_EQ(y, want);
+          return y;
+        });
+      }
+      if (m < 2) continue;
+      kernels::InvariantGemm first{.m = m, .n = k, .k = k, .x = kernels::row_major(x.data(), k)};
+      first.w.packed = down.get();
+      std::vector<float> there(x.size()), y(static_cast<std::size_t>(m * n)), want;
+      kernels::InvariantGemm second{.m = m, .n = n, .k = k, .y = y.data(), .ldy = n};
+      second.w.packed = int8.get();
+      kernels::detail::int8_chain(first, second, bytes_by);
+      want = y;
+      first.x = kernels::row_major(there.data(), k);
+      const auto compute = [&](std::int64_t begin, std::int64_t end) {
+        std::copy(x.begin() + begin * k, x.begin() + end * k, there.begin() + begin * k);
+      };
+      const kernels::ComputeRows rows = compute;
+      kernels::detail::int8_chain(first, second, bytes_by, &rows);
+      EXPECT_EQ(y, want);
+    }
+  });
+}
+
 // Codes and activations as large as they come: sums of products in 16 bits must have room.
 TEST(Int8Gemm, LargestCodesAndGroups) {
   struct Case {

@@ -56,6 +56,9 @@ class AdditivePositions {
       : table_(std::move(table)), offset_(offset), padding_row_(padding_row) {}
   /// Adds positions to the embeddings x [B, T, D] of the tokens at `positions`.
   Tensor embed(const Tensor& x, const PositionIds& positions) const;
+  /// The rows of table() that it adds, i64 [B, T]. Throws Error for positions beyond the table.
+  Tensor rows(std::int64_t batch, std::int64_t time, const PositionIds& positions) const;
+  const Tensor& table() const { return table_; }
 
  private:
   Tensor table_;  // [P, D]

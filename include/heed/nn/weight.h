@@ -44,6 +44,8 @@ class AdapterDropout {
 };
 
 class PackedWeight;
+struct TableRows;
+struct Embedding;
 struct Linear;
 
 /// How a weight is stored: row by row as a tensor, or packed for matrix products.
@@ -129,6 +131,7 @@ class Weight {
   friend std::vector<Tensor> linear_all(const Tensor& x, const std::vector<const Linear*>& maps);
   friend Tensor linear_chain(const Tensor& x, const Linear& first, Activation activation,
                              const Linear& second);
+  friend std::optional<TableRows> rows_when_read(const Embedding& embedding, const Tensor& ids);
   struct State;
   // The packed form for an operation of x [..., in] with this weight [out, in]. If a gradient is recorded or
   // the weight must stay plain: null, and the packed form is freed.

@@ -26,7 +26,8 @@ std::int64_t vector_bits();
 /// The best products of bytes that the processor has for such vectors and HEED_TARGET allows.
 ByteProducts byte_products();
 /// invariant_gemms, where x is rounded by these products or lesser ones.
-void invariant_gemms(std::span<const InvariantGemm> all, ByteProducts products);
+void invariant_gemms(std::span<const InvariantGemm> all, ByteProducts products,
+                     const ComputeRows* rows = nullptr);
 
 /// What a group of sums, of 16 to 128 steps, needs of a row of x besides its codes.
 struct GroupOfRow {
@@ -56,9 +57,10 @@ struct alignas(64) SharedGemm {
   BlockForm form{};
   const std::byte* panels = nullptr;
   std::int64_t panel_bytes = 0;
-  std::int8_t* codes = nullptr;      // tile by tile: [k / chunk][rows of the tile][chunk]
-  GroupOfRow* groups = nullptr;      // [groups of sums][rows of the tile]
-  const SharedGemm* next = nullptr;  // rounds what this computes, which is not stored
+  std::int8_t* codes = nullptr;               // tile by tile: [k / chunk][rows of the tile][chunk]
+  GroupOfRow* groups = nullptr;               // [groups of sums][rows of the tile]
+  const SharedGemm* next = nullptr;           // rounds what this computes, which is not stored
+  const ComputeRows* compute_rows = nullptr;  // of x, before they are rounded
 
   std::int64_t tasks() const { return across * down; }
   /// Bytes that a rounded number of x takes.
@@ -78,6 +80,7 @@ std::int64_t int8_threads(const InvariantGemm& args);
 void share_int8(SharedGemm& shared, std::int64_t team, std::size_t place, const SharedGemm* before);
 void run_int8_task(const SharedGemm& shared, std::int64_t task);
 /// invariant_gemm_chain of two matrices that int8_gemm takes, for two rows or more.
-void int8_chain(const InvariantGemm& first, const InvariantGemm& second, ByteProducts products);
+void int8_chain(const InvariantGemm& first, const InvariantGemm& second, ByteProducts products,
+                const ComputeRows* rows = nullptr);
 
 }  // namespace heed::kernels::detail

@@ -145,6 +145,7 @@ void choose_rows(SharedGemm& p) {
 /// The rows of tile i rounded.
 template <class T>
 void round_tile(const SharedGemm& p, int64_t i) {
+  if (p.compute_rows != nullptr) (*p.compute_rows)(p.first_row(i), p.first_row(i + 1));
   const Strided<float> x(p.args.x);
   for (int64_t row = p.first_row(i); row < p.first_row(i + 1); ++row)
     round_row(p, i, row, 0, p.args.k, x.data + row * x.row);
@@ -402,9 +403,11 @@ void detail::share_int8(SharedGemm& shared, std::int64_t team, std::size_t place
   cut(shared, team);
 }
 
-void detail::int8_chain(const InvariantGemm& first, const InvariantGemm& second, ByteProducts products) {
+void detail::int8_chain(const InvariantGemm& first, const InvariantGemm& second, ByteProducts products,
+                        const ComputeRows* rows) {
   SharedGemm up, down;
   up.args = first;
+  up.compute_rows = rows;
   down.args = second;
   up.products = down.products = products;
   up.next = &down;

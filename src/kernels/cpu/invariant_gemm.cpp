@@ -516,9 +516,10 @@ struct SharedGemms {
 
 }  // namespace
 
-void detail::invariant_gemms(std::span<const InvariantGemm> all, ByteProducts products) {
+void detail::invariant_gemms(std::span<const InvariantGemm> all, ByteProducts products,
+                             const ComputeRows* rows) {
   if (all.size() > kMostShared) {
-    invariant_gemms(all.first(kMostShared), products);
+    invariant_gemms(all.first(kMostShared), products, rows);
     return invariant_gemms(all.subspan(kMostShared), products);
   }
   const auto is_int8 = [](const InvariantGemm& p) {
@@ -537,8 +538,10 @@ void detail::invariant_gemms(std::span<const InvariantGemm> all, ByteProducts pr
     one.args = p;
     if (is_int8(p)) {
       one.products = products;
+      one.compute_rows = std::exchange(rows, nullptr);
       share_int8(one, team, shared.count, shared.count == 0 ? nullptr : &one - 1);
     } else {
+      if (rows != nullptr) parallel_for(p.m, 1 + (1 << 14) / (p.k + 1), *std::exchange(rows, nullptr));
       dispatch_stored(p.w, [&]<class T>(const Stored<T>& w) { HEED_DISPATCH(cut_gemm, T)(w, team, one); });
     }
     shared.tasks += one.tasks();
@@ -547,8 +550,8 @@ void detail::invariant_gemms(std::span<const InvariantGemm> all, ByteProducts pr
   parallel_for_team(team, shared.tasks, 1, shared);
 }
 
-void invariant_gemms(std::span<const InvariantGemm> all) {
-  detail::invariant_gemms(all, detail::byte_products());
+void invariant_gemms(std::span<const InvariantGemm> all, const ComputeRows* rows) {
+  detail::invariant_gemms(all, detail::byte_products(), rows);
 }
 
 bool takes_chain(const PackedMatrix& first, const PackedMatrix& second, std::int64_t m) {
@@ -556,8 +559,8 @@ bool takes_chain(const PackedMatrix& first, const PackedMatrix& second, std::int
   return m >= kFewest && detail::takes_int8(first) && detail::takes_int8(second);
 }
 
-void invariant_gemm_chain(const InvariantGemm& first, const InvariantGemm& second) {
-  if (second.n > 0) detail::int8_chain(first, second, detail::byte_products());
+void invariant_gemm_chain(const InvariantGemm& first, const InvariantGemm& second, const ComputeRows* rows) {
+  if (second.n > 0) detail::int8_chain(first, second, detail::byte_products(), rows);
 }
 
 std::shared_ptr<const PackedMatrix> pack(const StridedMatrix& w, std::int64_t n, std::int64_t k, Kept kept) {
