@@ -2,7 +2,7 @@
 """Measures `heed serve` under load, with Python's standard library alone.
 
     scripts/serve-load.py --heed build/release/heed MODEL...                   load, aborts, drain
-    scripts/serve-load.py --heed build/release/heed --do prompt MODEL          a long prompt, twice
+    scripts/serve-load.py --heed build/release/heed --do prompt MODEL          a long prompt, three times
     scripts/serve-load.py --heed build/release/heed --do chats MODEL --beside URL
     scripts/serve-load.py --heed build/release/heed MODEL... --server-options "--rows 8"
 
@@ -12,7 +12,7 @@ load: asks every kind of request that the models can answer, first alone, then -
       a hundred times a second, each time on a new connection.
 aborts: --aborts clients go away at random moments: before, within the header, the body and a stream, after all was sent.
 drain: SIGTERM under load. What was sent before it is answered, and the exit status is 0.
-prompt: a system prompt of about 1,000 tokens, and the same with another question.
+prompt: a system prompt of about 1,000 tokens, the same once more, and the same with another question.
 chats: --chats streams at a time and one alone, in turns here and at --beside, another server with OpenAI's routes.
 texts: vectors of one text a request from 32 clients, in turns here and at --beside (POST /embed).
 
@@ -406,18 +406,22 @@ async def do_prompt(options):
     client, times = Client(server.url), {}
     for turn in range(options.pairs):
         system = sentence(chance, 940, 940)
-        for place, question in (("first", "What do the people say?"), ("again", "Who went down to the water?")):
+        for place, question in (("first", "What do the people say?"), ("again", "What do the people say?"),
+                                ("with another question", "Who went down to the water?")):
             answer = await client.ask("/v1/chat/completions", {"max_tokens": 4, "temperature": 0, "messages": [
                 {"role": "system", "content": system}, {"role": "user", "content": question}]})
             usage = json.loads(answer.body)["usage"]
             times.setdefault(place, []).append((prefill_seconds(server), usage["prompt_tokens"],
                                                 usage["prompt_tokens_details"]["cached_tokens"]))
     # The sums of the histogram to single times.
-    sums = [row[0] for pair in zip(times["first"], times["again"]) for row in pair]
+    sums = [row[0] for turn in zip(*times.values()) for row in turn]
     single = [now - before for before, now in zip([0, *sums], sums)]
-    first, again = statistics.median(single[0::2]), statistics.median(single[1::2])
-    print(f"prompt: {times['first'][0][1]} tokens read in {first * 1000:.1f} ms; again, {times['again'][0][2]} of "
-          f"{times['again'][0][1]} from the cache, {again * 1000:.1f} ms: {100 * again / first:.1f} % (medians of {options.pairs})")
+    medians = {place: statistics.median(single[i::len(times)]) for i, place in enumerate(times)}
+    first = medians.pop("first")
+    print(f"prompt: {times['first'][0][1]} tokens read in {first * 1000:.1f} ms (medians of {options.pairs})")
+    for place, seconds in medians.items():
+        _, tokens, cached = times[place][0]
+        print(f"prompt {place}: {cached} of {tokens} tokens from the cache, {seconds * 1000:.1f} ms, {100 * seconds / first:.1f} % of that")
     return server.end()[1] == 0
 
 

@@ -9,7 +9,8 @@ The two alternate within one run, so that changes of the clock rate or of other 
 other is stopped. A round's time is the median of its repeats; the ratio is taken round by round. A run in which the peer's
 own times differ by more than a tenth is repeated, at most twice, and the steadiest is kept.
 
---target avx2 holds both sides to AVX2 on a processor that has more; peers that have no such setting are left out.
+--target avx2 holds both sides to AVX2 without VNNI on a processor that has more (hold_avx2.c, which needs gcc, and a kernel and a
+processor that can hide features); peers that were compiled for this processor are left out.
 """
 import argparse
 import json
@@ -29,17 +30,25 @@ from texts import texts_of
 HERE = Path(__file__).resolve().parent
 # The others' threads would all have the first one's processor.
 ON_OPENMP = ("PyTorch", "torch.compile", "transformers", "sentence-transformers", "sentence-transformers, fastest batch")
-TARGETS = {"avx2": {"HEED_TARGET": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2", "ATEN_CPU_CAPABILITY": "avx2", "MKL_ENABLE_INSTRUCTIONS": "AVX2",
-                    "CT2_FORCE_CPU_ISA": "AVX2"}}
-WITHOUT_TARGET = ("ONNX Runtime", "OpenVINO", "llama.cpp")  # OpenVINO has it for some layers, but not for products in f32
+TARGETS = ("avx2",)
+COMPILED_HERE = ("llama.cpp",)
 STEADY, RUNS = 1.1, 3  # a peer's longest time of a round by its shortest
 
 
-def environment(bind, target):
+def environment(arguments, bind):
     """Without settings that have waiting threads spin for ever, against the other side."""
     return {k: v for k, v in os.environ.items() if not k.startswith(("OMP_", "GOMP_"))} | {
-        "HF_HUB_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error", "CUDA_VISIBLE_DEVICES": ""} | TARGETS.get(target, {}) | (
+        "HF_HUB_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error", "CUDA_VISIBLE_DEVICES": ""} | (
+        {"LD_PRELOAD": str(holder(arguments.target, arguments.cache))} if arguments.target else {}) | (
         {"OMP_PROC_BIND": "close", "OMP_PLACES": "cores"} if bind else {})
+
+
+def holder(target, cache):
+    """The library that holds a program to these instructions, compiled."""
+    source, library = HERE / f"hold_{target}.c", cache / f"hold_{target}.so"
+    if not library.exists() or library.stat().st_mtime < source.stat().st_mtime:
+        subprocess.run(["gcc", "-O2", "-shared", "-fPIC", "-o", library, source], check=True)
+    return library
 
 
 class Peer:
@@ -47,7 +56,7 @@ class Peer:
         self.process = subprocess.Popen(
             [sys.executable, HERE / "peer.py", arguments.job, arguments.peer, arguments.cache, str(arguments.threads)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-            env=environment(arguments.bind and arguments.peer in ON_OPENMP, arguments.target))
+            env=environment(arguments, arguments.bind and arguments.peer in ON_OPENMP))
         while (line := self.process.stdout.readline()) != "ready\n":  # libraries may greet
             if not line:
                 raise SystemExit(f"compare: {arguments.peer} ended before it was ready")
@@ -78,7 +87,7 @@ def run_command(command, repeats, arguments, text=None):
         for _ in range(repeats):
             given.seek(0)
             start = time.perf_counter()
-            process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stdin=given, env=environment(arguments.bind, arguments.target))
+            process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stdin=given, env=environment(arguments, arguments.bind))
             _, status, used = os.wait4(process.pid, 0)  # its memory alone: peers are children, too
             times.append(time.perf_counter() - start)
             process.returncode = os.waitstatus_to_exitcode(status)
@@ -110,7 +119,7 @@ def run_heed(arguments):
     if arguments.repeats:
         command += ["--repeats", str(arguments.repeats)]
     return json.loads(subprocess.run(command, check=True, capture_output=True, text=True,
-                                     env=environment(arguments.bind, arguments.target)).stdout)
+                                     env=environment(arguments, arguments.bind)).stdout)
 
 
 def revision():
@@ -152,7 +161,7 @@ def compare(arguments):
 
 
 def ignores_target(peer):
-    return any(name in peer for name in WITHOUT_TARGET)
+    return any(name in peer for name in COMPILED_HERE)
 
 
 def spread(result):
@@ -165,7 +174,7 @@ def compare_all(arguments, options):
     for name in [arguments.job] if arguments.job else JOBS:
         for peer in JOBS[name].peers:
             if arguments.target and ignores_target(peer):
-                print(f"{name}: {peer} left out: it cannot be held to {arguments.target}")
+                print(f"{name}: {peer} left out: it was compiled for this processor")
                 continue
             command = [*arguments.prefix.split(), sys.executable, __file__, name, peer, *options]
             if subprocess.run(command).returncode != 0:
@@ -208,7 +217,7 @@ def main():
     if arguments.repeats is None:
         arguments.repeats = JOBS[arguments.job].repeats
     if arguments.target and ignores_target(arguments.peer):
-        parser.error(f"--target: {arguments.peer} has no setting for it")
+        parser.error(f"--target: {arguments.peer} was compiled for this processor")
     result = compare(arguments)
     for _ in range(RUNS - 1):
         if spread(result) <= STEADY:

@@ -10,9 +10,8 @@ namespace heed {
 void ComputedRows::write(std::byte* to) const {
   constexpr std::int64_t kNumbersAtOnce = 1 << 15;  // for a thread
   auto* rows = reinterpret_cast<float*>(to);
-  parallel_for(count_, 1 + kNumbersAtOnce / (width_ + 1), [&](std::int64_t begin, std::int64_t end) {
-    compute(begin, end, rows + begin * width_);
-  });
+  parallel_for(count_, 1 + kNumbersAtOnce / (width_ + 1),
+               [&](std::int64_t begin, std::int64_t end) { compute(begin, end, rows + begin * width_); });
 }
 
 Tensor when_read(std::shared_ptr<const ComputedRows> rows, const Shape& shape) {

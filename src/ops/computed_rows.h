@@ -27,7 +27,8 @@ class ComputedRows : public Buffer::Source {
   std::int64_t count_, width_;
 };
 
-/// An f32 tensor [..., width] with these rows. What they are computed of must not change before they are read.
+/// An f32 tensor [..., width] with these rows. What they are computed of must not change before they are
+/// read.
 Tensor when_read(std::shared_ptr<const ComputedRows> rows, const Shape& shape);
 /// The rows of a tensor that has all of them, in their order, if nobody has read them yet; else null.
 std::shared_ptr<const ComputedRows> unread_rows(const Tensor& x);

@@ -1,4 +1,5 @@
-// Norms and sums of lookups that are computed when they are read: the bits of those that are computed at once.
+// Norms and sums of lookups that are computed when they are read: the bits of those that are computed at
+// once.
 #include "ops/computed_rows.h"
 
 #include <gtest/gtest.h>
@@ -110,7 +111,8 @@ TEST(ComputedRows, AreRoundedByTheProductThatReadsThem) {
   };
   expect_products({linear_of(w, &packed, true)});
   expect_products({linear_of(w, &packed, false), linear_of(w, &packed, true)});
-  expect_products({linear_of(w, &packed, true), linear_of(w, nullptr, false), linear_of(up, &packed_up, true)});
+  expect_products(
+      {linear_of(w, &packed, true), linear_of(w, nullptr, false), linear_of(up, &packed_up, true)});
   const StoredLinear first = linear_of(up, &packed_up, true), second = linear_of(down, &packed_down, true);
   const Tensor y = norm_when_read(operands(x, residual));
   expect_same(stored_chain(y, first, second), stored_chain(want, first, second));
@@ -128,8 +130,8 @@ TEST(ComputedRows, SumLookups) {
   const Tensor a = Tensor::from(ids, {2, count / 2}), b = Tensor::from(others, {2, count / 2});
   const Tensor want = embedding(first, a, 2.0) + embedding(second, b) + embedding(blocks.clone(), a);
   const auto sum = [&] {
-    return sum_when_read({table_rows(first, nullptr, a, 2.0), table_rows(second, nullptr, b),
-                          table_rows(blocks, packed, a)});
+    return sum_when_read(
+        {table_rows(first, nullptr, a, 2.0), table_rows(second, nullptr, b), table_rows(blocks, packed, a)});
   };
   ASSERT_NE(unread_rows(sum()), nullptr);
   expect_same(sum(), want);
@@ -137,7 +139,8 @@ TEST(ComputedRows, SumLookups) {
   const Tensor kept = sum();
   expect_same(norm_when_read(operands(kept)), at_once(operands(want)));
   EXPECT_EQ(unread_rows(kept), nullptr) << "another reads it: it is computed once";
-  EXPECT_ERROR(table_rows(first, nullptr, Tensor::from(std::vector<std::int64_t>{9}, {1})), "expected ids in [0, 9)");
+  EXPECT_ERROR(table_rows(first, nullptr, Tensor::from(std::vector<std::int64_t>{9}, {1})),
+               "expected ids in [0, 9)");
   EXPECT_ERROR(sum_when_read({table_rows(first, nullptr, a), table_rows(random({9, 5}, 1), nullptr, a)}),
                "rows of one shape");
 }
