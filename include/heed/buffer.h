@@ -52,6 +52,8 @@ class Buffer {
   std::byte* data() const { return lazy_ == nullptr ? data_ : materialize(); }
   std::size_t bytes() const { return bytes_; }
 
+  /// True for memory from allocate().
+  bool is_allocated() const { return pooled_bytes_ != 0; }
   /// True once data() has handed out the address, and always for memory from allocate() or wrap().
   bool is_materialized() const;
   /// True for lazy data that are not in memory yet.

@@ -88,7 +88,7 @@ class NormedRows final : public ComputedRows {
   std::shared_ptr<Buffer> place() const override {
     const std::shared_ptr<Buffer>& buffer = TensorImpl::of(in_.x).buffer;
     const bool whole = static_cast<std::size_t>(in_.x.numel()) * sizeof(float) == buffer->bytes();
-    return alone_ && before_ == nullptr && whole ? buffer : nullptr;
+    return alone_ && whole && buffer->is_allocated() ? buffer : nullptr;
   }
 
  private:

@@ -291,9 +291,9 @@ HEED_EXPORT(bits_of_vector);
 
 constexpr std::int64_t kThreadMacs = 1 << 19, kUnpacking = 8;  // the latter in rows of x
 constexpr std::int64_t kFewestRows = 48, kFewestTiles = 8;     // that share an unpacked panel
+constexpr std::int64_t kFewestRowsOfVersions = 128;            // that share its versions, whatever the cache
 constexpr std::int64_t kFewestAmxRows = 16;                    // fewer leave most of a tile unused
 constexpr std::int64_t kAmxChunk = 64;
-constexpr std::int64_t kMostTiles = 16;  // whose sums stay in the second-level cache
 
 std::int64_t parts(std::int64_t count, std::int64_t of) { return (count + of - 1) / of; }
 
@@ -380,8 +380,14 @@ void cut(SharedGemm& shared, std::int64_t team) {
   const std::int64_t most_down =
       shared.products == ByteProducts::fours ? args.m / kFewestRows : shared.tiles / kFewestTiles;
   shared.down = std::clamp<std::int64_t>(wanted / shared.across, 1, std::max<std::int64_t>(1, most_down));
-  if (shared.by_row) shared.down = std::max(shared.down, parts(shared.tiles, kMostTiles));
   const std::int64_t cache = detail::second_level_cache();
+  // Versions of a panel are made for the rows of a task: for as many as leave their sums and codes in the
+  // cache.
+  if (shared.by_row) {
+    const std::int64_t sums = shared.next != nullptr ? shared.next->together() : args.n;
+    const std::int64_t rows = cache / (4 * sums + shared.code_size() * args.k);
+    shared.down = std::max(shared.down, parts(args.m, std::max(rows, kFewestRowsOfVersions)));
+  }
   if (shared.products == ByteProducts::tiles)
     shared.down = std::max(shared.down, parts(args.m * args.k, cache / 2));
   if (shared.next != nullptr)
