@@ -59,6 +59,7 @@ class Buffer {
   /// True for lazy data that are not in memory yet.
   bool is_unwritten() const;
   /// The data for reading, without materializing them: this buffer's memory, or a copy if they are unwritten.
+  /// Where their source has a place for them, they are written there.
   std::shared_ptr<const Buffer> read() const;
   /// Materializes unwritten data by `write`, which may use them already, in place of Source::write(): in
   /// Source::place(), if there is one. Returns false, and does nothing, where there are none.

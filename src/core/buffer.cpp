@@ -292,6 +292,8 @@ std::shared_ptr<const Buffer> Buffer::read() const {
     }
     source = lazy_->source;
   }
+  // What a copy would be made of may be overwritten meanwhile, once for all.
+  if (source->place() != nullptr) return wrap(materialize(), bytes_, lazy_->storage);
   std::shared_ptr<Buffer> copy = allocate(bytes_);
   source->write(copy->data());
   return copy;

@@ -221,6 +221,10 @@ TEST(Buffer, IsWrittenByAnotherInTheSourcesPlace) {
     EXPECT_FALSE(buffer->write_by(sevens));
   }
   EXPECT_EQ(source->writes, 0);
+  const auto read = Buffer::lazy(8, source);
+  EXPECT_EQ(read->read()->data(), source->memory->data());
+  EXPECT_TRUE(read->is_materialized());
+  EXPECT_EQ(source->writes, 1);
   EXPECT_FALSE(Buffer::allocate(8)->write_by([](const Buffer::Source&, std::byte*) { FAIL(); }));
 }
 
